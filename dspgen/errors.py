@@ -1,0 +1,65 @@
+"""What the user is told when something is wrong: `file:line:col: error[DGnnn]: what`, the line, a caret, a remedy.
+
+Numbers: DG0xx front end, DG1xx ISA files, DG2xx schedules, DG3xx no code for it, DG4xx simulation, DG5xx usage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from plant_core.loc import Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with the user's input."""
+
+    code: str
+    message: str
+    loc: Loc | None = None
+    remedy: str = ""
+
+    def render(self) -> str:
+        where = f"{self.loc}: " if self.loc else ""
+        lines = [f"{where}error[{self.code}]: {self.message}"]
+        if self.loc and (text := _source_line(self.loc)) is not None:
+            lines += [f"  {text}", "  " + _caret_indent(text, self.loc.column) + "^"]
+        if self.remedy:
+            lines.append(f"help: {self.remedy}")
+        return "\n".join(lines)
+
+
+class DspgenError(Exception):
+    """The user's input is at fault (exit status 2). Holds at least one Problem."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(problems[0].message)
+        self.problems = problems
+
+    def render(self) -> str:
+        return "\n".join(p.render() for p in self.problems)
+
+
+class SourceError(DspgenError):
+    """The C, assembly or linear assembly text can't be taken."""
+
+
+class IsaError(DspgenError):
+    """The ISA file is wrong."""
+
+
+class NoSchedule(DspgenError):
+    """The machine can't run this: a missing operation, too few registers, too little memory."""
+
+
+def _source_line(loc: Loc) -> str | None:
+    try:
+        lines = Path(loc.file).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    return lines[loc.line - 1] if 1 <= loc.line <= len(lines) else None
+
+
+def _caret_indent(text: str, column: int) -> str:
+    return "".join("\t" if c == "\t" else " " for c in text[: max(column - 1, 0)])
