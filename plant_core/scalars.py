@@ -1,0 +1,272 @@
+"""Local variables renamed, expanded and dropped, so that they order no more of the program than their values do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import islpy as isl
+
+from plant_core.affine import (
+    access_key,
+    all_bufs,
+    children,
+    domain_of,
+    integer,
+    read_accesses,
+    rebuild,
+    sub,
+)
+from plant_core.dependence import Flow, flows
+from plant_core.ir import Access, Buf, Comp, Expr, Func, Iter
+from plant_core.schedule import Position, line_value, position, shared_depth
+
+
+def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: int = 65536) -> Func:
+    """Split local variables into webs, give each loop iteration its own copy, and drop Comps that nothing needs.
+
+    Before: `for i { t = a[i]; b[i] = t; t = c[i]; d[i] = t; }`.
+    After:  `for i { t[i] = a[i]; b[i] = t[i]; t_1[i] = c[i]; d[i] = t_1[i]; }`.
+    Requires: 2d+1 schedules. Ensures: the same contents of every parameter. A variable is expanded over as many of the
+    outermost loops around all its accesses as have constant bounds and are crossed by no value of it. Local arrays are
+    expanded up to `array_elements` elements, and split as long as the copies have `split_elements` in all.
+    """
+    # Neither dropping nor renaming changes which write a live read sees, so one analysis serves all three steps.
+    known = flows(func)
+    func = _without_dead(func, known)
+    live = {comp.name for comp in func.comps}
+    known = tuple(flow for flow in known if flow.sink in live)
+    func, known = _split_webs(func, known, split_elements)
+    return _expand(func, known, array_elements)
+
+
+# --- dead Comps ---------------------------------------------------------------------------------------------------
+
+
+def drop_dead(func: Func) -> Func:
+    """Without the Comps that write a local variable whose value reaches no parameter."""
+    return _without_dead(func, flows(func))
+
+
+def _without_dead(func: Func, known: tuple[Flow, ...]) -> Func:
+    bufs = all_bufs(func)
+    feeds: dict[str, set[str]] = {}
+    for flow in known:
+        feeds.setdefault(flow.sink, set()).add(flow.source)
+    pending = [comp.name for comp in func.comps if bufs[comp.target.buf].kind == "param"]
+    live = set(pending)
+    while pending:
+        new = feeds.get(pending.pop(), set()) - live
+        live |= new
+        pending += sorted(new)
+    comps = tuple(comp for comp in func.comps if comp.name in live)
+    used = {comp.target.buf for comp in comps} | {a.buf for comp in comps for a in read_accesses(comp)}
+    kept = tuple(buf for buf in func.bufs if buf.kind == "param" or buf.name in used)
+    return replace(func, comps=comps, bufs=kept)
+
+
+# --- webs ---------------------------------------------------------------------------------------------------------
+
+_Node = tuple[str, int]
+"""A Comp's write (-1) or one of its read accesses (its number in `read_accesses`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Web:
+    """Writes and reads of one local Buf that exchange values among each other only."""
+
+    buf: Buf
+    nodes: tuple[_Node, ...]
+
+
+def _webs(func: Func, all_flows: tuple[Flow, ...]) -> list[_Web]:
+    bufs = all_bufs(func)
+    parent: dict[_Node, _Node] = {}
+    names: dict[_Node, str] = {}
+    for comp in func.comps:
+        touched = [(-1, comp.target.buf), *((k, a.buf) for k, a in enumerate(read_accesses(comp)))]
+        for number, buf in touched:
+            if bufs[buf].kind == "local":
+                parent[comp.name, number] = (comp.name, number)
+                names[comp.name, number] = buf
+
+    def root(node: _Node) -> _Node:
+        while parent[node] != node:
+            node = parent[node]
+        return node
+
+    for flow in all_flows:
+        if bufs[flow.buf].kind == "local":
+            parent[root((flow.sink, flow.access))] = root((flow.source, -1))
+    groups: dict[_Node, list[_Node]] = {}
+    for node in parent:
+        groups.setdefault(root(node), []).append(node)
+    return [_Web(bufs[names[nodes[0]]], tuple(nodes)) for nodes in groups.values()]
+
+
+def _split_webs(func: Func, known: tuple[Flow, ...], budget: int) -> tuple[Func, tuple[Flow, ...]]:
+    """A Buf of its own for each web; the first in text order keeps the name."""
+    taken = set(all_bufs(func)) | {p.name for p in func.params}
+    seen: set[str] = set()
+    renamed: dict[_Node, str] = {}
+    added: dict[str, list[Buf]] = {}
+    for web in _webs(func, known):
+        name = web.buf.name
+        if name not in seen:
+            seen.add(name)
+            continue
+        if prod(web.buf.shape) > budget and web.buf.shape:
+            continue
+        budget -= prod(web.buf.shape) if web.buf.shape else 0
+        number = 1
+        while f"{name}_{number}" in taken:
+            number += 1
+        new = f"{name}_{number}"
+        taken.add(new)
+        added.setdefault(name, []).append(replace(web.buf, name=new))
+        renamed |= dict.fromkeys(web.nodes, new)
+    if not renamed:
+        return func, known
+    comps = tuple(_rename(comp, renamed) for comp in func.comps)
+    bufs = tuple(b for buf in func.bufs for b in (buf, *added.get(buf.name, ())))
+    moved = tuple(replace(f, buf=renamed.get((f.sink, f.access), f.buf)) for f in known)
+    return replace(func, comps=comps, bufs=bufs), moved
+
+
+def _rename(comp: Comp, renamed: dict[_Node, str]) -> Comp:
+    names = {
+        access_key(access): renamed[comp.name, k]
+        for k, access in enumerate(read_accesses(comp))
+        if (comp.name, k) in renamed
+    }
+
+    def change(expr: Expr) -> Expr:
+        parts = children(expr)
+        new = rebuild(expr, tuple(change(p) for p in parts)) if parts else expr
+        if isinstance(expr, Access) and isinstance(new, Access) and access_key(expr) in names:
+            return replace(new, buf=names[access_key(expr)])
+        return new
+
+    target = replace(
+        comp.target,
+        buf=renamed.get((comp.name, -1), comp.target.buf),
+        indices=tuple(change(i) for i in comp.target.indices),
+    )
+    return replace(comp, target=target, value=change(comp.value))
+
+
+# --- expansion ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Expansion:
+    """New leading subscripts of a Buf in each Comp, and their extents."""
+
+    extents: tuple[int, ...]
+    subscripts: dict[str, tuple[Expr, ...]]
+
+
+def _expand(func: Func, known: tuple[Flow, ...], array_elements: int) -> Func:
+    places = {comp.name: position(comp) for comp in func.comps}
+    expansions: dict[str, _Expansion] = {}
+    for buf in func.bufs:
+        if buf.kind != "local":
+            continue
+        users = [c for c in func.comps if c.target.buf == buf.name or any(a.buf == buf.name for a in read_accesses(c))]
+        found = _expansion(buf, users, places, [f for f in known if f.buf == buf.name])
+        if found is None or (buf.shape and prod((*found.extents, *buf.shape)) > array_elements):
+            continue
+        expansions[buf.name] = found
+    if not expansions:
+        return func
+    bufs = tuple(
+        replace(buf, shape=(*expansions[buf.name].extents, *buf.shape)) if buf.name in expansions else buf
+        for buf in func.bufs
+    )
+    comps = tuple(_resubscript(comp, expansions) for comp in func.comps)
+    return replace(func, comps=comps, bufs=bufs)
+
+
+def _expansion(buf: Buf, users: list[Comp], places: dict[str, Position], values: list[Flow]) -> _Expansion | None:
+    if not users:
+        return None
+    depth = len(users[0].iters)
+    for comp in users:
+        depth = min(depth, shared_depth(places[users[0].name], places[comp.name]))
+    comps = {comp.name: comp for comp in users}
+    for flow in values:
+        depth = _kept_within(flow, comps[flow.source], comps[flow.sink], places, depth)
+    extents: list[int] = []
+    subscripts: dict[str, list[Expr]] = {comp.name: [] for comp in users}
+    for k in range(depth):
+        iterators = _iterators(users, places, k)
+        bounds = _bounds(users, iterators)
+        if iterators is None or bounds is None:
+            break
+        low, high = bounds
+        extents.append(high - low + 1)
+        for comp in users:
+            subscripts[comp.name].append(sub(Iter(iterators[comp.name]), integer(low)))
+    if not extents:
+        return None
+    return _Expansion(tuple(extents), {name: tuple(found) for name, found in subscripts.items()})
+
+
+def _kept_within(flow: Flow, source: Comp, sink: Comp, places: dict[str, Position], depth: int) -> int:
+    """How many of the first `depth` loops no value of `flow` crosses."""
+    for k in range(depth):
+        first = line_value(source, places[source.name].loops[k])
+        second = line_value(sink, places[sink.name].loops[k])
+        if not flow.relation.is_subset(first.eq_map(second)):
+            return k
+    return depth
+
+
+def _iterators(users: list[Comp], places: dict[str, Position], depth: int) -> dict[str, str] | None:
+    """Each Comp's iterator of the common loop at `depth`, if the Comps agree on what its value is at a given time."""
+    found: dict[str, str] = {}
+    forms = set()
+    for comp in users:
+        line = places[comp.name].loops[depth]
+        if len(line.terms) != 1 or line.terms[0][0] not in comp.iters:
+            return None
+        found[comp.name] = line.terms[0][0]
+        forms.add((line.constant, line.terms[0][1]))
+    return found if len(forms) == 1 else None
+
+
+def _bounds(users: list[Comp], iterators: dict[str, str] | None) -> tuple[int, int] | None:
+    if iterators is None:
+        return None
+    lows, highs = [], []
+    for comp in users:
+        domain = domain_of(comp)
+        if domain.is_empty():
+            continue
+        dim = comp.iters.index(iterators[comp.name])
+        low, high = _constant_bounds(domain, dim)
+        if low is None or high is None:
+            return None
+        lows.append(low)
+        highs.append(high)
+    return (min(lows), max(highs)) if lows else None
+
+
+def _constant_bounds(domain: isl.Set, dim: int) -> tuple[int | None, int | None]:
+    low, high = domain.dim_min_val(dim), domain.dim_max_val(dim)
+    return (
+        low.to_python() if low.is_int() else None,
+        high.to_python() if high.is_int() else None,
+    )
+
+
+def _resubscript(comp: Comp, expansions: dict[str, _Expansion]) -> Comp:
+    def change(expr: Expr) -> Expr:
+        parts = children(expr)
+        new = rebuild(expr, tuple(change(p) for p in parts)) if parts else expr
+        if isinstance(new, Access) and new.buf in expansions:
+            return replace(new, indices=(*expansions[new.buf].subscripts[comp.name], *new.indices))
+        return new
+
+    target = change(comp.target)
+    return replace(comp, target=target, value=change(comp.value)) if isinstance(target, Access) else comp

@@ -1,0 +1,313 @@
+"""Tiling plans, and the exact partition of each Comp's instances into full tiles that a plan stands for.
+
+A plan tries the shapes of a Comp in turn. A shape with spans s takes every origin o on a lattice of step s whose whole
+box o + [0, s) is still uncovered; what is left goes to the next shape, and at last to single instances. Rectangular
+rests are kept as disjoint rectangles, each with a lattice of its own from its own lower corner (outermost loop of the
+plan's order first); any other rest has one lattice, from its least iterations where these are constant, else from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import islpy as isl
+
+from plant_core.affine import domain_of
+from plant_core.ir import Comp, Func
+from plant_core.loc import PlantError
+from plant_core.tree import Tile
+
+
+@dataclass(frozen=True, slots=True)
+class LoopShape:
+    """How a tile covers one loop: `span` consecutive iterations, across lanes or not. See `tree.Tile`."""
+
+    span: int
+    lane: bool = False
+    reduce: bool = False
+    split: bool = False
+    flip: bool = False
+
+
+Shape = tuple[tuple[str, LoopShape], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompPlan:
+    """`order`: the Comp's iterators, outermost first. `shapes`: tried in turn; an iterator that isn't named has span 1.
+
+    `constants` replaces the Comp's textual positions among its neighbours (the c's of its 2d+1 schedule), which fuses
+    or separates loops.
+    """
+
+    order: tuple[str, ...]
+    shapes: tuple[Shape, ...] = ()
+    constants: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A CompPlan for some of a Func's Comps; the others run as they are written."""
+
+    comps: tuple[tuple[str, CompPlan], ...] = ()
+
+    @staticmethod
+    def of(plans: Mapping[str, CompPlan]) -> Plan:
+        return Plan(tuple(plans.items()))
+
+    def for_comp(self, comp: Comp) -> CompPlan:
+        return dict(self.comps).get(comp.name, CompPlan(comp.iters))
+
+
+@dataclass(frozen=True, slots=True)
+class TileSet:
+    """All the tiles of one shape of one Comp.
+
+    `origins` and `points` (the instances covered) are sets of the Comp's iteration space; `to_origin` is the function
+    from a point to its tile's origin, meaningful on `points` only.
+    """
+
+    comp: Comp
+    tile: Tile
+    origins: isl.Set
+    points: isl.Set
+    to_origin: isl.MultiPwAff
+
+
+def plan_default(func: Func) -> Plan:
+    """Every Comp in its own order, one instance at a time."""
+    return Plan(tuple((comp.name, CompPlan(comp.iters)) for comp in func.comps))
+
+
+def validate_plan(func: Func, plan: Plan) -> None:
+    """PlantError unless the plan speaks of `func`'s own Comps and iterators."""
+    comps = {comp.name: comp for comp in func.comps}
+    for name, comp_plan in plan.comps:
+        if name not in comps:
+            raise PlantError(f"the plan names {name}, which the program lacks", code="DG202", loc=func.loc)
+        _validate_comp(comps[name], comp_plan)
+
+
+def _validate_comp(comp: Comp, plan: CompPlan) -> None:
+    def refuse(what: str) -> PlantError:
+        return PlantError(f"the plan of {comp.name} {what}", code="DG202", loc=comp.loc)
+
+    if sorted(plan.order) != sorted(comp.iters):
+        raise refuse(f"orders ({', '.join(plan.order)}), its loops are ({', '.join(comp.iters)})")
+    if plan.constants is not None and len(plan.constants) != len(comp.iters) + 1:
+        raise refuse(f"has {len(plan.constants)} textual positions in place of {len(comp.iters) + 1}")
+    for shape in plan.shapes:
+        names = [name for name, _ in shape]
+        if len(set(names)) != len(names) or not set(names) <= set(comp.iters):
+            raise refuse(f"has a shape over ({', '.join(names)}), its loops are ({', '.join(comp.iters)})")
+        if any(loop.span < 1 for _, loop in shape):
+            raise refuse("has a span under 1")
+        if sum(loop.lane for _, loop in shape) > 1:
+            raise refuse("puts two loops across the lanes")
+        if any(loop.reduce and not loop.lane for _, loop in shape):
+            raise refuse("reduces over a loop that is not across the lanes")
+
+
+def tile_of(comp: Comp, shape: Shape) -> Tile:
+    loops = dict(shape)
+    spans = tuple(loops[name].span if name in loops else 1 for name in comp.iters)
+    lane = next((name for name in comp.iters if name in loops and loops[name].lane), None)
+    split = tuple(name for name in comp.iters if name in loops and loops[name].split)
+    if lane is None:
+        return Tile(spans, None, False, split)
+    return Tile(spans, lane, loops[lane].reduce, split, loops[lane].flip)
+
+
+def tile_sets(comp: Comp, plan: CompPlan) -> tuple[TileSet, ...]:
+    """The Comp's instances as disjoint sets of full tiles, one for each shape that covers anything."""
+    found = []
+    pieces = [_Piece(domain_of(comp).coalesce(), None)]
+    for shape in plan.shapes:
+        tile = tile_of(comp, shape)
+        covers, rests = [], []
+        for piece in pieces:
+            cover = _cover(comp, plan, tile, piece)
+            if cover.origins.is_empty():
+                rests.append(piece)
+            else:
+                covers.append(cover)
+                rests += [rest for rest in cover.rests if not rest.points.is_empty()]
+        if covers:
+            found.append(_joined(comp, tile, covers))
+        pieces = rests
+    if pieces:
+        rest = reduce(isl.Set.union, [piece.points for piece in pieces]).coalesce()
+        if not rest.is_empty():
+            found.append(TileSet(comp, Tile((1,) * len(comp.iters)), rest, rest, _identity(rest)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Interval:
+    """A loop whose bounds depend on parameters only: iterations base .. upper."""
+
+    base: isl.PwAff
+    upper: isl.PwAff
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Points not yet covered; `intervals` has the loops whose bounds depend on no other loop, once they are known."""
+
+    points: isl.Set
+    intervals: dict[int, _Interval] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cover:
+    origins: isl.Set
+    points: isl.Set
+    to_origin: isl.MultiPwAff
+    rests: list[_Piece]
+
+
+def _joined(comp: Comp, tile: Tile, covers: list[_Cover]) -> TileSet:
+    if len(covers) == 1:
+        only = covers[0]
+        return TileSet(comp, tile, only.origins, only.points, only.to_origin)
+    origins = reduce(isl.Set.union, [c.origins for c in covers]).coalesce()
+    points = reduce(isl.Set.union, [c.points for c in covers]).coalesce()
+    parts = [c.to_origin.intersect_domain(c.points) for c in covers]
+    return TileSet(comp, tile, origins, points, reduce(isl.MultiPwAff.union_add, parts))
+
+
+def _cover(comp: Comp, plan: CompPlan, tile: Tile, piece: _Piece) -> _Cover:
+    intervals = _intervals(piece.points) if piece.intervals is None else piece.intervals
+    spanned = [k for name in plan.order if tile.spans[k := comp.iters.index(name)] > 1]
+    if all(k in intervals for k in spanned):
+        return _cover_rectangle(tile, piece.points, intervals, spanned)
+    return _cover_any(tile, piece.points)
+
+
+# --- rectangles ---------------------------------------------------------------------------------------------------
+
+
+def _intervals(points: isl.Set) -> dict[int, _Interval]:
+    """The loops whose bounds depend on no other loop, with these bounds."""
+    if points.n_basic_set() != 1:
+        return {}
+    basic = points.get_basic_sets()[0]
+    constraints = basic.get_constraints()
+    if any(_has_division(constraint) for constraint in constraints):
+        return {}
+    found = {}
+    for k in range(basic.dim(isl.dim_type.set)):
+        bounds = _bounds(constraints, k, basic.dim(isl.dim_type.set))
+        if bounds is not None:
+            found[k] = bounds
+    return found
+
+
+def _bounds(constraints: list[isl.Constraint], dim: int, count: int) -> _Interval | None:
+    lowers, uppers = [], []
+    for constraint in constraints:
+        coefficient = constraint.get_coefficient_val(isl.dim_type.set, dim)
+        if coefficient.is_zero():
+            continue
+        others = (constraint.get_coefficient_val(isl.dim_type.set, j) for j in range(count) if j != dim)
+        if constraint.is_equality() or not all(other.is_zero() for other in others):
+            return None
+        bound = isl.PwAff.from_aff(constraint.get_bound(isl.dim_type.set, dim))
+        if coefficient.is_pos():
+            lowers.append(bound.ceil())
+        else:
+            uppers.append(bound.floor())
+    if not lowers or not uppers:
+        return None
+    return _Interval(reduce(isl.PwAff.max, lowers), reduce(isl.PwAff.min, uppers))
+
+
+def _has_division(constraint: isl.Constraint) -> bool:
+    count = constraint.dim(isl.dim_type.div)
+    return any(not constraint.get_coefficient_val(isl.dim_type.div, d).is_zero() for d in range(count))
+
+
+def _cover_rectangle(tile: Tile, piece: isl.Set, intervals: dict[int, _Interval], order: list[int]) -> _Cover:
+    local = isl.LocalSpace.from_space(piece.get_space())
+    origins, points = piece, piece
+    to_origin = _identity(piece)
+    rests = []
+    known = dict(intervals)
+    for k in order:
+        span, interval = tile.spans[k], intervals[k]
+        here = isl.PwAff.from_aff(isl.Aff.var_on_domain(local, isl.dim_type.set, k))
+        phase = here.sub(interval.base).mod_val(isl.Val(span))
+        last = here.add_constant_val(isl.Val(span - 1))
+        origins = origins.intersect(phase.zero_set()).intersect(last.le_set(interval.upper))
+        length = interval.upper.sub(interval.base).add_constant_val(isl.Val(1))
+        end = interval.base.add(length.scale_down_val(isl.Val(span)).floor().scale_val(isl.Val(span)))
+        # Stating each side's own bounds anew spares isl from proving that `end` lies above `base`.
+        free = points.eliminate(isl.dim_type.set, k, 1)
+        rest = free.intersect(here.ge_set(end)).intersect(here.le_set(interval.upper))
+        rests.append(_Piece(rest, known | {k: _Interval(end, interval.upper)}))
+        points = free.intersect(here.ge_set(interval.base)).intersect(here.lt_set(end))
+        known[k] = _Interval(interval.base, end.add_constant_val(isl.Val(-1)))
+        to_origin = to_origin.set_at(k, here.sub(phase))
+    return _Cover(origins, points, to_origin, rests)
+
+
+# --- any shape ----------------------------------------------------------------------------------------------------
+
+
+def _cover_any(tile: Tile, piece: isl.Set) -> _Cover:
+    local = isl.LocalSpace.from_space(piece.get_space())
+    full = piece
+    for k, span in enumerate(tile.spans):
+        if span > 1:
+            full = _eroded(full, k, span)
+    to_origin = _identity(piece)
+    for k, span in enumerate(tile.spans):
+        if span == 1:
+            continue
+        here = isl.PwAff.from_aff(isl.Aff.var_on_domain(local, isl.dim_type.set, k))
+        least = piece.dim_min_val(k)
+        base = least if least.is_int() else isl.Val(0)
+        phase = here.add_constant_val(base.neg()).mod_val(isl.Val(span))
+        full = full.intersect(phase.zero_set())
+        to_origin = to_origin.set_at(k, here.sub(phase))
+    points = full.preimage_multi_pw_aff(to_origin).coalesce()
+    return _Cover(full, points, to_origin, [_Piece(piece.subtract(points).coalesce(), None)])
+
+
+def _eroded(region: isl.Set, dim: int, span: int) -> isl.Set:
+    """The points of `region` that start a run of `span` points along `dim` inside it."""
+    if region.n_basic_set() == 1 and region.get_basic_sets()[0].dim(isl.dim_type.div) == 0:
+        return _eroded_convex(region.get_basic_sets()[0], dim, span)
+    steps = isl.Map.universe(region.get_space().map_from_set())
+    for k in range(region.dim(isl.dim_type.set)):
+        if k != dim:
+            steps = steps.equate(isl.dim_type.in_, k, isl.dim_type.out, k)
+    local = isl.LocalSpace.from_space(steps.get_space())
+    delta = isl.Constraint.alloc_inequality(local)
+    delta = delta.set_coefficient_val(isl.dim_type.in_, dim, isl.Val(-1))
+    delta = delta.set_coefficient_val(isl.dim_type.out, dim, isl.Val(1))
+    reach = isl.Constraint.alloc_inequality(local).set_constant_val(isl.Val(span - 1))
+    reach = reach.set_coefficient_val(isl.dim_type.in_, dim, isl.Val(1))
+    reach = reach.set_coefficient_val(isl.dim_type.out, dim, isl.Val(-1))
+    steps = steps.add_constraint(delta).add_constraint(reach)
+    leaving = region.complement().apply(steps.reverse())
+    return region.subtract(leaving).coalesce()
+
+
+def _eroded_convex(region: isl.BasicSet, dim: int, span: int) -> isl.Set:
+    """A convex region holds a run if it holds the run's ends."""
+    result = isl.Set.universe(region.get_space())
+    for constraint in region.get_constraints():
+        coefficient = constraint.get_coefficient_val(isl.dim_type.set, dim)
+        result = result.add_constraint(constraint)
+        if coefficient.is_zero():
+            continue
+        shift = coefficient.mul(isl.Val(span - 1))
+        result = result.add_constraint(constraint.set_constant_val(constraint.get_constant_val().add(shift)))
+    return result
+
+
+def _identity(region: isl.Set) -> isl.MultiPwAff:
+    return isl.MultiPwAff.identity_on_domain_space(region.get_space())

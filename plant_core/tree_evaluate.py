@@ -1,0 +1,245 @@
+"""What a loop tree computes, over NumPy arrays: the check that a tiled program equals the plain one.
+
+A leaf runs the points of its box, the last iterator fastest. All lanes of a vector read before any of them writes. A
+tile that reduces over lanes, or splits, adds to partial results that start from the operator's identity and join the
+target when the outermost loop over such an iterator ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from plant_core import values
+from plant_core.affine import access_key, all_bufs
+from plant_core.dependence import reduction_of
+from plant_core.ir import (
+    Access,
+    Binary,
+    Buf,
+    Call,
+    Cast,
+    Comp,
+    DType,
+    Expr,
+    Func,
+    Iter,
+    Param,
+    ScalarParam,
+    Select,
+    Unary,
+    Val,
+)
+from plant_core.loc import PlantError
+from plant_core.tree import For, If, Leaf, Seq, Tree
+
+Array = npt.NDArray[Any]
+_Scope = Mapping[str, Any]
+_Index = tuple[int, ...]
+
+
+def evaluate_tree(
+    func: Func, tree: Tree, inputs: Mapping[str, Array | int | float], *, lanes: int = 16
+) -> dict[str, Array]:
+    """The contents of every non-const array parameter after the run, on vectors of `lanes` elements."""
+    memory: dict[str, Array] = {}
+    for name, buf in all_bufs(func).items():
+        dtype = values.NUMPY[buf.dtype]
+        if buf.kind == "local":
+            memory[name] = np.full(buf.shape, np.nan if values.is_float(buf.dtype) else 0, dtype)
+        else:
+            memory[name] = np.array(inputs[name], dtype).reshape(buf.shape)
+    scalars = {p.name: values.typed(_plain(inputs[p.name]), p.dtype) for p in func.params if isinstance(p, ScalarParam)}
+    with np.errstate(all="ignore"):
+        _Machine(memory, lanes, {}).run(tree, scalars)
+    return {p.name: memory[p.name] for p in func.params if isinstance(p, Buf) and not p.const}
+
+
+def _plain(value: Array | int | float) -> int | float:
+    return value.item() if isinstance(value, np.ndarray | np.generic) else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Partial:
+    """The partial results of one leaf: for each target element, one for each accumulator that it has."""
+
+    leaf: Leaf
+    sums: dict[tuple[_Index, _Index], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    memory: dict[str, Array]
+    lanes: int
+    partials: dict[int, _Partial]
+
+    def run(self, tree: Tree, scope: _Scope) -> None:
+        match tree:
+            case Seq(children=children):
+                for child in children:
+                    self.run(child, scope)
+            case If(condition=condition, then=then):
+                if self.value(condition, scope):
+                    self.run(then, scope)
+            case For():
+                self.loop(tree, scope)
+            case Leaf():
+                self.leaf(tree, scope)
+
+    def loop(self, loop: For, scope: _Scope) -> None:
+        begun = [leaf for leaf in _leaves(loop) if _accumulates_in(leaf, loop) and id(leaf) not in self.partials]
+        for leaf in begun:
+            self.partials[id(leaf)] = _Partial(leaf, {})
+        for value in range(int(self.value(loop.lower, scope)), int(self.value(loop.upper, scope)), loop.step):
+            self.run(loop.body, {**scope, loop.iterator: value})
+        for leaf in begun:
+            self.flush(self.partials.pop(id(leaf)))
+
+    def flush(self, partial: _Partial) -> None:
+        comp = partial.leaf.comp
+        for (index, _), value in partial.sums.items():
+            target = self.memory[comp.target.buf]
+            old = _stored(target[index], comp.target.dtype)
+            target[index] = _combine(comp, old, value)
+
+    def leaf(self, leaf: Leaf, scope: _Scope) -> None:
+        comp, tile = leaf.comp, leaf.tile
+        origin = [int(self.value(o, scope)) for o in leaf.origin]
+        lane = comp.iters.index(tile.lane) if tile.lane is not None else -1
+        ranges = [range(0, s, self.lanes) if k == lane else range(s) for k, s in enumerate(tile.spans)]
+        alone = _accumulates(leaf) and id(leaf) not in self.partials
+        if alone:
+            self.partials[id(leaf)] = _Partial(leaf, {})
+        for offset in product(*ranges):
+            active = min(self.lanes, tile.spans[lane] - offset[lane]) if lane >= 0 else 1
+            points = []
+            for k in range(active):
+                shift = [d + (k if dim == lane else 0) for dim, d in enumerate(offset)]
+                place = [o + d for o, d in zip(origin, shift, strict=True)]
+                points.append({**scope, **dict(zip(comp.iters, place, strict=True))})
+            if _accumulates(leaf):
+                self.accumulate(leaf, points, offset)
+            else:
+                self.vector(comp, points)
+        if alone:
+            self.flush(self.partials.pop(id(leaf)))
+
+    def vector(self, comp: Comp, points: list[dict[str, Any]]) -> None:
+        results = [(self.index(comp.target, p), self.value(comp.value, p)) for p in points]
+        for index, value in results:
+            self.memory[comp.target.buf][index] = value
+
+    def accumulate(self, leaf: Leaf, points: list[dict[str, Any]], offset: _Index) -> None:
+        sums = self.partials[id(leaf)].sums
+        split = tuple(d for d, name in zip(offset, leaf.comp.iters, strict=True) if name in leaf.tile.split)
+        for k, point in enumerate(points):
+            key = self.index(leaf.comp.target, point), (*split, k if leaf.tile.reduce else 0)
+            old = sums.get(key, _identity(leaf.comp))
+            sums[key] = self.value(leaf.comp.value, {**point, _ACCUMULATOR: (access_key(leaf.comp.target), old)})
+
+    def index(self, access: Access, scope: _Scope) -> _Index:
+        index = tuple(int(self.value(i, scope)) for i in access.indices)
+        for k, extent in zip(index, self.memory[access.buf].shape, strict=True):
+            if not 0 <= k < extent:
+                raise PlantError(f"{access.buf}{list(index)} is outside the array", loc=access.loc)
+        return index
+
+    def value(self, expr: Expr, scope: _Scope) -> Any:
+        match expr:
+            case Val(value=value, dtype=dtype):
+                return values.typed(value, dtype)
+            case Iter(name=name) | Param(name=name):
+                return scope[name]
+            case Cast(dtype=dtype, operand=operand):
+                return values.convert(self.value(operand, scope), values.dtype_of(operand), dtype)
+            case Unary(op=op, operand=operand, dtype=dtype):
+                return values.apply_unary(op, self.value(operand, scope), dtype)
+            case Binary(op="land", left=left, right=right):
+                return int(bool(self.value(left, scope)) and bool(self.value(right, scope)))
+            case Binary(op="lor", left=left, right=right):
+                return int(bool(self.value(left, scope)) or bool(self.value(right, scope)))
+            case Binary(op=op, left=left, right=right):
+                kind = values.dtype_of(left)
+                return values.apply_binary(op, self.value(left, scope), self.value(right, scope), kind)
+            case Select(condition=condition, true=true, false=false):
+                return self.value(true if self.value(condition, scope) else false, scope)
+            case Access(buf=buf, dtype=dtype):
+                held = scope.get(_ACCUMULATOR)
+                if held is not None and access_key(expr) == held[0]:
+                    return held[1]
+                return _stored(self.memory[buf][self.index(expr, scope)], dtype)
+            case Call(name=name):
+                raise PlantError(f"the function '{name}' has no definition")
+
+
+_ACCUMULATOR = "="
+
+
+def _stored(element: Any, dtype: DType) -> Any:
+    return values.NUMPY[dtype](element) if values.is_float(dtype) else int(element)
+
+
+def _accumulates(leaf: Leaf) -> bool:
+    return leaf.tile.reduce or bool(leaf.tile.split)
+
+
+def _accumulates_in(leaf: Leaf, loop: For) -> bool:
+    """Whether `loop` moves the tile along one of the iterators that it accumulates over."""
+    over = {*leaf.tile.split, *({leaf.tile.lane} if leaf.tile.reduce else ())}
+    return any(
+        _mentions(origin, loop.iterator)
+        for name, origin in zip(leaf.comp.iters, leaf.origin, strict=True)
+        if name in over
+    )
+
+
+def _mentions(expr: Expr, name: str) -> bool:
+    match expr:
+        case Iter(name=own):
+            return own == name
+        case Unary(operand=operand) | Cast(operand=operand):
+            return _mentions(operand, name)
+        case Binary(left=left, right=right):
+            return _mentions(left, name) or _mentions(right, name)
+        case _:
+            return False
+
+
+def _leaves(tree: Tree) -> list[Leaf]:
+    match tree:
+        case Leaf():
+            return [tree]
+        case Seq(children=children):
+            return [leaf for child in children for leaf in _leaves(child)]
+        case For(body=inner) | If(then=inner):
+            return _leaves(inner)
+
+
+def _identity(comp: Comp) -> Any:
+    found = reduction_of(comp)
+    dtype = comp.target.dtype
+    if found is None:
+        raise PlantError(f"{comp.name} accumulates in parts but is no reduction", loc=comp.loc)
+    match found.op:
+        case "add" | "or" | "xor":
+            return values.typed(0, dtype)
+        case "mul":
+            return values.typed(1, dtype)
+        case "and":
+            return values.wrap(-1, dtype)
+        case "min":
+            return values.typed(np.inf, dtype) if values.is_float(dtype) else values.limits(dtype)[1]
+        case "max":
+            return values.typed(-np.inf, dtype) if values.is_float(dtype) else values.limits(dtype)[0]
+
+
+def _combine(comp: Comp, old: Any, value: Any) -> Any:
+    found = reduction_of(comp)
+    if found is None:
+        raise PlantError(f"{comp.name} accumulates in parts but is no reduction", loc=comp.loc)
+    return values.apply_binary(found.op, old, value, comp.target.dtype)

@@ -1,0 +1,119 @@
+"""Loop trees: their text, and that a tiled program computes what the plain one does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from plant_core.astgen import generate, print_tree
+from plant_core.evaluate import evaluate
+from plant_core.legality import check_legal
+from plant_core.loc import IllegalSchedule
+from plant_core.scalars import expand_scalars
+from plant_core.schedule import normalise_loops
+from plant_core.tiles import CompPlan, LoopShape, Plan, plan_default
+from plant_core.tree_evaluate import evaluate_tree
+from tests.support.plant_builder import Builder, matmul
+from tests.support.plant_random import random_func, random_inputs, random_plan
+
+
+def _text(func, plans):
+    return print_tree(generate(func, Plan.of(plans)))
+
+
+def test_the_default_plan_is_the_program_itself():
+    assert print_tree(generate(matmul(3, 4, 5), plan_default(matmul(3, 4, 5)))) == (
+        "for (i = 0; i < 3; i++)\n"
+        "  for (j = 0; j < 4; j++) {\n"
+        "    S0(i, j);\n"
+        "    for (k = 0; k < 5; k++)\n"
+        "      S1(i, j, k);\n"
+        "  }\n"
+    )
+
+
+def test_shapes_become_loops_of_their_own_without_guards():
+    lanes = ("j", LoopShape(64, lane=True))
+    shapes = ((("i", LoopShape(6)), lanes), (("i", LoopShape(4)), lanes))
+    assert _text(matmul(64, 128, 8), {"S0": CompPlan(("i", "j"), shapes), "S1": CompPlan(("i", "j", "k"), shapes)}) == (
+        "for (i = 0; i < 60; i += 6)\n"
+        "  for (j = 0; j < 128; j += 64) {\n"
+        "    S0{6x64:j}(i, j);\n"
+        "    for (k = 0; k < 8; k++)\n"
+        "      S1{6x64x1:j}(i, j, k);\n"
+        "  }\n"
+        "for (j_1 = 0; j_1 < 128; j_1 += 64) {\n"
+        "  S0{4x64:j}(60, j_1);\n"
+        "  for (k_1 = 0; k_1 < 8; k_1++)\n"
+        "    S1{4x64x1:j}(60, j_1, k_1);\n"
+        "}\n"
+    )
+
+
+def test_a_symbolic_extent_has_a_loop_of_full_tiles_and_a_rest():
+    b = Builder({"a": (100,)}, params=("n",)).comp("i", "0 <= i < n", [0, "i", 0], "a[i] = 1")
+    assert _text(b.func(), {"S0": CompPlan(("i",), ((("i", LoopShape(8, lane=True)),),))}) == (
+        "for (i = 0; i < n - 7; i += 8)\n"
+        "  S0{8:i}(i);\n"
+        "if (n >= 1)\n"
+        "  for (i_1 = 8 * floordiv(n, 8); i_1 < n; i_1++)\n"
+        "    S0(i_1);\n"
+    )
+
+
+def test_iterator_names_avoid_arrays_and_parameters():
+    b = Builder({"i": (100,)}, params=("i_1",)).comp("i", "0 <= i < i_1", [0, "i", 0], "i[i + 0] = 1")
+    tree = generate(b.func(), plan_default(b.func()))
+    assert "for (i_2 = 0; i_2 < i_1; i_2++)" in print_tree(tree)
+
+
+def test_reduction_tiles_are_shown_and_summed():
+    func = matmul(2, 2, 23)
+    plan = Plan.of({"S1": CompPlan(("i", "j", "k"), ((("k", LoopShape(8, lane=True, reduce=True)),),))})
+    check_legal(func, plan, reassoc=True)
+    tree = generate(func, plan)
+    assert "S1{1x1x8:k reduce}(i, j, k)" in print_tree(tree)
+    generator = np.random.default_rng(0)
+    inputs = {b.name: generator.random(b.shape, np.float32) for b in func.bufs}
+    expected = evaluate(func, inputs)["C"]
+    assert np.allclose(evaluate_tree(func, tree, inputs, lanes=4)["C"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 6, 7, 23, 40])
+@pytest.mark.parametrize("m", [0, 3, 6, 41])
+def test_symbolic_programs_run_for_every_size(n, m):
+    b = Builder({"A": (50, 50), "C": (50,)}, params=("n", "m"), dtype="i32")
+    b.comp("i", "0 <= i < n", [0, "i", 0], "C[i] = i")
+    b.comp("i,k", "0 <= i < n and m <= k < n", [0, "i", 1, "k", 0], "C[i] = C[i] + A[i, k] * A[k, i]")
+    func = b.func()
+    six, four = ("i", LoopShape(6)), ("i", LoopShape(4))
+    shapes = ((six, ("k", LoopShape(4, split=True))), (six,), (four,))
+    plan = Plan.of({"S0": CompPlan(("i",), ((six,), (four,))), "S1": CompPlan(("i", "k"), shapes)})
+    check_legal(func, plan, reassoc=False)
+    inputs = {**random_inputs(func, n), "n": n, "m": m}
+    got = evaluate_tree(func, generate(func, plan), inputs, lanes=4)
+    assert np.array_equal(got["C"], evaluate(func, inputs)["C"])
+
+
+def test_the_same_plan_gives_the_same_text():
+    func = random_func(5)
+    texts = {print_tree(generate(func, random_plan(func, 3))) for _ in range(3)}
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("seed", range(0, 90))
+def test_legal_tilings_of_random_programs_compute_the_same(seed):
+    func = random_func(seed)
+    inputs = random_inputs(func, seed)
+    expected = evaluate(func, inputs)
+    for number, program in enumerate((func, expand_scalars(normalise_loops(func)))):
+        plan = random_plan(program, 10 * seed + number)
+        try:
+            check_legal(program, plan, reassoc=True)
+        except IllegalSchedule:
+            plan = plan_default(program)
+            check_legal(program, plan, reassoc=False)
+        tree = generate(program, plan)
+        for lanes in (3, 4):
+            got = evaluate_tree(program, tree, inputs, lanes=lanes)
+            assert all(np.array_equal(got[name], expected[name]) for name in expected)
