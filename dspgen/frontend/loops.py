@@ -1,0 +1,202 @@
+"""For loops: their counted form, and the exact set of values that the iterator takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import islpy as isl
+from pycparser import c_ast
+
+from dspgen.frontend.affine import Nest, NotAffine, condition, exact, piecewise, proven
+from dspgen.frontend.codes import fail
+from dspgen.frontend.types import CType
+from plant_core.ir import Binary, Expr
+from plant_core.loc import Loc
+from plant_core.values import limits
+
+_COUNTED = "write 'for (int i = start; i < end; i += step)' with a constant step"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """`declared` is the iterator's declaration in the loop, if it is there; `start` None means: as it stands.
+
+    `before` are other declarations and assignments of the first clause, done once before the loop.
+    """
+
+    name: str
+    declared: c_ast.Decl | None
+    start: c_ast.Node | None
+    step: c_ast.Node | int
+    negative: bool
+    before: tuple[c_ast.Node, ...]
+
+
+def header(loop: c_ast.For, loc: Loc) -> Header:
+    """The parts of a loop in counted form. Anything else is refused."""
+    if loop.next is None:
+        fail("DG009", "the loop has no step", loc, _COUNTED)
+    if loop.cond is None:
+        fail("DG009", "the loop has no condition", loc, _COUNTED)
+    name, step, negative = _step(loop.next, loc)
+    declared, start, before = None, None, []
+    for item in _items(loop.init):
+        if isinstance(item, c_ast.Decl) and item.name == name:
+            declared, start = item, item.init
+            if item.init is None:
+                fail("DG009", f"the iterator '{name}' has no first value", loc, _COUNTED)
+        elif isinstance(item, c_ast.Assignment) and _is_name(item.lvalue, name):
+            if item.op != "=":
+                fail("DG009", f"the iterator '{name}' has no plain first value", loc, _COUNTED)
+            start = item.rvalue
+        else:
+            before.append(item)
+    return Header(name, declared, start, step, negative, tuple(before))
+
+
+def _items(init: c_ast.Node | None) -> list[c_ast.Node]:
+    match init:
+        case None:
+            return []
+        case c_ast.DeclList():
+            return list(init.decls)
+        case c_ast.ExprList():
+            return list(init.exprs)
+        case _:
+            return [init]
+
+
+def _is_name(node: c_ast.Node, name: str) -> bool:
+    return isinstance(node, c_ast.ID) and node.name == name
+
+
+def _step(node: c_ast.Node, loc: Loc) -> tuple[str, c_ast.Node | int, bool]:
+    match node:
+        case c_ast.UnaryOp(op="p++" | "++", expr=c_ast.ID(name=name)):
+            return name, 1, False
+        case c_ast.UnaryOp(op="p--" | "--", expr=c_ast.ID(name=name)):
+            return name, 1, True
+        case c_ast.Assignment(op="+=" | "-=" as op, lvalue=c_ast.ID(name=name), rvalue=amount):
+            return name, amount, op == "-="
+        case c_ast.Assignment(
+            op="=", lvalue=c_ast.ID(name=name), rvalue=c_ast.BinaryOp(op="+" | "-" as op, left=left, right=right)
+        ):
+            if _is_name(left, name):
+                return name, right, op == "-"
+            if op == "+" and _is_name(right, name):
+                return name, left, False
+        case c_ast.Assignment(op="*=" | "<<=" | "/=" | ">>="):
+            fail("DG009", "the loop's iterator doesn't grow by a constant", loc, _COUNTED)
+        case c_ast.ExprList():
+            fail("DG009", "the loop steps several variables", loc, "compute the others from one iterator")
+    fail("DG009", "the loop isn't in counted form", loc, _COUNTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The values of an iterator: from `start` by `step`."""
+
+    iterator: str
+    ctype: CType
+    start: Expr
+    step: int
+    loc: Loc
+
+
+def reachable(outer: Nest, count: Count) -> Nest:
+    """All values from the start in steps, without an end. Refuses a start that isn't affine."""
+    inner = outer.entered(count.iterator)
+    own = inner.variable(count.iterator)
+    try:
+        start = exact(count.start, inner)
+    except NotAffine as error:
+        _refuse_bound(count, error)
+    reached = inner.within(own.ge_set(start) if count.step > 0 else own.le_set(start))
+    if abs(count.step) > 1:
+        distance = own.sub(start).mod_val(isl.Val(abs(count.step)))
+        reached = reached.within(distance.eq_set(inner.constant(0)))
+    if count.ctype.startswith("u"):
+        reached = reached.within(own.ge_set(inner.constant(0)))
+    return reached
+
+
+def body(reached: Nest, test: Expr, count: Count) -> Nest:
+    """The values up to the first at which the test fails. Refuses a test that isn't affine, or never fails."""
+    try:
+        holds = condition(_ordered(test, reached, count), reached)
+    except NotAffine as error:
+        _refuse_bound(count, error)
+    inside = reached.within(holds)
+    late = inside.domain.intersect(_later(reached.without(holds), count.step))
+    if not late.is_empty():
+        inside = Nest(inside.iters, inside.domain.subtract(late))
+    inside = Nest(inside.iters, inside.domain.coalesce())
+    _need_end(inside, count)
+    return inside
+
+
+def _refuse_bound(count: Count, error: NotAffine) -> NoReturn:
+    if error.wraps:
+        fail("DG017", f"a bound of this loop isn't exact: {error.reason}", count.loc, "use signed int")
+    remedy = "bounds must be sums of outer iterators and parameters times constants"
+    fail("DG010", f"a bound of this loop isn't affine: {error.reason}", count.loc, remedy)
+
+
+def _ordered(test: Expr, reached: Nest, count: Count) -> Expr:
+    """The test, with `i != end` taken as `i < end` (or `>`, downwards) where the step is one."""
+    match test:
+        case Binary("ne", left, right) if abs(count.step) == 1:
+            own = reached.variable(count.iterator)
+            upward = count.step > 0
+            if piecewise(left, reached).is_equal(own):
+                return Binary("lt" if upward else "gt", left, right, "i32")
+            if piecewise(right, reached).is_equal(own):
+                return Binary("gt" if upward else "lt", left, right, "i32")
+    return test
+
+
+def _later(failing: Nest, step: int) -> isl.Set:
+    """The points that come after a value at which the test failed."""
+    depth = len(failing.iters) - 1
+    space = failing.domain.get_space()
+    onward = isl.Map.universe(space.map_from_set())
+    for position in range(depth):
+        onward = onward.equate(isl.dim_type.in_, position, isl.dim_type.out, position)
+    if step > 0:
+        onward = onward.order_lt(isl.dim_type.in_, depth, isl.dim_type.out, depth)
+    else:
+        onward = onward.order_gt(isl.dim_type.in_, depth, isl.dim_type.out, depth)
+    return failing.domain.apply(onward)
+
+
+def _need_end(body: Nest, count: Count) -> None:
+    """Refuses a loop that runs for ever, or whose iterator would leave its type on the way out."""
+    depth = len(body.iters) - 1
+    if body.domain.is_empty():
+        return
+    # An iterator in a stride counts as bounded, so strides are left out.
+    plain = body.domain.remove_divs()
+    bounded = plain.dim_has_upper_bound if count.step > 0 else plain.dim_has_lower_bound
+    if not bounded(isl.dim_type.set, depth):
+        fail("DG009", f"the loop over '{count.iterator}' doesn't end", count.loc, _COUNTED)
+    if count.ctype in ("i32", "i64"):
+        return
+    leaving = Nest(body.iters, _shifted(body, count.step).subtract(body.domain))
+    dtype = "u32" if count.ctype == "u64" else count.ctype
+    low, _ = limits(dtype)
+    if not proven(leaving.variable(count.iterator), dtype, leaving):
+        fail(
+            "DG017",
+            f"the iterator '{count.iterator}' doesn't stay in its type, which starts at {low}, so the loop may not end",
+            count.loc,
+            "use int for the iterator",
+        )
+
+
+def _shifted(body: Nest, step: int) -> isl.Set:
+    depth = len(body.iters) - 1
+    space = body.domain.get_space()
+    moved = isl.MultiAff.identity_on_domain_space(space)
+    moved = moved.set_at(depth, moved.get_at(depth).add_constant_val(isl.Val(step)))
+    return body.domain.apply(isl.Map.from_multi_aff(moved))

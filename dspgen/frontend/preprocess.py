@@ -1,0 +1,175 @@
+"""The user's C through the host's preprocessor, and every place in the result back to the user's own file."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import lru_cache
+from pathlib import Path
+
+from dspgen.errors import Problem, SourceError
+from dspgen.frontend.codes import fail
+from plant_core.loc import Loc
+
+INCLUDE = Path(__file__).parent / "include"
+Defines = Sequence[tuple[str, str]]
+
+_MARKER = re.compile(r'^#\s*(?:line\s+)?(\d+)\s+"((?:[^"\\]|\\.)*)"')
+_DIAGNOSTIC = re.compile(r"^(.+?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
+_TOKEN = re.compile(
+    r"[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
+    r"|<<=|>>=|\+\+|--|&&|\|\||->|[-+*/%&|^<>=!]=|<<|>>|\S"
+)
+_DROPPED = re.compile(
+    r"\b(?:__restrict__|__restrict|__extension__|__inline__|__inline|__signed__|__const|__volatile__)\b"
+)
+_REPLACED = {
+    "__volatile__": "volatile",
+    "__const": "const",
+    "__signed__": "signed",
+}
+_ATTRIBUTE = re.compile(r"\b(?:__attribute__|__attribute|__asm__|__declspec)\s*\(")
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessed:
+    """Text for the parser, and for each place in it the user's."""
+
+    path: str
+    text: str
+    lines: dict[tuple[str, int], str] = field(repr=False)
+    own: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+
+    def place(self, file: str, line: int, column: int) -> Loc:
+        """The user's place of a token that starts at `column` of preprocessed `line`."""
+        shown = self.lines.get((file, line))
+        if file not in self.own:
+            self.own[file] = _own_lines(file)
+        own = self.own[file]
+        if shown is None or not 1 <= line <= len(own):
+            return Loc(file, line, max(column, 1))
+        return Loc(file, line, _own_column(shown, own[line - 1], column))
+
+
+def compiler() -> list[str]:
+    """The command that runs the host's C compiler."""
+    for name in ("cc", "gcc", "clang"):
+        if found := shutil.which(name):
+            return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc"]
+    fail("DG002", "no C compiler found", None, "install one that is called cc, gcc or clang, or the package ziglang")
+
+
+def run_compiler(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """The compiler with plain English messages."""
+    prefix = ["env", "LC_ALL=C"] if shutil.which("env") else []
+    command = [*prefix, *compiler(), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+
+
+def define_flags(defines: Defines) -> list[str]:
+    return [f"-D{name}={value}" for name, value in defines]
+
+
+def base_flags(defines: Defines) -> list[str]:
+    """What makes every run of the compiler read the file in the same way, with this package's own small headers."""
+    return ["-std=gnu11", "-fsigned-char", "-w", "-nostdinc", "-I", str(INCLUDE), *define_flags(defines), "-x", "c"]
+
+
+def read_source(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        reason = error.strerror or "it can't be read"
+        fail("DG001", f"can't read '{path}': {reason}", None, "check the path")
+
+
+def preprocess(path: str, defines: Defines) -> Preprocessed:
+    """The text of `path` after `cc -E`. What the compiler finds wrong with the C raises SourceError."""
+    read_source(path)
+    checked = run_compiler(["-fsyntax-only", *base_flags(defines), path])
+    if checked.returncode:
+        raise SourceError(*_diagnostics(checked.stderr, path))
+    result = run_compiler(["-E", *base_flags(defines), path])
+    if result.returncode:
+        raise SourceError(*_diagnostics(result.stderr, path))
+    text = _strip_extensions(result.stdout)
+    return Preprocessed(path, text, _lines_by_place(text))
+
+
+def _diagnostics(stderr: str, path: str) -> list[Problem]:
+    problems = []
+    for line in stderr.splitlines():
+        if match := _DIAGNOSTIC.match(line):
+            file, number, column, message = match.groups()
+            remedy = ""
+            if "No such file or directory" in message:
+                names = ", ".join(sorted(p.name for p in INCLUDE.glob("*.h")))
+                remedy = f"of the system's headers these are known: {names}"
+            problems.append(Problem("DG003", message, Loc(file, int(number), int(column or 1)), remedy))
+    return problems[:20] or [Problem("DG003", f"the C compiler refuses the file: {stderr.strip()[:500]}", Loc(path, 1))]
+
+
+def _strip_extensions(text: str) -> str:
+    """Without GCC's own keywords; everything else keeps its column."""
+
+    def dropped(match: re.Match[str]) -> str:
+        return _REPLACED.get(match.group(), "").ljust(len(match.group()))
+
+    text = _DROPPED.sub(dropped, text)
+    pieces, done = [], 0
+    while match := _ATTRIBUTE.search(text, done):
+        end, depth = match.end(), 1
+        while depth and end < len(text):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        pieces += [text[done : match.start()], re.sub(r"[^\n]", " ", text[match.start() : end])]
+        done = end
+    return "".join([*pieces, text[done:]])
+
+
+def _lines_by_place(text: str) -> dict[tuple[str, int], str]:
+    found: dict[tuple[str, int], str] = {}
+    file, number = "", 0
+    for line in text.splitlines():
+        if marker := _MARKER.match(line):
+            number, file = int(marker.group(1)), marker.group(2)
+            continue
+        found.setdefault((file, number), line)
+        number += 1
+    return found
+
+
+def _own_lines(file: str) -> tuple[str, ...]:
+    try:
+        return tuple(Path(file).read_text(encoding="utf-8", errors="replace").splitlines())
+    except OSError:
+        return ()
+
+
+@lru_cache(maxsize=4096)
+def _own_column(shown: str, own: str, column: int) -> int:
+    """Where the token at `column` of the preprocessed line is in the line as the user wrote it.
+
+    Tokens that both lines have are matched in order; a token that a macro brought in is placed at the macro's name.
+    """
+    if shown == own:
+        return column
+    shown_tokens = list(_TOKEN.finditer(shown))
+    own_tokens = list(_TOKEN.finditer(own))
+    index = sum(1 for token in shown_tokens if token.start() < column) - 1
+    if index < 0 or not own_tokens:
+        return column
+    matcher = SequenceMatcher(None, [t.group() for t in shown_tokens], [t.group() for t in own_tokens], autojunk=False)
+    for tag, first, last, own_first, _ in matcher.get_opcodes():
+        if first <= index < last:
+            position = own_first + (index - first if tag == "equal" else 0)
+            return own_tokens[min(position, len(own_tokens) - 1)].start() + 1
+    return column

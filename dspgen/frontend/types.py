@@ -1,0 +1,133 @@
+"""C's scalar types, its conversions between them, and declared types from the syntax tree.
+
+The host's model (LP64, plain `char` signed) is taken. `u64` is the one type that only the front end knows: such a
+value is carried as an `i64` that is proven not to be negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pycparser import c_ast
+
+from dspgen.frontend.codes import fail
+from plant_core.ir import DType
+from plant_core.loc import Loc
+
+CType = DType | Literal["u64"]
+
+_NAMES: dict[tuple[str, ...], CType] = {
+    ("float",): "f32",
+    ("double",): "f64",
+    ("char",): "i8",
+    ("char", "signed"): "i8",
+    ("char", "unsigned"): "u8",
+    ("short",): "i16",
+    ("short", "unsigned"): "u16",
+    (): "i32",
+    ("unsigned",): "u32",
+    ("long",): "i64",
+    ("long", "unsigned"): "u64",
+    ("long", "long"): "i64",
+    ("long", "long", "unsigned"): "u64",
+}
+_RANK: dict[CType, int] = {"i32": 1, "u32": 2, "i64": 3, "u64": 4, "f32": 5, "f64": 6}
+_SUPPORTED = "use float, double, or a signed or unsigned char, short or int"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A scalar, or an array of it if `shape` isn't empty; an extent of 0 is left open for the initialiser to say."""
+
+    ctype: CType
+    shape: tuple[int, ...] = ()
+    const: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TypeReader:
+    """`typedefs` maps names to their declared types; `size` evaluates an array's extent, or gives None."""
+
+    typedefs: dict[str, c_ast.Node]
+    size: Callable[[c_ast.Node], int | None]
+    place: Callable[[c_ast.Node], Loc]
+
+    def read(self, node: c_ast.Node, loc: Loc, *, open_size: bool = False) -> Type:
+        match node:
+            case c_ast.TypeDecl():
+                if "volatile" in node.quals:
+                    fail("DG006", "volatile objects aren't supported", loc, "remove 'volatile'")
+                inner = self.read(node.type, loc)
+                return Type(inner.ctype, inner.shape, inner.const or "const" in node.quals)
+            case c_ast.ArrayDecl():
+                return self._array(node, loc, open_size)
+            case c_ast.IdentifierType():
+                return self._named(list(node.names), loc)
+            case c_ast.PtrDecl():
+                remedy = "declare it as an array of constant size, such as 'float x[N]'"
+                if isinstance(node.type, c_ast.TypeDecl) and isinstance(node.type.type, c_ast.IdentifierType):
+                    element = " ".join(node.type.type.names)
+                    name = node.type.declname or "x"
+                    remedy = f"give the size: '{element} {name}[N]' with N a constant"
+                fail("DG007", "a pointer's extent isn't known", loc, remedy)
+            case c_ast.Struct() | c_ast.Union():
+                fail("DG006", "structures and unions aren't supported", loc, "use one array for each member")
+            case c_ast.Enum():
+                fail("DG006", "variables of an enumeration type aren't supported", loc, "use int")
+            case c_ast.FuncDecl():
+                fail("DG006", "functions can't be declared here", loc, "remove the declaration")
+            case _:
+                fail("DG006", "this type isn't supported", loc, _SUPPORTED)
+
+    def _array(self, node: c_ast.ArrayDecl, loc: Loc, open_size: bool) -> Type:
+        inner = self.read(node.type, loc)
+        if node.dim is None:
+            if not open_size:
+                fail("DG007", "an array without its size", loc, "give the size, such as 'float x[N]' with N a constant")
+            extent = 0
+        else:
+            found = self.size(node.dim)
+            if found is None:
+                fail(
+                    "DG007",
+                    "an array's size must be a constant",
+                    self.place(node.dim),
+                    "use a macro or an enum constant, or fix the parameter with -D",
+                )
+            if found <= 0:
+                fail("DG007", f"an array's size must be positive, not {found}", self.place(node.dim))
+            extent = found
+        return Type(inner.ctype, (extent, *inner.shape), inner.const)
+
+    def _named(self, names: list[str], loc: Loc) -> Type:
+        if len(names) == 1 and names[0] in self.typedefs:
+            return self.read(self.typedefs[names[0]], loc)
+        kept = [n for n in names if n not in ("int", "signed") or ("char" in names and n == "signed")]
+        found = _NAMES.get(tuple(sorted(kept)))
+        if found is None:
+            fail("DG006", f"the type '{' '.join(names)}' isn't supported", loc, _SUPPORTED)
+        return Type(found)
+
+
+def represented(ctype: CType) -> DType:
+    """The type in the polyhedral program."""
+    return "i64" if ctype == "u64" else ctype
+
+
+def promoted(ctype: CType) -> CType:
+    """C's integer promotion."""
+    return "i32" if ctype in ("i8", "i16", "u8", "u16") else ctype
+
+
+def common(left: CType, right: CType) -> CType:
+    """The type of the usual arithmetic conversions."""
+    return max(promoted(left), promoted(right), key=_RANK.__getitem__)
+
+
+def storable(ctype: CType, loc: Loc) -> DType:
+    """The type as an array's or a variable's."""
+    if ctype == "u64":
+        fail("DG006", "64-bit unsigned values can't be stored", loc, "use int64_t, or a narrower type")
+    return ctype

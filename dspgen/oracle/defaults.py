@@ -1,0 +1,146 @@
+"""Default contents of arrays, as `@input NAME expr EXPRESSION` lines in the C file's first comment say.
+
+EXPRESSION is NumPy arithmetic over the file's integer macros, such as `cos(2*pi*arange(N//2)/N)`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dspgen.frontend.codes import fail
+from dspgen.frontend.preprocess import Defines, base_flags, read_source, run_compiler
+from dspgen.frontend.read import split_defines
+from plant_core.ir import Buf, Func
+from plant_core.loc import Loc
+from plant_core.values import NUMPY
+
+Array = npt.NDArray[Any]
+_LINE = re.compile(r"@input\s+(\w+)\s+(?:expr\s+)?(.+?)\s*$")
+_LARGEST = 1 << 24
+
+
+def _bitrev(count: int) -> Array:
+    """The bit-reversed order of `count` elements, a power of two."""
+    if count < 1 or count & (count - 1):
+        raise ValueError("bitrev needs a power of two")
+    order = np.zeros(1, np.int64)
+    while order.size < count:
+        order = np.concatenate([2 * order, 2 * order + 1])
+    return order
+
+
+def _arange(*limits: float) -> Array:
+    numbers = np.arange(*limits)
+    if numbers.size > _LARGEST:
+        raise ValueError("arange is too long")
+    return numbers
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "cos": np.cos,
+    "sin": np.sin,
+    "tan": np.tan,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "abs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "stack": np.stack,
+    "concatenate": np.concatenate,
+    "reshape": np.reshape,
+    "outer": np.outer,
+    "arange": _arange,
+    "ones": np.ones,
+    "zeros": np.zeros,
+    "hanning": np.hanning,
+    "hamming": np.hamming,
+    "bitrev": _bitrev,
+}
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.true_divide,
+    ast.FloorDiv: np.floor_divide,
+    ast.Mod: np.mod,
+    ast.USub: np.negative,
+    ast.UAdd: np.positive,
+}
+
+
+def default_inputs(path: str, func: Func, defines: Defines = ()) -> dict[str, Array]:
+    """The arrays that the file's own `@input` lines fill. Raises SourceError for a line that can't be evaluated."""
+    lines = read_source(path).splitlines()
+    found: dict[str, Array] = {}
+    macros: dict[str, float] | None = None
+    for number, line in enumerate(lines, 1):
+        if "@input" not in line or (match := _LINE.search(line.rstrip().removesuffix("*/"))) is None:
+            continue
+        name, expression = match.groups()
+        buf = next((p for p in func.params if isinstance(p, Buf) and p.name == name), None)
+        place = Loc(path, number, match.start() + 1)
+        if buf is None:
+            fail("DG023", f"@input: '{name}' isn't an array parameter", place, "name one of the kernel's arrays")
+        if macros is None:
+            macros = _macros(path, defines)
+        try:
+            value = np.asarray(_value(ast.parse(expression, mode="eval").body, macros))
+            found[name] = np.ascontiguousarray(np.broadcast_to(value, buf.shape), NUMPY[buf.dtype])
+        except (ValueError, TypeError, SyntaxError, KeyError, ArithmeticError, MemoryError) as error:
+            fail("DG023", f"@input: can't evaluate '{expression}': {error}", place, "use NumPy functions and macros")
+    return found
+
+
+def _macros(path: str, defines: Defines) -> dict[str, float]:
+    """The file's macros that stand for numbers."""
+    macros, fixed = split_defines(path, defines)
+    listing = run_compiler(["-E", "-dM", *base_flags(macros), path]).stdout
+    texts = dict(re.findall(r"^#define ([A-Za-z]\w*) (.+)$", listing, re.M))
+    found: dict[str, float] = dict(fixed)
+    for _ in range(8):
+        for name, text in texts.items():
+            if name not in found:
+                try:
+                    # C's integer division is Python's floor division for sizes, which aren't negative.
+                    found[name] = _value(ast.parse(text.replace("/", "//"), mode="eval").body, found)
+                except (ValueError, TypeError, SyntaxError, KeyError, ZeroDivisionError):
+                    continue
+    return found
+
+
+def _value(node: ast.AST, names: dict[str, float]) -> Any:
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return value
+        case ast.Name(id="pi"):
+            return np.pi
+        case ast.Name(id=name):
+            return names[name]
+        case ast.BinOp(left, ast.Pow(), right):
+            return np.power(np.asarray(_value(left, names), np.float64), _value(right, names))
+        case ast.BinOp(left, operator, right) if type(operator) in _OPERATORS:
+            return _plain(_OPERATORS[type(operator)](_value(left, names), _value(right, names)))
+        case ast.UnaryOp(operator, operand) if type(operator) in _OPERATORS:
+            return _plain(_OPERATORS[type(operator)](_value(operand, names)))
+        case ast.List(elts) | ast.Tuple(elts):
+            return [_value(e, names) for e in elts]
+        case ast.Call(func=ast.Attribute(attr="ravel", value=inner), args=[]):
+            return np.ravel(_value(inner, names))
+        case ast.Call(
+            func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="np"), attr=name), args=args, keywords=[]
+        ):
+            if name not in _FUNCTIONS:
+                raise ValueError(f"the function '{name}' isn't known")
+            return _FUNCTIONS[name](*(_value(a, names) for a in args))
+    raise ValueError("only arithmetic and NumPy functions can be used")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

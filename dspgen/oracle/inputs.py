@@ -1,0 +1,92 @@
+"""Random inputs for a kernel, the same for the same seed on every machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import islpy as isl
+import numpy as np
+import numpy.typing as npt
+
+from dspgen.errors import DspgenError, Problem
+from dspgen.frontend.terms import accesses, children, parameters
+from plant_core.ir import Access, Binary, Buf, DType, Expr, Func, ScalarParam
+from plant_core.values import INTEGERS, NUMPY, is_float, limits
+
+Array = npt.NDArray[Any]
+_SPREAD = 1000
+_SHIFT = 8
+
+
+def random_inputs(
+    func: Func, seed: int, given: Mapping[str, Array | int | float] | None = None
+) -> dict[str, Array | int | float]:
+    """A value for every parameter that isn't in `given`, whose values are taken over.
+
+    Floats are uniform in [-1, 1); 8-bit integers take their whole range, wider ones up to 1000 either way. What is
+    divided by is never zero, and shift counts are small. Raises DspgenError if an integer parameter that bounds loops
+    or subscripts isn't given: only the user knows what it may be.
+    """
+    known = dict(given or {})
+    needed = _symbolic(func) - set(known)
+    missing = [p for p in func.params if isinstance(p, ScalarParam) and p.name in needed]
+    if missing:
+        raise DspgenError(*(_unknown(p) for p in missing))
+    divisors, shifts = _names(func, ("div", "mod")), _names(func, ("shl", "shr"))
+    found: dict[str, Array | int | float] = {}
+    for position, param in enumerate(func.params):
+        if param.name in known:
+            found[param.name] = known[param.name]
+            continue
+        generator = np.random.default_rng([seed, position])
+        shape = param.shape if isinstance(param, Buf) else ()
+        values = _draw(generator, param.dtype, shape, param.name in divisors, param.name in shifts)
+        found[param.name] = values if isinstance(param, Buf) else values.item()
+    return found
+
+
+def _unknown(param: ScalarParam) -> Problem:
+    message = f"the parameter '{param.name}' bounds loops or subscripts, so its value must be given"
+    return Problem("DG501", message, param.loc, f"give it with the inputs, or fix it: -D {param.name}=...")
+
+
+def _symbolic(func: Func) -> set[str]:
+    names: set[str] = set()
+    for comp in func.comps:
+        count = comp.domain.dim(isl.dim_type.param)
+        names |= {str(comp.domain.get_dim_name(isl.dim_type.param, k)) for k in range(count)}
+        for access in (comp.target, *accesses(comp.value)):
+            names |= {p.name for index in access.indices for p in parameters(index)}
+    return names
+
+
+def _names(func: Func, operators: tuple[str, ...]) -> set[str]:
+    """What is read on the right of an integer division or a shift."""
+    found: set[str] = set()
+    for comp in func.comps:
+        for expr in _walk(comp.value):
+            if isinstance(expr, Binary) and expr.op in operators and not is_float(expr.dtype):
+                parts = list(_walk(expr.right))
+                found |= {p.buf for p in parts if isinstance(p, Access)} | {p.name for p in parameters(expr.right)}
+    return found
+
+
+def _walk(expr: Expr) -> Iterator[Expr]:
+    yield expr
+    for child in children(expr):
+        yield from _walk(child)
+
+
+def _draw(generator: np.random.Generator, dtype: DType, shape: tuple[int, ...], divides: bool, shifts: bool) -> Array:
+    if is_float(dtype):
+        return np.asarray(generator.uniform(-1.0, 1.0, shape), NUMPY[dtype])
+    low, high = limits(dtype)
+    if INTEGERS[dtype][0] > 8:
+        low, high = max(low, -_SPREAD), min(high, _SPREAD)
+    if shifts:
+        low, high = 1 if divides else 0, _SHIFT - 1
+    values = generator.integers(low, high, shape, endpoint=True)
+    if divides:
+        values = np.where(values == 0, 1, values)
+    return np.asarray(values, NUMPY[dtype])

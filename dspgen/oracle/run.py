@@ -1,0 +1,142 @@
+"""Runs the user's C, as the host's compiler builds it, on NumPy arrays.
+
+With `double=True` the same program runs with every float made a double: its results tell how far rounding alone takes
+the float program from the exact one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dspgen.errors import SourceError
+from dspgen.frontend.check_bounds import check_parameters
+from dspgen.frontend.codes import fail
+from dspgen.frontend.preprocess import Defines, define_flags, preprocess, read_source, run_compiler
+from dspgen.frontend.read import split_defines
+from plant_core.ir import Buf, DType, Func, ScalarParam
+from plant_core.loc import Loc, PlantError
+from plant_core.values import NUMPY, is_float
+
+Array = npt.NDArray[Any]
+Inputs = Mapping[str, Array | int | float]
+
+_FLAGS = ["-std=gnu11", "-w", "-O1", "-ffp-contract=off", "-fwrapv", "-fsigned-char", "-fno-strict-aliasing"]
+_LINK = ["-shared", "-fPIC", "-lm"]
+_ENTRY = "dspgen_entry"
+_C_NAMES: dict[DType, str] = {
+    "f32": "float",
+    "f64": "double",
+    "i8": "signed char",
+    "i16": "short",
+    "i32": "int",
+    "i64": "long long",
+    "u8": "unsigned char",
+    "u16": "unsigned short",
+    "u32": "unsigned int",
+}
+_NUMBER = r"(?<![\w.])(?:0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d+|(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?)"
+_SINGLE = re.compile(rf"\"(?:[^\"\\\n]|\\.)*\"|({_NUMBER})[fF]\b|\bfloat\b|\b(sqrt|fabs|fmin|fmax|fma)f\b")
+
+
+def run_c(path: str, func: Func, inputs: Inputs, defines: Defines = (), *, double: bool = False) -> dict[str, Array]:
+    """The final contents of every non-const array parameter; `inputs` has all parameters and isn't changed.
+
+    With `double`, float arrays come back as float64. Raises SourceError where the C compiler refuses the file, or an
+    integer parameter's value takes an access outside its array; PlantError for a missing or misshapen input.
+    """
+    macros, fixed = split_defines(path, defines)
+    scalars = _scalars(func, {**inputs, **fixed})
+    integers = {name: int(v) for name, v in scalars.items() if not isinstance(v, float | np.floating)}
+    if problems := check_parameters(func, integers):
+        raise SourceError(*problems)
+    library = _build(_program(path, func, macros, double), [] if double else define_flags(macros), path)
+    entry = ctypes.CDLL(str(library))[_ENTRY]
+    held: dict[str, Array] = {}
+    for param in func.params:
+        dtype = _held(param.dtype, double)
+        given = inputs.get(param.name) if isinstance(param, Buf) else scalars[param.name]
+        if given is None:
+            raise PlantError(f"no input for the array '{param.name}'", loc=param.loc)
+        array = np.array(given, dtype=dtype, order="C", ndmin=0)
+        shape = param.shape if isinstance(param, Buf) else ()
+        if array.shape != shape:
+            raise PlantError(f"'{param.name}' has shape {shape}, its input has {array.shape}", loc=param.loc)
+        held[param.name] = array
+    pointers = (ctypes.c_void_p * max(len(held), 1))(*(a.ctypes.data for a in held.values()))
+    entry(pointers)
+    return {p.name: held[p.name] for p in func.params if isinstance(p, Buf) and not p.const}
+
+
+def _scalars(func: Func, inputs: Inputs) -> dict[str, Any]:
+    found = {}
+    for param in func.params:
+        if isinstance(param, ScalarParam):
+            if param.name not in inputs:
+                raise PlantError(f"no input for the parameter '{param.name}'", loc=param.loc)
+            found[param.name] = NUMPY[param.dtype](inputs[param.name])
+    return found
+
+
+def _held(dtype: DType, double: bool) -> type[np.generic]:
+    return NUMPY["f64" if double and is_float(dtype) else dtype]
+
+
+def _program(path: str, func: Func, macros: Defines, double: bool) -> str:
+    """C text: the user's file, and an entry that takes all arguments by address."""
+    arguments = []
+    for position, param in enumerate(func.params):
+        if isinstance(param, Buf):
+            arguments.append(f"arguments[{position}]")
+        else:
+            name = "double" if double and is_float(param.dtype) else _C_NAMES[param.dtype]
+            arguments.append(f"*({name} *)arguments[{position}]")
+    call = f"void {_ENTRY}(void **arguments)\n{{\n  {func.name}({', '.join(arguments)});\n}}\n"
+    if double:
+        return _in_double(preprocess(path, macros).text) + call
+    escaped = str(Path(path).resolve()).replace("\\", "\\\\").replace('"', '\\"')
+    return f'#include "{escaped}"\n{call}'
+
+
+def _in_double(text: str) -> str:
+    def widened(match: re.Match[str]) -> str:
+        if match.group(1):
+            return match.group(1)
+        if match.group(2):
+            return match.group(2)
+        return "double" if match.group() == "float" else match.group()
+
+    kept = [line for line in text.splitlines() if not line.startswith("#")]
+    return _SINGLE.sub(widened, "\n".join(kept)) + "\n"
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="dspgen-oracle-")
+
+
+_built: dict[str, Path] = {}
+
+
+def _build(program: str, flags: list[str], path: str) -> Path:
+    """The shared library of this program, built once as long as the user's file stays as it is."""
+    text = "\0".join([program, *flags, read_source(path)])
+    key = hashlib.sha256(text.encode()).hexdigest()[:24]
+    if key not in _built:
+        source = Path(_folder().name) / f"{key}.c"
+        library = source.with_suffix(".so")
+        source.write_text(program, encoding="utf-8")
+        result = run_compiler([*_FLAGS, *flags, str(source), "-o", str(library), *_LINK])
+        if result.returncode:
+            fail("DG003", f"the C compiler can't build the program: {result.stderr.strip()[:1000]}", Loc(path, 1))
+        _built[key] = library
+    return _built[key]

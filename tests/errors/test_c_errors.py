@@ -1,0 +1,132 @@
+"""Every refusal of a C program: its number, its exact place (marked in the text by a caret line), its words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dspgen.errors import SourceError
+from dspgen.frontend.codes import CODES
+from dspgen.frontend.read import read_c
+
+HEAD = "void kernel(float x[10], float y[10], int n, const int m[10]) {\n"
+
+# The statement, with @ before the place; the number; a part of the message.
+STATEMENTS = [
+    ("@x[10] = 1;", "DG012", "writes x[10], outside x[10]"),
+    ("for (int i = 0; i <= 10; i++) @x[i] = 1;", "DG012", "when i = 10"),
+    ("for (int i = 0; i < 10; i++) x[i] = @y[i - 1];", "DG012", "reads y[-1] when i = 0"),
+    ("for (int i = 0; i < n; i++) x[i] = @y[i - 1];", "DG012", "when i = 0"),
+    ("for (int i = 0; i < 9; i++) if (y[i] > 0) @x[i + 2] = 1;", "DG012", "when i = 8"),
+    ("for (int i = 0; i < 10; i++) x[@i*i] = 1;", "DG011", "multiplies two values"),
+    ("for (int i = 0; i < 3; i++) for (int j = 0; j < 3; j++) x[@i * j] = 1;", "DG011", "'i * j'"),
+    ("for (int i = 0; i < 10; i++) x[@m[i]] = 1;", "DG011", "'m[i]'"),
+    ("int j = 0; for (int i = 0; i < 4; i++) { x[@j] = 1; j += 2; }", "DG011", "'j'"),
+    ("for (int i = 0; @i < m[0]; i++) x[i] = 1;", "DG010", "'m[0]'"),
+    ("for (int i = 0; @i * i < 10; i++) x[i] = 1;", "DG010", "multiplies"),
+    ("@for (int i = 1; i < 10; i *= 2) x[i] = 1;", "DG009", "grow by a constant"),
+    ("@for (int i = 0; i < 10;) x[i] = 1;", "DG009", "no step"),
+    ("@for (int i = 0; ; i++) x[i] = 1;", "DG009", "no condition"),
+    ("@for (int i = 0, j = 0; i < 10; i++, j++) x[i] = 1;", "DG009", "several"),
+    ("for (int i = 0; i < 10; i += @n) x[i] = 1;", "DG009", "constant"),
+    ("for (int i = 0; @i >= 0; i++) x[i] = 1;", "DG009", "doesn't end"),
+    ("for (int i = 0; @i != 9; i += 2) x[i] = 1;", "DG009", "doesn't end"),
+    ("for (unsigned i = 9; @i >= 0; i--) x[i] = 1;", "DG017", "'i'"),
+    ("for (unsigned char i = 0; @i < n; i++) x[i] = 1;", "DG017", "'i'"),
+    ("for (unsigned i = 0; @i - 1 < 5; i++) x[i] = 1;", "DG017", "wrap"),
+    ("@for (float f = 0; f < 1; f += 0.5f) x[0] = f;", "DG009", "isn't an integer"),
+    ("@while (n > 0) { x[0] = 1; }", "DG008", "'while'"),
+    ("@do { x[0] = 1; } while (n > 0);", "DG008", "'do'"),
+    ("@switch (n) { case 1: x[0] = 1; }", "DG008", "'switch'"),
+    ("for (int i = 0; i < 10; i++) { if (x[i] > 0) @break; }", "DG008", "'break'"),
+    ("for (int i = 0; i < 10; i++) { if (i == 3) @continue; x[i] = 1; }", "DG008", "'continue'"),
+    ("for (int i = 0; i < 10; i++) { @return; }", "DG008", "'return'"),
+    ("@goto end; end: ;", "DG008", "'goto'"),
+    ("for (int i = 0; i < 10; i++) @i = 3;", "DG015", "'i'"),
+    ("for (int i = 0; i < 10; i++) { @i++; }", "DG015", "'i'"),
+    ("int i; for (i = 0; i < 10; i++) x[i] = 1; x[0] = @i;", "DG015", "outside its loop"),
+    ("for (int i = 0; i < 9; i++) if (x[i] > 0) @for (int j = 0; j < 3; j++) x[j] = 1;", "DG016", "'x[i]'"),
+    ("float @*p = x; p[0] = 1;", "DG007", "extent"),
+    ("float t[@n]; t[0] = 1; x[0] = t[0];", "DG007", "constant"),
+    ("x[0] = *@x;", "DG013", "pointers"),
+    ("int i = 0; x[@i++] = 1;", "DG013", "side effect"),
+    ("x[0] = (@x[1] = 2) + 1;", "DG013", "assignment"),
+    ("x[0] = @5 / 0;", "DG013", "divided by zero"),
+    ("x[0] = @1 << 40;", "DG013", "shift"),
+    ("x[0] = @other(x[1]);", "DG014", "'other'"),
+    ("@nothing(x);", "DG008", "'nothing'"),
+    ("volatile int @v = 3; x[0] = v;", "DG006", "volatile"),
+    ("long double @v = 3; x[0] = v;", "DG006", "long double"),
+    ("struct { int a; } @v; x[0] = v.a;", "DG006", "structures"),
+    ("static float @v; x[0] = v;", "DG018", "between calls"),
+    ("x[0] = 1@ }", "DG003", "expected ';'"),
+    ("@z[0] = 1;", "DG003", "undeclared"),
+]
+
+# A whole file; where the place is; the number; a part of the message.
+FILES = [
+    ("void kernel(float *x) { x[0] = 1; }", 1, 19, "DG007", "extent"),
+    ("void kernel(float x[]) { x[0] = 1; }", 1, 19, "DG007", "size"),
+    ("int kernel(float x[4]) { return 1; }", 1, 5, "DG006", "return void"),
+    ("void a(float x[4]) {}\nvoid b(float x[4]) {}", 1, 1, "DG005", "'a', 'b'"),
+    ("int x;", 1, 1, "DG005", "no function"),
+    ("void k(float x[4]) {\n#pragma scop\n  x[1] = 0;\n}", 2, 9, "DG019", "don't match"),
+    ("void k(float x[4]) {\n  x[0] = 1;\n#pragma scop\n  x[1] = 0;\n#pragma endscop\n}", 2, 3, "DG019", "outside"),
+    ("static float t[4];\nvoid k(float x[4]) { x[0] = t[1]; }", 1, 14, "DG018", "'t'"),
+    ("#include <complex.h>\nvoid k(float x[4]) { x[0] = 5; }", 1, 10, "DG003", "complex.h"),
+    ("#define N 4\n#define AT(i) x[(i) + 1]\nvoid k(float x[N]) {\n  for (int i = 0; i < N; i++) AT(i) = AT(i - 1);\n}",
+     4, 31, "DG012", "x[4]"),
+    ("#define BIG 10\nvoid k(float x[BIG - 6]) { x[BIG - 7] = 1; x[BIG] = 2; }", 2, 44, "DG012", "x[10]"),
+    ("void k(unsigned long x[4]) { x[0] = 5; }", 1, 22, "DG006", "64-bit unsigned"),
+    ("void k(float x[4], ...) { x[0] = 5; }", 1, 6, "DG006", "number of arguments"),
+]  # fmt: skip
+
+
+def refused(folder: Path, text: str) -> SourceError:
+    path = folder / "kernel.c"
+    path.write_text(text)
+    with pytest.raises(SourceError) as caught:
+        read_c(str(path))
+    return caught.value
+
+
+@pytest.mark.parametrize(("text", "code", "part"), STATEMENTS)
+def test_statement(tmp_path: Path, text: str, code: str, part: str) -> None:
+    column = text.index("@") + 1
+    others = "float other(float v) { v = 1; return v; }\nvoid nothing(float v[10]);\n#pragma other\n"
+    error = refused(tmp_path, f"{others}{HEAD}#pragma scop\n{text.replace('@', '')}\n#pragma endscop\n}}\n")
+    first = error.problems[0]
+    assert first.code == code and code in CODES
+    assert part in first.message
+    assert first.loc is not None
+    assert (first.loc.line, first.loc.column) == (6, column), error.render()
+
+
+@pytest.mark.parametrize(("text", "line", "column", "code", "part"), FILES)
+def test_file(tmp_path: Path, text: str, line: int, column: int, code: str, part: str) -> None:
+    first = refused(tmp_path, text + "\n").problems[0]
+    assert first.code == code
+    assert part in first.message
+    assert first.loc is not None and (first.loc.line, first.loc.column) == (line, column)
+
+
+def test_all_problems_at_once(tmp_path: Path) -> None:
+    error = refused(tmp_path, HEAD + "x[11] = 1;\nwhile (n) ;\nx[m[0]] = y[12];\n}\n")
+    assert [(p.code, p.loc and p.loc.line) for p in error.problems] == [("DG012", 2), ("DG008", 3), ("DG011", 4)]
+    assert "help: " in error.render() and "    x[11] = 1;".strip() in error.render()
+
+
+def test_missing_file() -> None:
+    with pytest.raises(SourceError) as caught:
+        read_c("/nowhere/kernel.c")
+    assert caught.value.problems[0].code == "DG001"
+
+
+def test_function_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text("void a(float x[4]) { x[0] = 1; }\nvoid b(float x[4]) { x[1] = 1; }\n")
+    assert read_c(str(path), function="b").name == "b"
+    with pytest.raises(SourceError) as caught:
+        read_c(str(path), function="c")
+    assert "'a', 'b'" in caught.value.render()

@@ -1,0 +1,136 @@
+"""What the command line says to wrong input: exit status 2, a code, no traceback, nothing on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def refused(dspgen: Run) -> Callable[..., str]:
+    """Runs a command that must be refused, and gives what it says."""
+
+    def run(*arguments: str) -> str:
+        status, out, err = dspgen(*arguments)
+        assert (status, out) == (2, "")
+        assert "Traceback" not in err
+        return err
+
+    return run
+
+
+def test_isa_is_required(refused: Callable[..., str], examples: Path) -> None:
+    err = refused("run", str(examples / "dot.c"))
+    assert err.startswith("error[DG500]: Missing option '--isa'")
+    assert "help: dspgen run --help" in err
+
+
+def test_unknown_option_and_command(refused: Callable[..., str]) -> None:
+    assert "error[DG500]: No such option" in refused("run", "x.c", "--nonsense")
+    assert "error[DG500]: No such command 'fly'" in refused("fly")
+
+
+@pytest.mark.parametrize("command", [[], ["isa"]])
+def test_no_command_shows_the_help(command: list[str], refused: Callable[..., str]) -> None:
+    assert "Usage: dspgen" in refused(*command)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["schedule", "x.sa", "--isa", "ft_m7002"],
+        ["bench", "table1"],
+        ["isa", "new", "mine", "--from", "ft_m7002"],
+        ["run", "x.c", "--isa", "ft_m7002", "--data", "ddr"],
+        ["compile", "x.c", "--isa", "ft_m7002", "--emit", "asm,c"],
+    ],
+)
+def test_what_is_not_there_yet_says_so(arguments: list[str], refused: Callable[..., str]) -> None:
+    err = refused(*arguments)
+    assert err.startswith("error[DG502]: ") and "not there yet" in err
+
+
+def test_malformed_pairs(refused: Callable[..., str], examples: Path) -> None:
+    dot = str(examples / "dot.c")
+    assert "error[DG509]: --set 'lanes'" in refused("run", dot, "--isa", "ft_m7002", "--set", "lanes")
+    assert "error[DG509]: -D '=3' is not of the form name=value" in refused("run", dot, "--isa", "ft_m7002", "-D", "=3")
+
+
+def test_unknown_emit_kind(refused: Callable[..., str], examples: Path) -> None:
+    err = refused("compile", str(examples / "dot.c"), "--isa", "ft_m7002", "--emit", "asm,elf")
+    assert "--emit elf: the kinds are asm, lasm, h, json" in err
+
+
+def test_unknown_isa_names_the_known_ones(refused: Callable[..., str], examples: Path) -> None:
+    assert "ft_m7002" in refused("run", str(examples / "dot.c"), "--isa", "ft_m7003")
+
+
+def test_missing_source_file(refused: Callable[..., str]) -> None:
+    assert "error[DG001]" in refused("run", "no_such_file.c", "--isa", "ft_m7002")
+
+
+def test_missing_assembly_file(refused: Callable[..., str]) -> None:
+    assert refused("sim", "no_such_file.s", "--isa", "ft_m7002").startswith(
+        "error[DG506]: no_such_file.s can't be read"
+    )
+
+
+def test_inputs_that_can_not_be_read(refused: Callable[..., str], examples: Path, tmp_path: Path) -> None:
+    dot = [str(examples / "dot.c"), "--isa", "ft_m7002"]
+    (tmp_path / "bad.npz").write_bytes(b"no archive")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name in ("missing.npz", "bad.npz", "one.npy"):
+        assert "error[DG503]" in refused("run", *dot, "--inputs", str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"xx": np.zeros(16, np.float32)}, "--inputs has 'xx', which is no parameter of dot"),
+        ({"x": np.zeros(15, np.float32)}, "--inputs has 'x' of shape (15,); the parameter's is (16,)"),
+        ({"x": np.zeros(16, np.complex64)}, "--inputs has 'x' of type complex64; the parameter's is float32"),
+    ],
+)
+def test_inputs_that_do_not_fit(
+    wrong: dict[str, np.ndarray], said: str, refused: Callable[..., str], examples: Path, tmp_path: Path
+) -> None:
+    arrays = {"x": np.zeros(16, np.float32), "y": np.zeros(16, np.float32)} | wrong
+    np.savez(tmp_path / "in.npz", **arrays)
+    inputs = ["--inputs", str(tmp_path / "in.npz")]
+    err = refused("run", str(examples / "dot.c"), "--isa", "ft_m7002", "-D", "N=16", *inputs)
+    assert f"error[DG508]: {said}" in err
+
+
+def test_call_names_arrays_without_inputs(refused: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "f.s").write_text("f:\n")
+    err = refused("sim", str(tmp_path / "f.s"), "--isa", "ft_m7002", "--call", "f(x, y, 32)")
+    assert "error[DG505]: --call names 'x', 'y'" in err
+    assert "help: give the arrays with --inputs" in err
+
+
+def test_outputs_that_can_not_be_written(refused: Callable[..., str], examples: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    err = refused("compile", str(examples / "dot.c"), "--isa", "ft_m7002", "-o", str(tmp_path / "file" / "deeper"))
+    assert "error[DG504]" in err
+
+
+def test_fault_writes_a_reproducer(
+    dspgen: Run, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("dspgen.cli.run_file", broken)
+    monkeypatch.chdir(tmp_path)
+    status, out, err = dspgen("run", str(examples / "dot.c"), "--isa", "ft_m7002")
+    assert (status, out) == (3, "")
+    assert "internal fault: ZeroDivisionError: planted" in err and "Traceback" not in err
+    (reproducer,) = tmp_path.glob("dspgen-fault-*.txt")
+    assert reproducer.name in err
+    text = reproducer.read_text()
+    assert "planted" in text and "void dot(" in text and "--isa ft_m7002" in text

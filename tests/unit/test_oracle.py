@@ -1,0 +1,145 @@
+"""The host-compiled program, random inputs, the comparison, and `@input` lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dspgen.errors import DspgenError, SourceError
+from dspgen.frontend.read import read_c
+from dspgen.oracle import compare, default_inputs, random_inputs, run_c
+from plant_core.loc import PlantError
+
+TEXT = """/* Mixes.
+ * @input w expr cos(2*pi*arange(N)/M)
+ * @input order expr bitrev(N)
+ */
+#include <math.h>
+#define N 8
+#define M (2 * N)
+static void helper(void) {}
+static void mix(const float x[N], const float w[N], const int order[N], float y[N], float gain)
+{
+#pragma scop
+  for (int i = 0; i < N; i++)
+    y[i] = sqrtf(fabsf(x[i])) * w[i] * gain + 1e-3f * (float)order[i] + .5F + 2.f;
+#pragma endscop
+}
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    file = tmp_path / "mix.c"
+    file.write_text(TEXT)
+    return str(file)
+
+
+def test_run_in_single_and_in_double(path: str) -> None:
+    func = read_c(path)
+    inputs = random_inputs(func, 1)
+    before = {name: np.copy(value) for name, value in inputs.items()}
+    single, double = run_c(path, func, inputs), run_c(path, func, inputs, double=True)
+    x, w, gain = (np.asarray(inputs[k], np.float64) for k in ("x", "w", "gain"))
+    # `gain` reaches both as a float, though its Python value has more digits.
+    exact = np.sqrt(abs(x)) * w * np.float64(np.float32(gain)) + 1e-3 * np.asarray(inputs["order"]) + 2.5
+    assert single["y"].dtype == np.float32 and double["y"].dtype == np.float64
+    np.testing.assert_allclose(double["y"], exact, rtol=1e-14)
+    np.testing.assert_allclose(single["y"], exact, rtol=1e-6)
+    assert list(single) == ["y"]
+    for name, value in before.items():
+        np.testing.assert_array_equal(value, inputs[name])
+
+
+def test_default_inputs(path: str) -> None:
+    func = read_c(path)
+    found = default_inputs(path, func)
+    np.testing.assert_array_equal(found["w"], np.cos(2 * np.pi * np.arange(8) / 16).astype(np.float32))
+    np.testing.assert_array_equal(found["order"], [0, 4, 2, 6, 1, 5, 3, 7])
+    smaller = random_inputs(func, 2, found)
+    assert smaller["w"] is found["w"]
+
+
+@pytest.mark.parametrize("expression", ["__import__('os')", "x.__class__", "cos(", "unknown + 1", "cos(N, N, N, N)"])
+def test_default_inputs_refuse_other_python(tmp_path: Path, expression: str) -> None:
+    file = tmp_path / "bad.c"
+    file.write_text(f"// @input x expr {expression}\n#define N 4\nvoid k(float x[N]) {{ x[0] = 1; }}\n")
+    with pytest.raises(SourceError) as caught:
+        default_inputs(str(file), read_c(str(file)))
+    assert caught.value.problems[0].code == "DG023"
+
+
+def test_random_inputs_are_the_same_for_a_seed(path: str) -> None:
+    func = read_c(path)
+    first, second, other = random_inputs(func, 5), random_inputs(func, 5), random_inputs(func, 6)
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name])
+    assert not np.array_equal(first["x"], other["x"])
+    assert np.all(np.abs(first["x"]) <= 1)
+
+
+def test_symbolic_sizes_need_values_that_fit(tmp_path: Path) -> None:
+    file = tmp_path / "n.c"
+    file.write_text("void k(int n, const int d[4], int y[4]) { for (int i = 0; i < n; i++) y[i] = 100 / d[i]; }\n")
+    func = read_c(str(file))
+    with pytest.raises(DspgenError) as caught:
+        random_inputs(func, 1)
+    assert "'n'" in caught.value.render()
+    inputs = random_inputs(func, 1, {"n": 4})
+    assert np.all(inputs["d"] != 0)
+    assert run_c(str(file), func, inputs)["y"].shape == (4,)
+    with pytest.raises(SourceError) as outside:
+        run_c(str(file), func, {**inputs, "n": 5})
+    assert outside.value.problems[0].code == "DG012"
+
+
+def test_wrong_inputs(path: str) -> None:
+    func = read_c(path)
+    inputs = random_inputs(func, 1)
+    with pytest.raises(PlantError, match="shape"):
+        run_c(path, func, {**inputs, "x": np.zeros(3)})
+    with pytest.raises(PlantError, match="no input"):
+        run_c(path, func, {k: v for k, v in inputs.items() if k != "gain"})
+
+
+def test_edited_file_is_built_again(path: str) -> None:
+    func = read_c(path)
+    inputs = random_inputs(func, 1)
+    first = run_c(path, func, inputs)["y"]
+    Path(path).write_text(TEXT.replace("2.f", "3.f"))
+    np.testing.assert_allclose(run_c(path, func, inputs)["y"], first + 1, rtol=1e-6)
+
+
+def test_compare(path: str) -> None:
+    func = read_c(path)
+    exact = np.linspace(1, 2, 8)
+    reference = exact.astype(np.float32)
+    reference[3] += np.float32(1e-6)
+    arguments = ({"y": reference}, {"y": exact})
+    assert compare(func, {"y": reference}, *arguments, "strict") == (True, 0.0, ())
+    near = reference + np.float32(1e-6)
+    assert compare(func, {"y": near}, *arguments, "reassoc")[0]
+    verified, largest, details = compare(func, {"y": near}, *arguments, "strict")
+    assert not verified and largest > 0 and details[0].startswith("y[0]: got")
+    far = reference.copy()
+    far[5] += np.float32(0.01)
+    verified, largest, details = compare(func, {"y": far}, *arguments, "reassoc")
+    assert not verified and largest == pytest.approx(0.01, rel=1e-3) and details[0].startswith("y[5]: got")
+    assert not compare(func, {}, *arguments, "reassoc")[0]
+
+
+def test_compare_not_a_number(path: str) -> None:
+    func = read_c(path)
+    exact = np.linspace(1, 2, 8)
+    exact[0], exact[1] = np.nan, np.inf
+    reference = exact.astype(np.float32)
+    for fp in ("strict", "reassoc"):
+        assert compare(func, {"y": reference}, {"y": reference}, {"y": exact}, fp)[0]
+    wrong = reference.copy()
+    wrong[0] = 1
+    assert not compare(func, {"y": wrong}, {"y": reference}, {"y": exact}, "reassoc")[0]
+    wrong = reference.copy()
+    wrong[4] = np.nan
+    assert not compare(func, {"y": wrong}, {"y": reference}, {"y": exact}, "reassoc")[0]
