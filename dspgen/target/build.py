@@ -1,0 +1,403 @@
+"""`schema.Isa` becomes `model.Target`: patterns, groups and units spelled out, semantics parsed, all names resolved."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dspgen.target import schema
+from dspgen.target.checks import check_forms, check_names
+from dspgen.target.context import Context
+from dspgen.target.locate import Path
+from dspgen.target.model import (
+    Abi,
+    AddressModes,
+    Dma,
+    Instruction,
+    Memory,
+    MemoryAccess,
+    Operand,
+    Packets,
+    PatternMemory,
+    Pipeline,
+    Predicates,
+    RegisterClass,
+    SemExpr,
+    SemStatement,
+    Side,
+    Target,
+    TextSyntax,
+    Unit,
+)
+from dspgen.target.rows import build_macros, build_rewrites
+from dspgen.target.semantics import LOADS, STORES, Kind, SemanticsError, check, parse, places
+from dspgen.target.structure import Fault, suggest
+
+
+def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
+    """The target, of use only where no fault comes with it."""
+    context = Context(isa.lanes, isa.mask_register)
+    _registers(isa, context)
+    _units(isa, context)
+    instructions = tuple(_Row(context, id, row).build() for id, row in isa.instructions.items())
+    check_forms(instructions, context)
+    check_names(isa, context)
+    memories = _memories(isa, context)
+    target = Target(
+        name=isa.name,
+        path=path,
+        description=isa.description,
+        lanes=isa.lanes,
+        registers=tuple(context.classes.values()),
+        units=tuple(context.units.values()),
+        instructions=instructions,
+        predicates=Predicates(isa.predicates.scalar, isa.predicates.lane, isa.predicates.text, isa.predicates.negated),
+        packets=_packets(isa, context),
+        pipeline=_pipeline(isa, context),
+        address_modes=_address_modes(isa),
+        memories=memories,
+        dma=Dma(isa.dma.startup, isa.dma.bytes_per_cycle, isa.dma.transpose) if isa.dma else None,
+        abi=_abi(isa),
+        text=_text(isa),
+        pattern_memory=_patterns(isa),
+        macros=build_macros(isa, context),
+        rewrites=build_rewrites(isa, context),
+        mask_register=isa.mask_register,
+        provenance=_provenance(isa),
+    )
+    return target, context.faults
+
+
+def _registers(isa: schema.Isa, context: Context) -> None:
+    for name, row in isa.registers.items():
+        path: Path = ("registers", name)
+        names: tuple[str, ...] = row.names
+        if row.pair_of is not None:
+            base = context.classes.get(row.pair_of)
+            if base is None:
+                remedy = suggest(row.pair_of, tuple(context.classes)) or "a pair class stands below its base class"
+                context.fault("DG112", (*path, "pair_of"), f"`{row.pair_of}` is not a register class above", remedy)
+            elif base.pair_of is not None:
+                context.fault("DG112", (*path, "pair_of"), f"`{row.pair_of}` is a pair class itself")
+            elif not names:
+                names = _pair_names(row, base, context, path)
+        elif not names:
+            context.fault("DG103", path, "the key `names` is missing", at_key=True)
+        if row.bits < 1:
+            context.fault("DG111", (*path, "bits"), f"must be at least 1, not {row.bits}")
+        if row.kind == "element" and row.element_of is None:
+            context.fault("DG103", path, "an element class needs the key `element_of`", at_key=True)
+        context.classes[name] = RegisterClass(
+            name, row.kind, names, row.bits, row.pair_of, row.element_of, row.side, row.vector
+        )
+    seen: dict[str, str] = {}
+    for cls in context.classes.values():
+        for register in cls.names:
+            if register in seen:
+                where = "twice" if seen[register] == cls.name else f"in `{seen[register]}` too"
+                context.fault("DG108", ("registers", cls.name, "names"), f"the register `{register}` is named {where}")
+            seen[register] = cls.name
+    for name, row in isa.registers.items():
+        if row.element_of is not None:
+            context.check_register(("registers", name, "element_of"), row.element_of)
+    for name, members in isa.groups.items():
+        if name in context.classes:
+            context.fault("DG108", ("groups", name), f"`{name}` is a register class already", at_key=True)
+        for n, member in enumerate(members):
+            context.check_class(("groups", name, n), member)
+        context.groups[name] = tuple(m for m in members if m in context.classes)
+
+
+def _pair_names(row: schema.Register, base: RegisterClass, context: Context, path: Path) -> tuple[str, ...]:
+    halves = zip(base.names[0::2], base.names[1::2], strict=False)
+    try:
+        return tuple(row.pair_name.format(lo=lo, hi=hi) for lo, hi in halves)
+    except (KeyError, IndexError, ValueError, AttributeError):
+        context.fault("DG112", (*path, "pair_name"), "may hold `{lo}` and `{hi}` only")
+        return ()
+
+
+def _units(isa: schema.Isa, context: Context) -> None:
+    owners: dict[str, str] = {}
+    for name, row in isa.units.items():
+        path: Path = ("units", name)
+        if row.count < 1:
+            context.fault("DG111", (*path, "count"), f"must be at least 1, not {row.count}")
+        try:
+            row.suffix.format(n=1)
+        except (KeyError, IndexError, ValueError, AttributeError):
+            context.fault("DG104", (*path, "suffix"), "may hold `{n}` only")
+            continue
+        unit = Unit(name, max(row.count, 1), row.suffix, row.side, row.slot, row.accepts)
+        context.units[name] = unit
+        for member in unit.members:
+            if member in owners:
+                context.fault("DG108", path, f"the unit `{member}` is one of `{owners[member]}` already", at_key=True)
+            owners[member] = name
+
+
+class _Row:
+    """One instruction's row on its way into the model."""
+
+    def __init__(self, context: Context, id: str, row: schema.Instruction) -> None:
+        self.context = context
+        self.id = id
+        self.row = row
+        self.path: Path = ("instructions", id)
+
+    def build(self) -> Instruction:
+        row = self.row
+        members = self.members()
+        statements = self.semantics(row.semantics, (*self.path, "semantics"))
+        equivalents = tuple(
+            self.semantics(text, (*self.path, "equivalents", n)) for n, text in enumerate(row.equivalents)
+        )
+        operands = tuple(self.operand(n, o, statements) for n, o in row.operands.items())
+        self.check_figures()
+        controls = [c for c in self.context.controls() if c not in row.operands]
+        read = {p.name for s in statements for p in places(s.value)}
+        predicable = row.predicate or ("scalar" if not members or members[0][1].side == "scalar" else "lane")
+        mask = self.context.mask if predicable == "lane" and row.masked is not False or row.masked else None
+        written = {s.target.name for s in statements if s.target is not None}
+        for n, name in enumerate(row.implicit_reads):
+            self.context.check_register((*self.path, "implicit_reads", n), name)
+        side: Side = members[0][1].side if members else "scalar"
+        return Instruction(
+            id=self.id,
+            mnemonic=row.mnemonic or self.id,
+            operands=operands,
+            units=tuple(m for m, _, _ in members),
+            busy=row.busy,
+            semantics=statements,
+            suffixes=tuple((m, suffix) for m, _, suffix in members),
+            memory=self.memory(statements, side),
+            resources=tuple((r.name, r.first, r.cycles) for r in row.resources),
+            implicit_reads=tuple(
+                dict.fromkeys([*row.implicit_reads, *(c for c in controls if c in read), *([mask] if mask else [])])
+            ),
+            predicable=predicable,
+            branch=any(s.value.op == "branch" for s in statements),
+            label=row.label,
+            source=row.source,
+            cost=row.cost,
+            compile=row.compile,
+            implicit_writes=tuple(c for c in controls if c in written),
+            equivalents=tuple(e for e in equivalents if e),
+            note=row.note,
+        )
+
+    def members(self) -> list[tuple[str, Unit, str]]:
+        """Each alternative's member name, unit and suffix, in the row's order."""
+        found: list[tuple[str, Unit, str]] = []
+        for n, name in enumerate(self.row.units):
+            unit = self.context.units.get(name)
+            numbers = range(1, unit.count + 1) if unit else range(0)
+            if unit is None:
+                unit, number = self.member(name)
+                numbers = range(number, number + 1)
+            if unit is None:
+                members = (m for u in self.context.units.values() for m in u.members)
+                remedy = suggest(name, [*self.context.units, *members])
+                self.context.fault("DG107", (*self.path, "units", n), f"`{name}` is not a unit", remedy)
+                continue
+            found += [(unit.members[k - 1], unit, unit.suffix.format(n=k)) for k in numbers]
+        if not self.row.units:
+            self.context.fault("DG107", (*self.path, "units"), "names no unit")
+        return found
+
+    def member(self, name: str) -> tuple[Unit | None, int]:
+        """`NAME1` is the first of the group NAME, also where a group has been cut to a single unit."""
+        for unit in self.context.units.values():
+            number = name.removeprefix(unit.name)
+            if name.startswith(unit.name) and number.isdigit() and 1 <= int(number) <= unit.count:
+                return unit, int(number)
+        return None, 0
+
+    def semantics(self, text: str, path: Path) -> tuple[SemStatement, ...]:
+        context = self.context
+        try:
+            statements = parse(text, context.lanes)
+        except SemanticsError as fault:
+            context.fault("DG109", path, str(fault))
+            return ()
+        kinds = {name: self.kind(operand) for name, operand in self.row.operands.items()}
+        for message in check(statements, kinds, context.controls()):
+            context.fault("DG110" if "operand" in message else "DG109", path, message)
+        return statements
+
+    def kind(self, operand: schema.Operand) -> Kind:
+        if operand.memory:
+            return "memory"
+        if operand.target:
+            return "label"
+        if not operand.reg:
+            return "immediate"
+        classes = [self.context.classes.get(c) for c in self.classes(operand)]
+        return "pair" if any(c is not None and c.pair_of is not None for c in classes) else "register"
+
+    def classes(self, operand: schema.Operand) -> tuple[str, ...]:
+        return tuple(c for name in operand.reg for c in self.context.groups.get(name, (name,)))
+
+    def operand(self, name: str, row: schema.Operand, statements: tuple[SemStatement, ...]) -> Operand:
+        path: Path = (*self.path, "operands", name)
+        context = self.context
+        for word in row.reg:
+            if word not in context.groups and word not in context.classes:
+                remedy = suggest(word, [*context.classes, *context.groups])
+                context.fault("DG106", path, f"`{word}` is not a register class", remedy)
+        if sum((bool(row.reg or row.imm), row.memory, row.target)) != 1:
+            context.fault("DG104", path, "must be a register class, an immediate's range, `memory` or `target`")
+        if row.imm is not None and row.imm[0] > row.imm[1]:
+            context.fault("DG111", (*path, "imm"), f"the range {row.imm[0]} to {row.imm[1]} is empty")
+        latency = self.row.latency if row.latency is None else row.latency
+        if latency < 1:
+            context.fault("DG111", (*path, "latency"), f"must be at least 1, not {latency}")
+        targets = [s.target for s in statements if s.target is not None and s.target.name == name]
+        read = any(p.name == name for s in statements for p in places(s.value))
+        read |= self.partial(row, targets)
+        fixed = row.imm is not None and not row.reg and row.imm[0] == row.imm[1]
+        if statements and not (read or targets or fixed):
+            context.fault("DG110", path, f"the operand `{name}` does not occur in the semantics", at_key=True)
+        kind: Literal["register", "immediate", "memory", "label"] = "register"
+        if not row.reg:
+            kind = "memory" if row.memory else "label" if row.target else "immediate"
+        return Operand(
+            name=name,
+            kind=kind,
+            classes=self.classes(row),
+            imm=row.imm,
+            read=read,
+            write=bool(targets),
+            latency=latency,
+            read_cycle=row.read_cycle,
+            literal=row.literal,
+            symbol_bits=row.symbol_bits,
+            pair_text=row.pair_text,
+        )
+
+    def partial(self, row: schema.Operand, targets: list[SemExpr]) -> bool:
+        """A pair of which one half is written keeps the other: it is read as well."""
+        parts = {t.part for t in targets}
+        return self.kind(row) == "pair" and bool(parts) and "" not in parts and parts != {"lo", "hi"}
+
+    def memory(self, statements: tuple[SemStatement, ...], side: Side) -> MemoryAccess | None:
+        row = self.row.memory
+        operations = {op for s in statements for op in _operations(s.value)}
+        touches = bool(operations & {*LOADS, *STORES})
+        if row is None:
+            if touches or any(o.memory for o in self.row.operands.values()):
+                self.context.fault("DG117", self.path, "an access to memory needs the key `memory`", at_key=True)
+            return None
+        if not touches and statements:
+            self.context.fault("DG117", (*self.path, "memory"), "the semantics neither load nor store", at_key=True)
+        for key, figure in (("scale", row.scale), ("bytes", row.bytes), ("align", row.align)):
+            if figure < 1:
+                self.context.fault("DG111", (*self.path, "memory", key), f"must be at least 1, not {figure}")
+        store = bool(operations & set(STORES))
+        return MemoryAccess(
+            row.side or side, row.scale, row.align, row.bytes, store, row.store_latency, row.force_align
+        )
+
+    def check_figures(self) -> None:
+        row, context = self.row, self.context
+        for key, figure in (("latency", row.latency), ("busy", row.busy)):
+            if figure < 1:
+                context.fault("DG111", (*self.path, key), f"must be at least 1, not {figure}")
+        if not row.source:
+            context.fault("DG103", (*self.path, "source"), "must say where the row's facts come from")
+
+
+def _operations(expr: SemExpr) -> tuple[str, ...]:
+    return (expr.op, *(o for a in expr.args for o in _operations(a)))
+
+
+def _memories(isa: schema.Isa, context: Context) -> tuple[Memory, ...]:
+    found: list[Memory] = []
+    for name, row in isa.memories.items():
+        path: Path = ("memories", name)
+        for key, figure in (("size", row.size), ("bytes_per_cycle", row.bytes_per_cycle)):
+            if figure < 1:
+                context.fault("DG111", (*path, key), f"must be at least 1, not {figure}")
+        for other in found:
+            if row.base < other.base + other.size and other.base < row.base + row.size:
+                context.fault("DG117", path, f"overlaps the memory `{other.name}`", at_key=True)
+        found.append(
+            Memory(name, row.base, row.size, row.bytes_per_cycle, row.sides, row.onchip, row.label, row.purpose)
+        )
+    return tuple(found)
+
+
+def _packets(isa: schema.Isa, context: Context) -> Packets:
+    for key, figure in (("issue", isa.packets.issue), ("minimum_ii", isa.packets.minimum_ii)):
+        if figure < 1:
+            context.fault("DG111", ("packets", key), f"must be at least 1, not {figure}")
+    return Packets(isa.packets.issue, isa.packets.minimum_ii)
+
+
+def _pipeline(isa: schema.Isa, context: Context) -> Pipeline:
+    row = isa.pipeline
+    for key, figure in (("branch_delay", row.branch_delay), ("hardware_loops", row.hardware_loops)):
+        if figure < 0:
+            context.fault("DG111", ("pipeline", key), f"must be at least 0, not {figure}")
+    return Pipeline(row.exposed, row.equals, row.branch_delay, row.hardware_loops)
+
+
+def _address_modes(isa: schema.Isa) -> AddressModes:
+    row = isa.address_modes
+    return AddressModes(
+        plus_imm={"scalar": tuple(row.scalar.plus), "vector": tuple(row.vector.plus)},
+        minus_imm={"scalar": tuple(row.scalar.minus), "vector": tuple(row.vector.minus)},
+        increment_imm=tuple(row.increment),
+        decrement_imm=tuple(row.decrement),
+        update_latency=row.update_latency,
+        base_classes={"scalar": row.scalar.base, "vector": row.vector.base},
+        offset_classes={"scalar": row.scalar.offset, "vector": row.vector.offset},
+    )
+
+
+def _abi(isa: schema.Isa) -> Abi:
+    row = isa.abi
+    return Abi(
+        arguments=row.arguments,
+        scalar_class=row.scalar_class,
+        pointer_class=row.pointer_class,
+        wide_class=row.wide_class,
+        result=row.result,
+        return_address=row.return_address,
+        return_operand=row.return_operand,
+        scalar_stack=row.scalar_stack,
+        vector_stack=row.vector_stack,
+        callee_saved=row.callee_saved,
+        stack_memory=row.stack_memory,
+        reserved=row.reserved,
+        entry_values={k: int(v) for k, v in row.entry_values.items()},
+    )
+
+
+def _text(isa: schema.Isa) -> TextSyntax:
+    row = isa.text
+    return TextSyntax(
+        parallel=row.parallel,
+        comment=row.comment,
+        comment_alternatives=row.comment_alternatives,
+        nop=row.nop,
+        nop_max=row.nop_max,
+        label=row.label,
+        global_directive=row.global_directive,
+        size_directive=row.size_directive,
+        case_sensitive=row.case_sensitive,
+    )
+
+
+def _patterns(isa: schema.Isa) -> PatternMemory | None:
+    row = isa.pattern_memory
+    return PatternMemory(row.base, row.bytes_per_mode, row.mode_register) if row else None
+
+
+def _provenance(isa: schema.Isa) -> tuple[tuple[str, str, str], ...]:
+    found: list[tuple[str, str, str]] = []
+    for table in ("registers", "units", "memories", "macros"):
+        found += [(f"{table}.{name}", row.label, row.source) for name, row in getattr(isa, table).items()]
+    for table in ("predicates", "packets", "pipeline", "address_modes", "dma", "abi", "pattern_memory"):
+        if (row := getattr(isa, table)) is not None:
+            found.append((table, row.label, row.source))
+    return tuple(found)

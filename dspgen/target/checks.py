@@ -1,0 +1,79 @@
+"""Checks over the whole ISA file: rows that look alike, names that nothing has, texts that can't be filled in."""
+
+from __future__ import annotations
+
+from dspgen.target import schema
+from dspgen.target.context import Context
+from dspgen.target.model import Instruction
+from dspgen.target.structure import suggest
+
+
+def check_forms(instructions: tuple[Instruction, ...], context: Context) -> None:
+    """Two rows that the assembler could not tell apart are a mistake."""
+    seen: dict[object, str] = {}
+    for row in instructions:
+        shape = tuple((o.kind, o.classes, o.imm, o.pair_text) for o in row.operands)
+        for unit in row.units:
+            key = (row.mnemonic, unit, shape)
+            if key in seen and seen[key] != row.id:
+                message = f"same mnemonic, unit and operands as `{seen[key]}`"
+                context.fault("DG108", ("instructions", row.id), message, at_key=True)
+                break
+            seen[key] = row.id
+
+
+def check_names(isa: schema.Isa, context: Context) -> None:
+    for key, registers in (("scalar", isa.predicates.scalar), ("lane", isa.predicates.lane)):
+        for register in registers:
+            context.check_register(("predicates", key), register)
+    for key, side in (("scalar", isa.address_modes.scalar), ("vector", isa.address_modes.vector)):
+        context.check_class(("address_modes", key, "base"), side.base)
+        context.check_class(("address_modes", key, "offset"), side.offset)
+    for key, low, high in (
+        ("increment", *isa.address_modes.increment),
+        ("decrement", *isa.address_modes.decrement),
+        ("scalar.plus", *isa.address_modes.scalar.plus),
+        ("scalar.minus", *isa.address_modes.scalar.minus),
+        ("vector.plus", *isa.address_modes.vector.plus),
+        ("vector.minus", *isa.address_modes.vector.minus),
+    ):
+        if low > high:
+            context.fault("DG111", ("address_modes", *key.split(".")), f"the range {low} to {high} is empty")
+    check_templates(isa, context)
+    abi = isa.abi
+    for key in ("scalar_class", "pointer_class", "wide_class"):
+        context.check_class(("abi", key), getattr(abi, key))
+    for key in ("result", "return_address", "return_operand", "scalar_stack", "vector_stack"):
+        context.check_register(("abi", key), getattr(abi, key))
+    for key in ("arguments", "callee_saved", "reserved"):
+        for register in getattr(abi, key):
+            context.check_register(("abi", key), register)
+    for register in abi.entry_values:
+        context.check_register(("abi", "entry_values", register), register)
+    if abi.stack_memory not in isa.memories:
+        remedy = suggest(abi.stack_memory, tuple(isa.memories))
+        context.fault("DG113", ("abi", "stack_memory"), f"`{abi.stack_memory}` is not a memory", remedy)
+    if isa.mask_register is not None:
+        context.check_register(("mask_register",), isa.mask_register)
+    if isa.pattern_memory is not None:
+        context.check_register(("pattern_memory", "mode_register"), isa.pattern_memory.mode_register)
+
+
+def check_templates(isa: schema.Isa, context: Context) -> None:
+    """Texts with a place in braces must be fit to be filled in."""
+    templates = (
+        (("predicates", "text"), isa.predicates.text, "r"),
+        (("predicates", "negated"), isa.predicates.negated, "r"),
+        (("text", "label"), isa.text.label, "name"),
+        (("text", "global_directive"), isa.text.global_directive, "name"),
+        (("text", "size_directive"), isa.text.size_directive, "name"),
+    )
+    for path, template, word in templates:
+        try:
+            fit = template.format(**{word: "word"}) != template or not template
+        except (KeyError, IndexError, ValueError, AttributeError):
+            fit = False
+        if not fit:
+            context.fault("DG104", path, f"must hold `{{{word}}}`, and no other braces")
+    if isa.text.nop_max < 1:
+        context.fault("DG111", ("text", "nop_max"), f"must be at least 1, not {isa.text.nop_max}")

@@ -1,0 +1,168 @@
+"""Loads an ISA file: text, then overrides, then shape, then sense; every problem is told, each with its line.
+
+Codes: DG100 no such file, DG101 not TOML, DG102 unknown key, DG103 missing key, DG104 wrong kind of value, DG105 bad
+expression, DG106 unknown register class, DG107 unknown unit, DG108 duplicate name, DG109 semantics that can't be read,
+DG110 semantics and operands disagree, DG111 figure out of range, DG112 bad pair class, DG113 unknown register or
+memory, DG114 bad macro or rewrite row, DG115 bad override, DG117 memory facts that contradict each other.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dspgen.errors import IsaError, Problem
+from dspgen.target import locate
+from dspgen.target.build import build_target
+from dspgen.target.model import Target
+from dspgen.target.structure import Fault, structure, suggest
+from plant_core.loc import Loc
+
+_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+def load_target(name_or_path: str, sets: Sequence[tuple[str, str]] = ()) -> Target:
+    """The machine of `isa/NAME.toml`, or of the file if the text ends in `.toml`, with figures overridden by `sets`.
+
+    Each of `sets` is a dotted key and its new value's text. Raises IsaError with every problem found.
+    """
+    path = Path(name_or_path) if name_or_path.endswith(".toml") else isa_path(name_or_path)
+    text = _read(path)
+    raw = _parse(text, str(path))
+    overridden = _override(raw, sets)
+    positions = locate.locate(text)
+    isa = structure(raw)
+    if isinstance(isa, list):
+        raise IsaError(*_problems(isa, str(path), positions, overridden))
+    target, faults = build_target(isa, str(path))
+    if faults:
+        raise IsaError(*_problems(faults, str(path), positions, overridden))
+    return target
+
+
+def isa_names() -> list[str]:
+    """The names of the ISA files that come with the program."""
+    return sorted(p.stem for p in _folder().glob("*.toml"))
+
+
+def isa_path(name: str) -> Path:
+    """The file of a machine known by name. Raises IsaError naming the known ones."""
+    path = _folder() / f"{name}.toml"
+    if name not in isa_names():
+        known = ", ".join(isa_names()) or "none"
+        remedy = suggest(name, isa_names()) or f"known: {known}; a path ends in .toml"
+        raise IsaError(Problem("DG100", f"no ISA file is named `{name}` (known: {known})", None, remedy))
+    return path
+
+
+def _folder() -> Path:
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "_isa"
+    return installed if installed.is_dir() else package.parent / "isa"
+
+
+def _read(path: Path) -> str:
+    known = ", ".join(isa_names()) or "none"
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as fault:
+        line = path.read_bytes()[: fault.start].count(b"\n") + 1
+        raise IsaError(Problem("DG101", "the file is not UTF-8 text", Loc(str(path), line))) from fault
+    except OSError as fault:
+        message = f"the ISA file can't be read: {fault.strerror}: {path}"
+        raise IsaError(Problem("DG100", message, None, f"the known machines are: {known}")) from fault
+
+
+def _parse(text: str, file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        message = str(fault)
+        line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
+        if (place := _PLACE.search(message)) and place.group(1):
+            line, column = int(place.group(1)), int(place.group(2))
+        message = _PLACE.sub("", message)
+        raise IsaError(Problem("DG101", f"not valid TOML: {message}", Loc(file, line, column))) from fault
+
+
+def _problems(
+    faults: list[Fault], file: str, positions: locate.Positions, overridden: dict[locate.Path, str]
+) -> list[Problem]:
+    found: list[tuple[int, int, Problem]] = []
+    for fault in faults:
+        path = fault.path
+        while path and isinstance(path[-1], int) and path not in positions.values:
+            path = path[:-1]
+        key = ".".join(str(p) for p in path)
+        message = f"`{key}`: {fault.message}" if key else fault.message
+        if text := next((t for p, t in overridden.items() if fault.path[: len(p)] == p), None):
+            found.append((0, 0, Problem(fault.code, f"--set {text}: {message}", None, fault.remedy)))
+            continue
+        line, column = positions.key(path) if fault.at_key else positions.value(path)
+        found.append((line, column, Problem(fault.code, message, Loc(file, line, column), fault.remedy)))
+    found.sort(key=lambda f: f[:2])
+    return list(dict.fromkeys(p for _, _, p in found))
+
+
+def _override(raw: dict[str, Any], sets: Sequence[tuple[str, str]]) -> dict[locate.Path, str]:
+    """Puts the values of `sets` into `raw`; gives each key's path with the text that set it."""
+    problems: list[Problem] = []
+    done: dict[locate.Path, str] = {}
+    for key, value in sets:
+        found = _find(raw, key)
+        if isinstance(found, Problem):
+            problems.append(found)
+            continue
+        table: Any = raw
+        for word in found[:-1]:
+            if isinstance(table[word], str):
+                table[word] = {"reg": table[word]} if table[word] not in ("memory", "target") else {table[word]: True}
+            table = table[word]
+        table[found[-1]] = _value(value)
+        done[found] = f"{key}={value}"
+    if problems:
+        raise IsaError(*problems)
+    return done
+
+
+def _find(raw: dict[str, Any], key: str) -> locate.Path | Problem:
+    """The path of a dotted key. Its last word may be new to the file: the schema judges it."""
+    words = key.split(".")
+    table: Any = raw
+    path: list[str] = []
+    for n, word in enumerate(words):
+        last = n == len(words) - 1
+        if isinstance(table, str) and last and path[:1] == ["instructions"] and len(path) == 4:
+            table = {"reg": table}
+        if not isinstance(table, dict):
+            return Problem("DG115", f"--set {key}: `{'.'.join(path)}` has no keys below it")
+        if word not in table and not path and not last and word + "s" in table:
+            word += "s"
+        if word not in table and len(path) == 2 and path[0] == "instructions" and not last:
+            path.append("operands")
+            table = table.get("operands", {})
+        if word in table:
+            table = table[word]
+        elif not last or len(path) < 2 and (not path or isinstance(next(iter(table.values()), 0), dict)):
+            where = f"`{'.'.join(path)}`" if path else "the ISA file"
+            near = suggest(word, sorted(table))
+            return Problem("DG115", f"--set {key}: {where} has no `{word}`", None, near or f"known: {_some(table)}")
+        path.append(word)
+    return tuple(path)
+
+
+def _some(table: dict[str, Any]) -> str:
+    words = list(table)
+    return ", ".join(words[:20]) + (", ..." if len(words) > 20 else "")
+
+
+def _value(text: str) -> Any:
+    """The value as TOML would read it, else the text itself."""
+    try:
+        return copy.deepcopy(tomllib.loads(f"x = {text}")["x"])
+    except (tomllib.TOMLDecodeError, KeyError):
+        return text

@@ -1,0 +1,339 @@
+"""The machine as its ISA file describes it. Every figure and every name below comes from `isa/*.toml`.
+
+    Target ::= name, lanes, registers, predicates, units, instructions, packets, pipeline, memories, dma, abi, text
+
+An instruction's `semantics` are statements over its operands' names: `d = mac.f32(a, b, c)`. The expression grammar
+(parsed by `dspgen.target.semantics` into `SemExpr`):
+
+    statement ::= place "=" expr | store
+    place     ::= operand | operand ".lo" | operand ".hi" | REGISTER       a control register is named in upper case
+    expr      ::= op "." type "(" expr, ... ")" | place | integer
+    store     ::= "st." type "(" m "," expr ")" | "vst." type "(" m "," stride "," first "," expr ")"
+    loads        "ld." type "(" m ")"           | "vld." type "(" m "," stride "," first ")"
+
+`op` is an operation of `dspgen.vecdsl.ir.OPS` (that table is the vocabulary), lane-wise where an operand is a vector.
+Memory types: i8 u8 i16 u16 i32 i64, sign- or zero-extended to the register; f32 moves as i32 and f64 as i64.
+`vld.i32(m, s, f)`: lane k = element `f + s*k` counted from the access's address. Ops that only ISA files use:
+`perm.i32(a, b, mode)` and `perm.i16` (shuffle {b:a} by the byte pattern number `mode` in pattern memory), `branch(t)`
+(jump to a label or register), `addr(x)` (integer or pointer to address register), `cat(lo, hi)` (a pair's 64 bits),
+`trunc(x)`, `sext(x, bits)`, `zext(x, bits)`, `bits(x, high, low)`, `set_high(x, y)` (y's low 16 bits over x's high
+half). Operations with a compile-time integer (`lane`, `insert`, ...) take it as their last argument. A whole pair is
+its 64 bits: `add.f64(a, b)` on pairs. An address register is a 36-bit or other whole number, kept to its `bits`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Side = Literal["scalar", "vector"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterClass:
+    """`names[i]` is the text of register i. A pair class has `pair_of`; register i is made of halves 2i and 2i+1.
+
+    kind: scalar | vector | address | offset | control | element (lane k of the control vector `element_of`).
+    `bits` is the width of a scalar, of a lane, or of an address. `side` is the memory side an address serves.
+    """
+
+    name: str
+    kind: Literal["scalar", "vector", "address", "offset", "control", "element"]
+    names: tuple[str, ...]
+    bits: int
+    pair_of: str | None = None
+    element_of: str | None = None
+    side: Side | None = None
+    vector: bool = False  # a control register with one value a lane
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A group of `count` equal units. `suffix` is its text, `{n}` the member's number from 1, "" for none."""
+
+    name: str
+    count: int
+    suffix: str
+    side: Side
+    slot: str | None = None
+    accepts: tuple[str, ...] = ()  # further suffix texts that name this unit in text, never printed
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return (self.name,) if self.count == 1 else tuple(f"{self.name}{n}" for n in range(1, self.count + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand, in text order.
+
+    kind "register": one of `classes`; "immediate": an integer in `imm` (low, high); "memory"; "label".
+    A register operand that has `imm` takes an immediate instead. `latency`: cycles from issue until a written value is
+    readable. `read` and `write` may both be set (a partial update).
+    `literal`: how the text's number becomes the operand's value, a half-word. "low_half": its low 16 bits.
+    "high_half": a decimal number, or a hexadecimal one above 0xFFFF, stands for its bits 31:16; a hexadecimal number up
+    to 0xFFFF is the half itself, and so it is printed. `symbol_bits` (high, low): a symbol may stand here, for those
+    bits of its address. `pair_text` "low": a pair that the text names by its low half's register alone.
+    """
+
+    name: str
+    kind: Literal["register", "immediate", "memory", "label"]
+    classes: tuple[str, ...] = ()
+    imm: tuple[int, int] | None = None
+    read: bool = False
+    write: bool = False
+    latency: int = 1
+    read_cycle: int = 0
+    literal: Literal["", "low_half", "high_half"] = ""
+    symbol_bits: tuple[int, int] | None = None
+    pair_text: Literal["", "low"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccess:
+    """How a memory operand reaches memory: `scale` bytes per unit of an immediate or offset register.
+
+    With `force_align` the address is rounded down to a multiple of `align`; without, another address is an error.
+    """
+
+    side: Side
+    scale: int
+    align: int
+    bytes: int
+    store: bool
+    store_latency: int = 1
+    force_align: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SemExpr:
+    """A parsed semantics expression; `op` "place" has the place's name in `name`, "int" its value in `value`."""
+
+    op: str
+    type: str = ""
+    args: tuple[SemExpr, ...] = ()
+    name: str = ""
+    part: Literal["", "lo", "hi"] = ""
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SemStatement:
+    """`target` None for a store or a branch, whose whole effect is `value`."""
+
+    target: SemExpr | None
+    value: SemExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One row of the ISA file. `id` is unique; several ids may share a `mnemonic` (forms on other units or operands).
+
+    `units` are the alternatives: each a member name of a Unit (groups are expanded). `busy` cycles it holds the unit.
+    `resources` are extra reservations (name, first cycle, cycles). `implicit_reads` are control registers it reads.
+    `predicable` tells which predicate it may carry. `suffix` is the text after the mnemonic that selects this form, for
+    each unit member (`suffixes`), "" where the text may leave it out. What the lane mask governs has the mask register
+    among its `implicit_reads`.
+    """
+
+    id: str
+    mnemonic: str
+    operands: tuple[Operand, ...]
+    units: tuple[str, ...]
+    busy: int
+    semantics: tuple[SemStatement, ...]
+    suffixes: tuple[tuple[str, str], ...] = ()
+    memory: MemoryAccess | None = None
+    resources: tuple[tuple[str, int, int], ...] = ()
+    implicit_reads: tuple[str, ...] = ()
+    predicable: Literal["none", "scalar", "lane"] = "none"
+    branch: bool = False
+    label: str = "assumed"
+    source: str = ""
+    cost: int | None = None
+    compile: bool = True  # False: the assembler knows it, the compiler does not use it
+    implicit_writes: tuple[str, ...] = ()
+    equivalents: tuple[tuple[SemStatement, ...], ...] = ()  # the same effect in other words, for finding it
+    note: str = ""
+
+    def operand(self, name: str) -> Operand:
+        return next(o for o in self.operands if o.name == name)
+
+    @property
+    def latency(self) -> int:
+        return max((o.latency for o in self.operands if o.write), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Predicates:
+    """Registers that may stand in a predicate; `text` and `negated` hold `{r}`."""
+
+    scalar: tuple[str, ...]
+    lane: tuple[str, ...]
+    text: str
+    negated: str
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """`issue` instructions at most; `limits` caps instructions per named slot group (group -> (units, most))."""
+
+    issue: int
+    minimum_ii: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """`exposed` True: no interlocks; `equals` True: a register keeps its old value until the write lands."""
+
+    exposed: bool
+    equals: bool
+    branch_delay: int
+    hardware_loops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddressModes:
+    """What `mem` operands may be. Ranges are in scaled units; `increment_imm` of a post-increment by immediate."""
+
+    plus_imm: dict[Side, tuple[int, int]]
+    minus_imm: dict[Side, tuple[int, int]]
+    increment_imm: tuple[int, int]
+    decrement_imm: tuple[int, int]
+    update_latency: int
+    base_classes: dict[Side, str]
+    offset_classes: dict[Side, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """`bytes_per_cycle` is the peak at the core. `sides` are the units' sides that reach it.
+
+    `purpose` "patterns": it holds shuffle patterns, no array is placed there.
+    """
+
+    name: str
+    base: int
+    size: int
+    bytes_per_cycle: int
+    sides: tuple[Side, ...]
+    onchip: bool
+    label: str = "assumed"
+    purpose: Literal["data", "patterns"] = "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Dma:
+    startup: int
+    bytes_per_cycle: int
+    transpose: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Abi:
+    """Where arguments, result, return address and stacks live. `pointer_class` holds an address argument."""
+
+    arguments: tuple[str, ...]
+    scalar_class: str
+    pointer_class: str
+    wide_class: str
+    result: str
+    return_address: str
+    return_operand: str
+    scalar_stack: str
+    vector_stack: str
+    callee_saved: tuple[str, ...]
+    stack_memory: str
+    reserved: tuple[str, ...] = ()
+    entry_values: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TextSyntax:
+    """The scheduled text: packets, comments, directives. `parallel` marks the later members of a packet."""
+
+    parallel: str
+    comment: str
+    comment_alternatives: tuple[str, ...]
+    nop: str
+    nop_max: int
+    label: str
+    global_directive: str
+    size_directive: str
+    case_sensitive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PatternMemory:
+    base: int
+    bytes_per_mode: int
+    mode_register: str
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """An operation of the vector DSL done by a fixed sequence of instructions, run alone from start to end.
+
+    `implements` is the operation's name; `body` are assembly lines with `{name}` for its operands, temporaries and
+    immediates; `temporaries` maps a name to its register class. Lines are separate packets, in order, each waiting for
+    all earlier results; where `ordered` is False they only have to keep the order that registers ask for. A number in a
+    line is the operand's value, without the rule that `Operand.literal` has for text. `setup` are lines of the same
+    kind, always in order, that run once before the code that uses the macro (a shuffle pattern, say).
+    """
+
+    implements: str
+    result: str
+    result_class: str
+    operands: tuple[tuple[str, str], ...]
+    temporaries: tuple[tuple[str, str], ...]
+    body: tuple[str, ...]
+    ordered: bool = True
+    setup: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A rewrite row of the ISA file's own: left and right are terms in the vector DSL's text."""
+
+    name: str
+    left: str
+    right: str
+    when: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    name: str
+    path: str
+    description: str
+    lanes: int
+    registers: tuple[RegisterClass, ...]
+    units: tuple[Unit, ...]
+    instructions: tuple[Instruction, ...]
+    predicates: Predicates
+    packets: Packets
+    pipeline: Pipeline
+    address_modes: AddressModes
+    memories: tuple[Memory, ...]
+    dma: Dma | None
+    abi: Abi
+    text: TextSyntax
+    pattern_memory: PatternMemory | None = None
+    macros: tuple[Macro, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+    mask_register: str | None = None
+    provenance: tuple[tuple[str, str, str], ...] = ()  # (key, label, source) of tables other than instructions
+
+    def register_class(self, name: str) -> RegisterClass:
+        return next(c for c in self.registers if c.name == name)
+
+    def instruction(self, id: str) -> Instruction:
+        return next(i for i in self.instructions if i.id == id)
+
+    def memory(self, name: str) -> Memory:
+        return next(m for m in self.memories if m.name == name)
+
+    @property
+    def unit_members(self) -> tuple[str, ...]:
+        return tuple(m for u in self.units for m in u.members)

@@ -1,0 +1,127 @@
+"""Which instructions compute an operation: read off the semantics of the ISA file's rows, nothing else.
+
+An instruction can be selected for an operation when its whole effect is that one operation over its operands:
+`d = mac.f32(a, b, c)`, `d = ld.i32(m)`, or the two halves of a pair load or store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dspgen.target.model import Instruction, Operand, SemExpr, SemStatement, Target
+
+COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "min", "max", "eq", "ne"})
+_BIT_ELEM = {"f32": "i32", "f64": "i64", "u32": "i32"}
+
+
+def bits_elem(elem: str) -> str:
+    """The integer type that moves the same bits."""
+    return _BIT_ELEM.get(elem, elem)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One instruction as one operation: `args[i]` names the operand of the operation's i-th argument."""
+
+    instruction: Instruction
+    result: str
+    args: tuple[str, ...]
+    shape: tuple[int, ...] = ()  # stride and first element of vector memory operations, for each half of a pair
+
+    def operand(self, index: int) -> Operand:
+        return self.instruction.operand(self.args[index])
+
+    @property
+    def result_operand(self) -> Operand:
+        return self.instruction.operand(self.result)
+
+    @property
+    def preference(self) -> tuple[int, int, int, str]:
+        ins = self.instruction
+        return (ins.latency, ins.busy, -len(ins.units), ins.id)
+
+
+class OperationTable:
+    """All `Form`s of a target by operation and type, such as `("mac", "f32")` and `("vld", "i32")`.
+
+    Pair memory operations are under `vld_pair`, `vst_pair`, `ld_pair` and `st_pair`, by their element type; lane-pair
+    broadcasts under `bcast_pair`.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._forms: dict[tuple[str, str], list[Form]] = {}
+        for instruction in target.instructions:
+            if instruction.compile and (found := _form(instruction)) is not None:
+                key, form = found
+                self._forms.setdefault(key, []).append(form)
+        for forms in self._forms.values():
+            forms.sort(key=lambda f: f.preference)
+
+    def forms(self, op: str, elem: str) -> list[Form]:
+        return self._forms.get((op, elem), [])
+
+
+def _form(instruction: Instruction) -> tuple[tuple[str, str], Form] | None:
+    match instruction.semantics:
+        case (single,):
+            return _single(instruction, single)
+        case (first, second):
+            return _double(instruction, first, second)
+        case _:
+            return None
+
+
+def _single(instruction: Instruction, statement: SemStatement) -> tuple[tuple[str, str], Form] | None:
+    value, target = statement.value, statement.target
+    if value.op in ("st", "vst"):
+        *address, stored = value.args
+        if not _plain(stored) or not _plain(address[0]):
+            return None
+        shape = tuple(a.value for a in address[1:])
+        return (value.op, value.type), Form(instruction, "", (address[0].name, stored.name), shape)
+    if target is None or not _plain(target) or not _is_operand(instruction, target.name):
+        return None
+    if value.op in ("ld", "vld"):
+        shape = tuple(a.value for a in value.args[1:])
+        return (value.op, value.type), Form(instruction, target.name, (value.args[0].name,), shape)
+    if value.op == "place":
+        if value.part or not _is_operand(instruction, value.name):
+            return None
+        return ("mov", "i32"), Form(instruction, target.name, (value.name,))
+    if value.op == "int" or not all(_plain(a) and _is_operand(instruction, a.name) for a in value.args):
+        return None
+    names = tuple(a.name for a in value.args)
+    if len(set(names)) != len(names):
+        return None
+    return (value.op, value.type), Form(instruction, target.name, names)
+
+
+def _double(instruction: Instruction, first: SemStatement, second: SemStatement) -> tuple[tuple[str, str], Form] | None:
+    low, high = first.value, second.value
+    if low.op != high.op or low.type != high.type:
+        return None
+    if low.op in ("st", "vst"):
+        stored_low, stored_high = low.args[-1], high.args[-1]
+        if stored_low.name != stored_high.name or (stored_low.part, stored_high.part) != ("lo", "hi"):
+            return None
+        shape = tuple(a.value for s in (low, high) for a in s.args[1:-1])
+        return (f"{low.op}_pair", low.type), Form(instruction, "", (low.args[0].name, stored_low.name), shape)
+    if first.target is None or second.target is None or first.target.name != second.target.name:
+        return None
+    if (first.target.part, second.target.part) != ("lo", "hi"):
+        return None
+    if low.op in ("ld", "vld"):
+        shape = tuple(a.value for s in (low, high) for a in s.args[1:])
+        return (f"{low.op}_pair", low.type), Form(instruction, first.target.name, (low.args[0].name,), shape)
+    if low.op == "bcast" and low.args[0].name == high.args[0].name:
+        if (low.args[0].part, high.args[0].part) == ("lo", "hi"):
+            return ("bcast_pair", low.type), Form(instruction, first.target.name, (low.args[0].name,))
+    return None
+
+
+def _plain(expr: SemExpr) -> bool:
+    return expr.op == "place" and not expr.part
+
+
+def _is_operand(instruction: Instruction, name: str) -> bool:
+    return any(o.name == name for o in instruction.operands)
