@@ -1,0 +1,70 @@
+"""What is known of values modulo powers of two, for the alignment of addresses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dspgen.vecdsl.ir import Const, Op, Term, Var
+
+_LARGEST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Congruence:
+    """Some number that leaves `offset` modulo `modulus`; modulus 0: exactly `offset`."""
+
+    offset: int
+    modulus: int
+
+    def plus(self, other: Congruence) -> Congruence:
+        return _normal(self.offset + other.offset, math.gcd(self.modulus, other.modulus))
+
+    def times(self, factor: int) -> Congruence:
+        return _normal(self.offset * factor, self.modulus * abs(factor))
+
+    @property
+    def alignment(self) -> int:
+        """The greatest power of two that divides it for certain, up to a limit."""
+        divisor = math.gcd(math.gcd(self.offset, self.modulus), _LARGEST)
+        return divisor & -divisor
+
+
+ANY = Congruence(0, 1)
+
+
+def _normal(offset: int, modulus: int) -> Congruence:
+    return Congruence(offset % modulus if modulus else offset, modulus)
+
+
+def of_term(term: Term, names: Mapping[str, Congruence]) -> Congruence:
+    """What is known of a scalar integer term. Wrapping at 32 bits keeps what is known modulo powers of two."""
+    match term:
+        case Const(value) if isinstance(value, int):
+            return Congruence(value, 0)
+        case Var(name):
+            return names.get(name, ANY)
+        case Op("add", (a, b)):
+            return of_term(a, names).plus(of_term(b, names))
+        case Op("sub", (a, b)):
+            return of_term(a, names).plus(of_term(b, names).times(-1))
+        case Op("mul", (a, Const(value))) | Op("mul", (Const(value), a)) if isinstance(value, int):
+            return of_term(a, names).times(value)
+        case Op("shl", (a, Const(value))) if isinstance(value, int) and 0 <= value < 32:
+            return of_term(a, names).times(1 << value)
+        case _:
+            return ANY
+
+
+def of_iterator(start: Congruence, step: int) -> Congruence:
+    """An iterator that counts from `start` in steps of `step`."""
+    return start.plus(Congruence(0, abs(step)))
+
+
+def of_address(constant: int, terms: tuple[tuple[str, int], ...], names: Mapping[str, Congruence]) -> Congruence:
+    """What is known of an element number."""
+    total = Congruence(constant, 0)
+    for name, factor in terms:
+        total = total.plus(names.get(name, ANY).times(factor))
+    return total

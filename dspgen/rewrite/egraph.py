@@ -1,0 +1,329 @@
+"""Equality saturation. The only module that knows egglog, and it imports it on first use.
+
+A term `add` of type f32 is `(add_f32 side a b)`: the element type is in the constructor's name, the side (0 scalar,
+1 vector) and immediate integers are leading columns. A load is `(ld_f32 side memory constant stride)`, where `memory`
+numbers a `graph.Memory`; a constant or variable is `(const_f32 side text)`. Text goes to egglog a line at a time:
+long programs parse in quadratic time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dspgen.rewrite.graph import EGraph, Node, TermGraph, constant_text
+from dspgen.rewrite.patterns import (
+    RELATIONS,
+    Apply,
+    Comparison,
+    Hole,
+    Linear,
+    LoadPattern,
+    Number,
+    Pattern,
+    Typed,
+)
+from dspgen.rewrite.rules import Instance
+from dspgen.vecdsl.ir import OPS, Elem
+
+_ENGINES_KEPT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Budgets of one saturation, in work done. A single iteration is not interrupted."""
+
+    iterations: int = 8
+    nodes: int = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A relation among terms of the graph, by number."""
+
+    relation: str
+    nodes: tuple[int, ...]
+
+
+def saturate(graph: TermGraph, rules: Sequence[Instance], facts: Sequence[Fact], lanes: int, limits: Limits) -> EGraph:
+    """Apply `rules` until nothing is new or the budget is spent.
+
+    Requires: every rule instance of the element types in the graph. Ensures: plain classes, in a stable order.
+    """
+    engine = _engine(tuple(_RuleText(r, lanes).line() for r in rules), _rule_heads(rules))
+    run = engine.run
+    run("(push)")
+    try:
+        for head in dict.fromkeys(_head(n) for n in graph.nodes):
+            if head not in engine.heads:
+                run(_declaration(head))
+        for number, node in enumerate(graph.nodes):
+            run(f"(let $n{number} {_node_text(node)})")
+        for fact in facts:
+            run(f"(fact_{fact.relation} {' '.join(f'$n{n}' for n in fact.nodes)})")
+        reason: Literal["saturated", "budget"] = "budget"
+        done = 0
+        for done in range(1, limits.iterations + 1):
+            if not run("(run dspgen_rules 1)")[0].report.updated:
+                reason = "saturated"
+                break
+            if done < limits.iterations and engine.size() > limits.nodes:
+                break
+        return _read_back(engine, graph, reason, done)
+    finally:
+        run("(pop)")
+
+
+# -- one egglog e-graph with its rules, kept for the next region that needs the same ones
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A constructor: its name, immediates, arguments; kind "const", "var", "load" or "op"."""
+
+    name: str
+    kind: str
+    imm: int = 0
+    arity: int = 0
+
+
+class _Engine:
+    def __init__(self, lines: Iterable[str], heads: tuple[_Head, ...]) -> None:
+        from egglog import bindings
+
+        self.graph = bindings.EGraph()
+        self.heads = frozenset(heads)
+        self.run("(sort Term)")
+        self.run("(ruleset dspgen_rules)")
+        for name, arity in RELATIONS.items():
+            self.run(f"(relation fact_{name} ({' '.join(['Term'] * arity)}))")
+        for head in heads:
+            self.run(_declaration(head))
+        for line in lines:
+            self.run(line)
+
+    def run(self, line: str) -> list[Any]:
+        return self.graph.run_program(*self.graph.parse_program(line))
+
+    def size(self) -> int:
+        functions = self.graph.freeze().functions
+        return sum(len(f.rows) for f in functions.values() if f.output_sort == "Term" and not f.is_let_binding)
+
+
+_local = threading.local()
+
+
+def _engine(lines: tuple[str, ...], heads: tuple[_Head, ...]) -> _Engine:
+    """The engine for these rules. An egglog e-graph belongs to the thread that made it."""
+    kept: dict[tuple[tuple[str, ...], tuple[_Head, ...]], _Engine] | None = getattr(_local, "engines", None)
+    if kept is None:
+        kept = _local.engines = {}
+    key = (lines, heads)
+    if key not in kept:
+        while len(kept) >= _ENGINES_KEPT:
+            del kept[next(iter(kept))]
+        kept[key] = _Engine(lines, heads)
+    return kept[key]
+
+
+def _declaration(head: _Head) -> str:
+    match head.kind:
+        case "const" | "var":
+            columns = ["i64", "String"]
+        case "load":
+            columns = ["i64"] * 4
+        case _:
+            columns = ["i64"] * (1 + head.imm) + ["Term"] * head.arity
+    return f"(constructor {head.name} ({' '.join(columns)}) Term)"
+
+
+# -- terms to text
+
+
+def _head(node: Node) -> _Head:
+    match node.kind:
+        case "const" | "var":
+            return _Head(f"{node.kind}_{node.elem}", node.kind)
+        case "ld" | "ld_pair":
+            return _Head(f"{node.kind}_{node.elem}", "load")
+        case _:
+            return _op_head(node.op, node.elem, len(node.imm))
+
+
+def _op_head(op: str, elem: str, imm: int) -> _Head:
+    return _Head(f"op_{op}_{elem}_{imm}", "op", imm, OPS[op].arity)
+
+
+def _node_text(node: Node) -> str:
+    name = _head(node).name
+    side = int(node.vector)
+    match node.kind:
+        case "const" | "var":
+            return f'({name} {side} "{node.text}")'
+        case "ld" | "ld_pair":
+            return f"({name} {side} {node.memory} {node.constant} {node.stride})"
+        case _:
+            columns = [str(i) for i in node.imm] + [f"$n{a}" for a in node.args]
+            return f"({name} {side} {' '.join(columns)})"
+
+
+# -- rules to text
+
+
+def _rule_heads(rules: Sequence[Instance]) -> tuple[_Head, ...]:
+    found: dict[_Head, None] = {}
+    for rule in rules:
+        stack: list[Pattern] = [*rule.typed.left, *rule.typed.right]
+        while stack:
+            pattern = stack.pop()
+            match pattern:
+                case Apply():
+                    elem = rule.elem if pattern.elem == "T" else pattern.elem
+                    found[_op_head(pattern.op, elem, len(pattern.imm))] = None
+                    stack.extend(pattern.args)
+                case LoadPattern():
+                    found[_Head(f"{pattern.op}_{rule.elem if pattern.elem == 'T' else pattern.elem}", "load")] = None
+                case Number():
+                    found[_Head(f"const_{rule.typed.kind(pattern).elem}", "const")] = None
+                case Hole():
+                    pass
+    return tuple(sorted(found, key=lambda h: h.name))
+
+
+class _RuleText:
+    """Writes one rule instance."""
+
+    def __init__(self, instance: Instance, lanes: int) -> None:
+        self.typed: Typed = instance.typed
+        self.elem = instance.elem
+        self.lanes = lanes
+        self.guards: list[str] = []
+        self.fresh = 0
+        self.lets: list[str] = []
+        self.names: dict[str, str] = {}
+
+    def line(self) -> str:
+        typed = self.typed
+        query = [f"(= ?root{i} {self.pattern(p, left=True)})" for i, p in enumerate(typed.left)]
+        for relation in typed.relations:
+            query.append(f"(fact_{relation.name} {' '.join(relation.holes)})")
+        guards = self.guards + [self.comparison(c) for c in typed.comparisons]
+        actions = [f"(union ?root{i} {self.made(p)})" for i, p in enumerate(typed.right)]
+        return f"(rule ({' '.join(query + guards)}) ({' '.join(self.lets + actions)}) :ruleset dspgen_rules)"
+
+    def made(self, pattern: Pattern) -> str:
+        """A term of the right side; each operation gets a name, so that what is written twice is made once."""
+        if not isinstance(pattern, Apply):
+            return self.pattern(pattern, left=False)
+        columns = self.columns(pattern, [self.made(a) for a in pattern.args], left=False)
+        if columns not in self.names:
+            self.names[columns] = f"?made{len(self.names)}"
+            self.lets.append(f"(let {self.names[columns]} {columns})")
+        return self.names[columns]
+
+    def pattern(self, pattern: Pattern, *, left: bool) -> str:
+        match pattern:
+            case Hole(name):
+                return name
+            case Number(value):
+                kind = self.typed.kind(pattern)
+                return f'(const_{kind.elem} {self.side(kind.side)} "{constant_text(value, kind.elem)}")'
+            case LoadPattern():
+                stride = "0" if pattern.stride is None else self.integer(pattern.stride, left=left)
+                side = 0 if pattern.stride is None else 1
+                offset = self.integer(pattern.offset, left=left)
+                return f"({pattern.op}_{self.own(pattern.elem)} {side} {pattern.memory} {offset} {stride})"
+            case Apply():
+                return self.columns(pattern, [self.pattern(a, left=left) for a in pattern.args], left=left)
+
+    def columns(self, pattern: Apply, args: list[str], *, left: bool) -> str:
+        name = _op_head(pattern.op, self.own(pattern.elem), len(pattern.imm)).name
+        imm = [self.integer(i, left=left) for i in pattern.imm]
+        return f"({' '.join([name, self.side(self.typed.kind(pattern).side), *imm, *args])})"
+
+    def own(self, elem: str) -> str:
+        return self.elem if elem == "T" else elem
+
+    @staticmethod
+    def side(side: str) -> str:
+        return {"s": "0", "v": "1"}.get(side, side)
+
+    def integer(self, expr: Linear, *, left: bool) -> str:
+        """An expression; on the left, one that is more than a name becomes a fresh name and a guard."""
+        if not left:
+            return self.expression(expr)
+        if expr.bare is not None:
+            return expr.bare
+        if not expr.terms:
+            return self.expression(expr)
+        self.fresh += 1
+        name = f"?int{self.fresh}"
+        self.guards.append(f"(= {name} {self.expression(expr)})")
+        return name
+
+    def expression(self, expr: Linear) -> str:
+        text = str(expr.constant + expr.lanes_factor * self.lanes)
+        for name, factor in expr.terms:
+            term = name if abs(factor) == 1 else f"(* {abs(factor)} {name})"
+            text = f"({'+' if factor > 0 else '-'} {text} {term})"
+        return text
+
+    def comparison(self, comparison: Comparison) -> str:
+        left, right = self.expression(comparison.left), self.expression(comparison.right)
+        if comparison.op == "=" and comparison.left.bare is not None:
+            left = comparison.left.bare
+        return f"({comparison.op} {left} {right})"
+
+
+# -- back to plain values
+
+
+def _read_back(engine: _Engine, graph: TermGraph, reason: Literal["saturated", "budget"], iterations: int) -> EGraph:
+    """Number the classes in the order of the graph's terms, then of the frozen rows, which is egglog's own order."""
+    source = engine.graph
+    functions = source.freeze().functions
+    numbers: dict[Any, int] = {}
+    of_node = []
+    for number in range(len(graph.nodes)):
+        value = functions[f"$n{number}"].rows[0].output
+        of_node.append(numbers.setdefault(value, len(numbers)))
+    rows: list[tuple[str, list[Any], Any]] = []
+    for name in sorted(functions):
+        function = functions[name]
+        if function.output_sort == "Term" and not function.is_let_binding:
+            rows += [(name, r.inputs, r.output) for r in function.rows if not r.subsumed]
+    for _, _, output in rows:
+        numbers.setdefault(output, len(numbers))
+    classes: dict[int, dict[Node, None]] = {c: {} for c in range(len(numbers))}
+    for name, inputs, output in rows:
+        classes[numbers[output]][_node(source, name, inputs, numbers)] = None
+    return EGraph({c: tuple(sorted(n, key=_order)) for c, n in classes.items()}, tuple(of_node), reason, iterations)
+
+
+def _order(node: Node) -> tuple[Any, ...]:
+    return (node.kind, node.op, node.elem, node.vector, node.args, node.imm, node.text, node.memory, node.constant,
+            node.stride)  # fmt: skip
+
+
+def _node(source: Any, name: str, inputs: list[Any], numbers: dict[Any, int]) -> Node:
+    integer = source.value_to_i64
+    vector = bool(integer(inputs[0]))
+    kind, _, rest = name.partition("_")
+    if kind in ("const", "var"):
+        return Node(kind, kind, _elem(rest), vector, text=source.value_to_string(inputs[1]))  # type: ignore[arg-type]
+    if kind == "ld":
+        head: Literal["ld", "ld_pair"] = "ld_pair" if rest.startswith("pair_") else "ld"
+        memory, constant, stride = (integer(v) for v in inputs[1:4])
+        elem = _elem(rest.removeprefix("pair_"))
+        return Node(head, head, elem, vector, memory=memory, constant=constant, stride=stride)
+    op, elem_text, imm = rest.rsplit("_", 2)
+    count = int(imm)
+    imms = tuple(integer(v) for v in inputs[1 : 1 + count])
+    args = tuple(numbers[v] for v in inputs[1 + count :])
+    return Node("op", op, _elem(elem_text), vector, args, imms)
+
+
+def _elem(text: str) -> Elem:
+    return text  # type: ignore[return-value]

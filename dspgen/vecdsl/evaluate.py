@@ -1,0 +1,160 @@
+"""Runs programs and single terms of the vector DSL over NumPy; `dspgen.vecdsl.semantics` has the operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dspgen.vecdsl.ir import Address, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var
+from dspgen.vecdsl.semantics import IEEE, Arithmetic, Array, Value, apply
+from dspgen.vecdsl.terms import register_elem
+
+Slack = int | Mapping[str, tuple[int, int]]
+
+
+class OutOfBounds(Exception):
+    """An access outside its array and outside the slack around it."""
+
+
+def evaluate(
+    program: Program,
+    lanes: int,
+    inputs: Mapping[str, Any],
+    *,
+    slack: Slack = 0,
+    arithmetic: Arithmetic = IEEE,
+) -> dict[str, Array]:
+    """The contents of every parameter array that isn't const, after the run, in the input's shape.
+
+    `inputs` has an array (any shape, row-major) or number for each parameter. `slack` allows vector loads that many
+    elements before and after each array, read as 0. Local arrays start as 0. Raises OutOfBounds.
+    """
+    arrays = dict[str, Array]()
+    for decl in program.arrays:
+        given = np.zeros(decl.size) if decl.local else np.asarray(inputs[decl.name])
+        if given.size != decl.size:
+            raise ValueError(f"array '{decl.name}' has {decl.size} elements, {given.size} were given")
+        arrays[decl.name] = arithmetic.memory(given.reshape(-1), decl.elem).copy()
+    names: dict[str, Value] = {
+        s.name: arithmetic.register(np.asarray(inputs[s.name]), register_elem(s.elem)) for s in program.scalars
+    }
+    machine = _Machine(lanes, arrays, slack, arithmetic)
+    machine.block(program.body, names)
+    return {
+        d.name: arrays[d.name].reshape(np.shape(inputs[d.name])) for d in program.arrays if not d.local and not d.const
+    }
+
+
+def evaluate_term(
+    term: Term,
+    lanes: int,
+    names: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    *,
+    slack: Slack = 0,
+    arithmetic: Arithmetic = IEEE,
+) -> Value:
+    """The value of one term; `names` has the values of variables (an int for one used in addresses)."""
+    memory = {name: np.asarray(a).reshape(-1) for name, a in arrays.items()}
+    machine = _Machine(lanes, memory, slack, arithmetic)
+    return machine.term(term, {n: v if isinstance(v, tuple) else np.asarray(v) for n, v in names.items()})
+
+
+class _Machine:
+    def __init__(self, lanes: int, arrays: dict[str, Array], slack: Slack, arithmetic: Arithmetic) -> None:
+        self.lanes = lanes
+        self.arrays = arrays
+        self.slack = slack
+        self.arithmetic = arithmetic
+
+    def block(self, body: tuple[Stmt, ...], names: dict[str, Value]) -> None:
+        for stmt in body:
+            match stmt:
+                case Let():
+                    names[stmt.name] = self.term(stmt.value, names)
+                case Store():
+                    self.store(stmt, names)
+                case If():
+                    if self.integer(stmt.condition, names):
+                        self.block(stmt.then, dict(names))
+                case Loop():
+                    self.loop(stmt, names)
+
+    def loop(self, loop: Loop, names: dict[str, Value]) -> None:
+        start, trip = self.integer(loop.start, names), self.integer(loop.trip, names)
+        if trip < loop.min_trip or (loop.max_trip is not None and trip > loop.max_trip):
+            raise ValueError(f"loop '{loop.iterator}' has {trip} iterations, outside its declared range")
+        current = {c.name: self.term(c.init, names) for c in loop.carried}
+        for number in range(trip):
+            inner = {**names, **current, loop.iterator: np.asarray(start + number * loop.step, dtype=np.int32)}
+            self.block(loop.body, inner)
+            current = {c.name: self.term(c.next, inner) for c in loop.carried}
+        names.update(current)
+
+    def integer(self, term: Term, names: dict[str, Value]) -> int:
+        exact = _Machine(self.lanes, self.arrays, self.slack, IEEE)
+        value = exact.term(term, names)
+        if isinstance(value, tuple):
+            raise ValueError("a pair stands where a number is wanted")
+        return int(value)
+
+    def address(self, address: Address, names: dict[str, Value]) -> int:
+        total = address.constant
+        for name, coefficient in address.terms:
+            value = names[name]
+            if isinstance(value, tuple):
+                raise ValueError("a pair stands in an address")
+            total += coefficient * int(value)
+        return total
+
+    def store(self, stmt: Store, names: dict[str, Value]) -> None:
+        value = self.term(stmt.value, names)
+        if isinstance(value, tuple):
+            raise ValueError("a pair can't be stored")
+        first = self.address(stmt.address, names)
+        count = (self.lanes if stmt.active is None else min(stmt.active, self.lanes)) if value.ndim else 1
+        where = first + stmt.stride * np.arange(count)
+        memory = self.arrays[stmt.array]
+        if count and (where.min() < 0 or where.max() >= memory.size):
+            raise OutOfBounds(f"store to {stmt.array}[{where.min()}..{where.max()}] of {memory.size} elements")
+        with np.errstate(all="ignore"):
+            memory[where] = self.arithmetic.memory(value.reshape(-1)[:count], stmt.elem)
+
+    def term(self, term: Term, names: dict[str, Value]) -> Value:
+        match term:
+            case Const():
+                value = self.arithmetic.register(np.asarray(term.value), term.type.elem)
+                return np.full(self.lanes, value) if term.type.vector else value
+            case Var():
+                found = names[term.name]
+                if isinstance(found, np.ndarray):
+                    return self.arithmetic.register(found, term.type.elem)
+                return found
+            case Load():
+                return self.load(term, self.address(term.address, names), term.stride)
+            case Op(name="ld_pair", args=(Load() as low,)):
+                return self.load_pair(low, self.address(low.address, names))
+            case Op():
+                args = tuple(self.term(a, names) for a in term.args)
+                return apply(self.arithmetic, term.name, term.type, term.imm, args, self.lanes)
+
+    def load_pair(self, low: Load, first: int) -> Value:
+        if not low.type.vector:
+            return self.load(low, first, 1), self.load(low, first + 1, 1)
+        second = first + (self.lanes if low.stride == 1 else 1)
+        return self.load(low, first, low.stride), self.load(low, second, low.stride)
+
+    def load(self, load: Load, first: int, stride: int) -> Array:
+        memory = self.arrays[load.array]
+        where = first + stride * np.arange(self.lanes) if load.type.vector else np.asarray(first)
+        before, after = self.slack.get(load.array, (0, 0)) if isinstance(self.slack, Mapping) else (self.slack,) * 2
+        if not load.type.vector:
+            before = after = 0
+        low, high = int(where.min()), int(where.max())
+        if low < -before or high >= memory.size + after:
+            raise OutOfBounds(f"load of {load.array}[{low}..{high}] of {memory.size} elements")
+        inside = (where >= 0) & (where < memory.size)
+        values = np.where(inside, memory[np.where(inside, where, 0)], np.zeros((), memory.dtype))
+        return self.arithmetic.register(values, load.type.elem)

@@ -1,0 +1,247 @@
+"""Memory to registers: what a nest loads and stores over and over at one place becomes a carried variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dspgen.vecdsl.fold import make
+from dspgen.vecdsl.footprint import (
+    Footprint,
+    Overlap,
+    Place,
+    loads_in,
+    of_load,
+    of_place,
+    of_store,
+    overlap,
+    place_of_load,
+    place_of_store,
+    stores_in,
+    term_loads,
+)
+from dspgen.vecdsl.forward import (
+    ALL_LANES,
+    Forwarder,
+    as_loaded,
+    drop_dead_stores,
+    load_of,
+    map_demand,
+    place_demands,
+)
+from dspgen.vecdsl.ir import Carried, Const, If, Let, Load, Loop, Program, Stmt, Store, Term, Var, VType
+from dspgen.vecdsl.ranges import Ranges, with_inner_loops
+from dspgen.vecdsl.recurrence import carry_recurrences
+from dspgen.vecdsl.terms import INTEGER, Names, index_names, integer, is_atom, map_terms, statements
+
+
+def promote(program: Program, lanes: int) -> Program:
+    """Keeps in registers what the program would pass through memory.
+
+    Before: `for k { C[i] = C[i] + A[k] }`. After: `for k, c = C[i] { c' = c + A[k] }; C[i] = c`, and values stored
+    just before are used in place of the load; local arrays that nothing loads any more are gone.
+    Requires: arrays don't overlap each other; `lanes` is the machine's. Ensures: the same final contents of every
+    parameter array.
+    """
+    promoter = _Promoter(program, lanes)
+    body = promoter.block(program.body, Ranges())
+    local = frozenset(a.name for a in program.arrays if a.local)
+    body = drop_dead_stores(body, lanes, Ranges(), local)
+    return drop_unused_arrays(replace(program, body=body))
+
+
+def drop_unused_arrays(program: Program) -> Program:
+    """Local arrays that nothing loads lose their stores and their declaration."""
+    loaded = {load.array for load, _ in loads_in(program.body)}
+    gone = {a.name for a in program.arrays if a.local and a.name not in loaded}
+    if not gone:
+        return program
+    arrays = tuple(a for a in program.arrays if a.name not in gone)
+    return replace(program, arrays=arrays, body=_without(program.body, gone))
+
+
+def _without(body: tuple[Stmt, ...], arrays: set[str]) -> tuple[Stmt, ...]:
+    kept = list[Stmt]()
+    for stmt in body:
+        match stmt:
+            case Store() if stmt.array in arrays:
+                continue
+            case Loop():
+                kept.append(replace(stmt, body=_without(stmt.body, arrays)))
+            case If():
+                kept.append(replace(stmt, then=_without(stmt.then, arrays)))
+            case _:
+                kept.append(stmt)
+    return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A place that a loop may keep in a register; `used` if the loop also loads it."""
+
+    place: Place
+    active: int | None
+    store: Store
+    used: bool
+
+
+class _Accesses:
+    """What a loop touches, each place once."""
+
+    def __init__(self, lanes: int, stores: list[Store]) -> None:
+        self.lanes = lanes
+        self.writes = dict[Place, int]()
+        self.reads = dict[Place, VType | None]()
+        self.written = dict[str, dict[tuple[Footprint, Place], None]]()
+        self.read = dict[str, dict[tuple[Footprint, Place | None], None]]()
+        for store in stores:
+            place = place_of_store(store)
+            self.writes[place] = self.writes.get(place, 0) + 1
+            self.written.setdefault(store.array, {})[of_store(store, lanes), place] = None
+
+    def load(self, loads: Iterable[tuple[Load, bool]]) -> None:
+        for load, paired in dict.fromkeys(loads):
+            place = None if paired else place_of_load(load)
+            if place is not None:
+                # Two types of value at one place: None, and no register can hold both.
+                same = self.reads.get(place, load.type) == load.type
+                self.reads[place] = load.type if same else None
+            self.read.setdefault(load.array, {})[of_load(load, self.lanes, paired), place] = None
+
+    def alone(self, place: Place, active: int | None, ranges: Ranges) -> bool:
+        """Whether nothing else in the loop can touch the place."""
+        written, whole = of_place(place, self.lanes, active), of_place(place, self.lanes)
+        if place in self.reads and self.reads[place] != load_of(place).type:
+            return False
+        for other, its in self.written.get(place.array, {}):
+            if its != place and overlap(whole, other, ranges) != Overlap.NEVER:
+                return False
+        for other, source in self.read.get(place.array, {}):
+            if source != place and overlap(written, other, ranges) != Overlap.NEVER:
+                return False
+        return True
+
+
+class _Promoter:
+    def __init__(self, program: Program, lanes: int) -> None:
+        self.lanes = lanes
+        self.names = Names.of(program)
+        self.sizes = {a.name: a.size for a in program.arrays}
+        self.indices = index_names(program)
+        self.forwarder = Forwarder(lanes, self.names)
+
+    def block(self, body: tuple[Stmt, ...], ranges: Ranges) -> tuple[Stmt, ...]:
+        done = list[Stmt]()
+        outside = ranges
+        for stmt in body:
+            ranges = ranges.after(stmt)
+            match stmt:
+                case Loop():
+                    inner = ranges.inside(stmt)
+                    loop = replace(stmt, body=self.block(stmt.body, inner))
+                    loop = carry_recurrences(loop, ranges, self.lanes, self.names, self.sizes, self.indices)
+                    done += self.loop(loop, ranges)
+                case If():
+                    done.append(replace(stmt, then=self.block(stmt.then, ranges)))
+                case _:
+                    done.append(stmt)
+        # Only straight runs of statements are looked at here, so one pass over the block is enough.
+        forwarded = self.forwarder.block(tuple(done), outside)
+        return drop_dead_stores(forwarded, self.lanes, outside, frozenset())
+
+    def loop(self, loop: Loop, ranges: Ranges) -> list[Stmt]:
+        """The loop with its places carried, and the stores after it."""
+        candidates = self.candidates(loop, ranges)
+        if not candidates:
+            return [loop]
+        carried = {c.place: Var(self.names.fresh(f"{c.place.array}_reg"), load_of(c.place).type) for c in candidates}
+        body, current = self._rewrite(loop.body, dict(carried))
+        following = [Carried(c.name, c.init, _read_from(c.next, current)) for c in loop.carried]
+        safe = loop.min_trip >= 1
+        for candidate in candidates:
+            place, variable = candidate.place, carried[candidate.place]
+            initial: Term = load_of(place)
+            if safe and not candidate.used:
+                initial = Const(0.0 if variable.type.elem in ("f32", "f64") else 0, variable.type)
+            following.append(Carried(variable.name, initial, current[place]))
+        after = [replace(c.store, value=carried[c.place]) for c in candidates]
+        new = replace(loop, carried=tuple(following), body=tuple(body))
+        if safe or all(self._inside(c, ranges) for c in candidates):
+            return [new, *after]
+        # A place of a loop that may not run at all can lie outside its array.
+        ran = make("ne", (loop.trip, integer(0)), INTEGER)
+        return [If(ran, (replace(new, min_trip=1), *after))]
+
+    def _inside(self, candidate: _Candidate, ranges: Ranges) -> bool:
+        place = candidate.place
+        low, high = ranges.minimum(place.address), ranges.maximum(place.address)
+        count = of_place(place, self.lanes, candidate.active).count
+        reach = place.stride * (count - 1)
+        if low is None or high is None:
+            return False
+        return low + min(reach, 0) >= 0 and high + max(reach, 0) < self.sizes[place.array]
+
+    def candidates(self, loop: Loop, ranges: Ranges) -> list[_Candidate]:
+        direct = dict[Place, list[Store]]()
+        for stmt in loop.body:
+            if isinstance(stmt, Store):
+                direct.setdefault(place_of_store(stmt), []).append(stmt)
+        bound = {loop.iterator, *_bound_names(loop.body)}
+        direct = {p: s for p, s in direct.items() if not any(n in bound for n, _ in p.address.terms)}
+        if not direct:
+            return []
+        body = (replace(loop, start=integer(0), trip=integer(0), carried=()),)
+        accesses = _Accesses(self.lanes, list(stores_in(body)))
+        accesses.load(loads_in(body))
+        accesses.load(pair for c in loop.carried for pair in term_loads(c.next))
+        inner = with_inner_loops(ranges, (loop,))
+        partial = any(s.active is not None for stores in direct.values() for s in stores)
+        demands = place_demands(loop) if partial else {}
+        found = list[_Candidate]()
+        for place, writes in direct.items():
+            active = writes[0].active
+            if any(w.active != active for w in writes):
+                continue
+            if active is not None and demands.get(place, 0) > active:
+                continue
+            # A store below a condition or in an inner loop would change the register at an unknown time.
+            if accesses.writes[place] == len(writes) and accesses.alone(place, active, inner):
+                found.append(_Candidate(place, active, writes[-1], place in accesses.reads))
+        return found
+
+    def _rewrite(self, body: tuple[Stmt, ...], current: dict[Place, Term]) -> tuple[list[Stmt], dict[Place, Term]]:
+        done = list[Stmt]()
+        for stmt in body:
+            new = map_terms(stmt, lambda term, now=current: _read_from(term, now))  # type: ignore[misc]
+            if not isinstance(new, Store) or place_of_store(new) not in current:
+                done.append(new)
+                continue
+            value = new.value
+            if not is_atom(value):
+                name = self.names.fresh(f"{new.array}_new")
+                done.append(Let(name, value))
+                value = Var(name, value.type)
+            kept = as_loaded(value, new.elem)
+            if not is_atom(kept):
+                name = self.names.fresh(f"{new.array}_kept")
+                done.append(Let(name, kept))
+                kept = Var(name, kept.type)
+            current = {**current, place_of_store(new): kept}
+        return done, current
+
+
+def _bound_names(body: tuple[Stmt, ...]) -> list[str]:
+    found = list[str]()
+    for stmt in statements(body):
+        match stmt:
+            case Let():
+                found.append(stmt.name)
+            case Loop():
+                found += [stmt.iterator, *(c.name for c in stmt.carried)]
+            case _:
+                pass
+    return found
+
+
+def _read_from(term: Term, current: dict[Place, Term]) -> Term:
+    return map_demand(term, ALL_LANES, lambda load, _: current.get(place_of_load(load), load))

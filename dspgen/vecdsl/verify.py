@@ -1,0 +1,217 @@
+"""Checks a program: types, known operations and arrays, names bound once and before use, agreeing carried values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from dspgen.vecdsl.ir import (
+    OPS,
+    Address,
+    ArrayDecl,
+    Const,
+    If,
+    Let,
+    Load,
+    Loop,
+    Op,
+    Program,
+    Stmt,
+    Store,
+    Term,
+    Var,
+    VType,
+)
+from dspgen.vecdsl.terms import COMPARISONS, INTEGER, register_elem
+
+_CONVERSIONS = {
+    "cvt_i32_f32": ("i32", "f32"),
+    "cvt_u32_f32": ("i32", "f32"),
+    "cvt_i32_f64": ("i32", "f64"),
+    "cvt_f32_i32": ("f32", "i32"),
+    "cvt_f64_i32": ("f64", "i32"),
+    "cvt_f32_f64": ("f32", "f64"),
+    "cvt_f64_f32": ("f64", "f32"),
+}
+_FLOAT_ONLY = frozenset({"sqrt", "rcp_est", "rsqrt_est"})
+_INTEGER_ONLY = frozenset({"mac16", "mulhi", "shl", "shr", "shru", "sext8", "sext16", "zext8", "zext16", "ltu"})
+_IMMEDIATES = {"lane": 1, "insert": 1, "dup_lane": 1, "align": 1, "mask_first": 1}
+_BITS = {"f32": 32, "i32": 32, "u32": 32, "f64": 64, "i64": 64}
+_PAIRS = frozenset({"pair", "ld_pair", "bcast_pair"})
+
+
+class InvalidProgram(Exception):
+    """A program that breaks the rules of the vector DSL: a fault of the pass that made it."""
+
+
+def verify(program: Program) -> Program:
+    """`program` itself, if it is well formed; else raises InvalidProgram."""
+    checker = _Checker({a.name: a for a in program.arrays}, {s.name for s in program.scalars})
+    declared = [a.name for a in program.arrays] + [s.name for s in program.scalars]
+    for name in declared:
+        checker.bind(name)
+    if sorted(program.params) != sorted(n for n in declared if n not in {a.name for a in program.arrays if a.local}):
+        raise InvalidProgram(f"the parameters {program.params} are not the declared ones")
+    checker.block(program.body, {s.name: VType(register_elem(s.elem), False) for s in program.scalars})
+    return program
+
+
+class _Checker:
+    def __init__(self, arrays: Mapping[str, ArrayDecl], indices: set[str]) -> None:
+        self.arrays = arrays
+        self.indices = indices
+        self.bound = dict[str, None]()
+
+    def bind(self, name: str) -> None:
+        if name in self.bound:
+            raise InvalidProgram(f"name '{name}' is bound twice")
+        self.bound[name] = None
+
+    def block(self, body: tuple[Stmt, ...], scope: dict[str, VType]) -> dict[str, VType]:
+        for stmt in body:
+            match stmt:
+                case Let():
+                    self.term(stmt.value, scope)
+                    self.bind(stmt.name)
+                    scope[stmt.name] = stmt.value.type
+                case Store():
+                    self.store(stmt, scope)
+                case If():
+                    self.expect(stmt.condition, INTEGER, scope, "a condition")
+                    self.block(stmt.then, dict(scope))
+                case Loop():
+                    self.loop(stmt, scope)
+        return scope
+
+    def loop(self, loop: Loop, scope: dict[str, VType]) -> None:
+        self.expect(loop.start, INTEGER, scope, "a loop's start")
+        self.expect(loop.trip, INTEGER, scope, "a trip count")
+        if loop.step == 0:
+            raise InvalidProgram(f"loop '{loop.iterator}' has step 0")
+        if isinstance(loop.trip, Const):
+            count = int(loop.trip.value)
+            if count < 0 or loop.min_trip > count or (loop.max_trip is not None and loop.max_trip < count):
+                raise InvalidProgram(f"loop '{loop.iterator}' has {count} iterations, outside its declared range")
+        inner = dict(scope)
+        self.bind(loop.iterator)
+        self.indices.add(loop.iterator)
+        inner[loop.iterator] = INTEGER
+        for carried in loop.carried:
+            self.term(carried.init, scope)
+            self.bind(carried.name)
+            inner[carried.name] = carried.init.type
+        body = self.block(loop.body, inner)
+        for carried in loop.carried:
+            self.expect(carried.next, carried.init.type, body, f"the next value of '{carried.name}'")
+            scope[carried.name] = carried.init.type
+
+    def store(self, stmt: Store, scope: dict[str, VType]) -> None:
+        self.term(stmt.value, scope)
+        array = self.array(stmt.array, stmt.elem)
+        if array.const:
+            raise InvalidProgram(f"store to const array '{stmt.array}'")
+        if stmt.value.type.elem != register_elem(stmt.elem):
+            raise InvalidProgram(f"a {stmt.value.type.elem} value is stored as {stmt.elem}")
+        if stmt.active is not None and (not stmt.value.type.vector or stmt.active < 1):
+            raise InvalidProgram(f"a store to '{stmt.array}' has a bad count of active lanes")
+        self.address(stmt.address, scope)
+
+    def array(self, name: str, elem: str) -> ArrayDecl:
+        if name not in self.arrays:
+            raise InvalidProgram(f"unknown array '{name}'")
+        if self.arrays[name].elem != elem:
+            raise InvalidProgram(f"'{name}' holds {self.arrays[name].elem}, accessed as {elem}")
+        return self.arrays[name]
+
+    def address(self, address: Address, scope: Mapping[str, VType]) -> None:
+        names = [n for n, _ in address.terms]
+        if names != sorted(set(names)) or any(c == 0 for _, c in address.terms):
+            raise InvalidProgram(f"address {address} is not in normal form")
+        for name in names:
+            if scope.get(name) != INTEGER or name not in self.indices:
+                raise InvalidProgram(f"'{name}' in an address is not an iterator or integer parameter in scope")
+
+    def expect(self, term: Term, type: VType, scope: Mapping[str, VType], what: str) -> None:
+        self.term(term, scope)
+        if term.type != type:
+            raise InvalidProgram(f"{what} has type {term.type}, not {type}")
+
+    def term(self, term: Term, scope: Mapping[str, VType]) -> None:
+        match term:
+            case Const():
+                floating = term.type.elem in ("f32", "f64")
+                if isinstance(term.value, float) != floating or term.type.elem not in _BITS:
+                    raise InvalidProgram(f"constant {term.value!r} has type {term.type}")
+                # Structural equality can't tell -0.0 from 0.0, nor a not-a-number from itself.
+                if isinstance(term.value, float) and (
+                    math.isnan(term.value) or (term.value == 0 and math.copysign(1, term.value) < 0)
+                ):
+                    raise InvalidProgram("a constant may be neither -0.0 nor a not-a-number")
+            case Var():
+                if scope.get(term.name) != term.type:
+                    found = scope.get(term.name)
+                    raise InvalidProgram(f"variable '{term.name}' of type {term.type} is bound as {found}")
+            case Load():
+                self.array(term.array, term.elem)
+                self.address(term.address, scope)
+                # A load may widen an integer, it never changes a float.
+                wide = term.elem not in ("f32", "f64", "u32", "i64") and term.type.elem == "i64"
+                if term.type.elem != register_elem(term.elem) and not wide:
+                    raise InvalidProgram(f"a load of {term.elem} gives {term.type.elem}")
+            case Op():
+                for arg in term.args:
+                    self.term(arg, scope)
+                check_types(term)
+
+
+def check_types(op: Op) -> None:
+    """Raises InvalidProgram if an operation's operands don't fit it; their own insides are not looked at."""
+    if op.name not in OPS:
+        raise InvalidProgram(f"unknown operation '{op.name}'")
+    if len(op.args) != OPS[op.name].arity or len(op.imm) != _IMMEDIATES.get(op.name, 0):
+        raise InvalidProgram(f"'{op.name}' has {len(op.args)} operands and {len(op.imm)} immediates")
+    if not _fits(op, tuple(a.type for a in op.args)):
+        raise InvalidProgram(f"'{op.name}' of type {op.type} can't take {[a.type for a in op.args]}")
+
+
+def _fits(op: Op, args: tuple[VType, ...]) -> bool:
+    elem, vector = op.type.elem, op.type.vector
+    floating = elem in ("f32", "f64")
+    scalar, wide = VType(elem, False), VType(elem, True)
+    match op.name:
+        case name if name in COMPARISONS:
+            integers = name != "ltu" or args[0].elem not in ("f32", "f64")
+            return elem == "i32" and args[0] == args[1] and args[0].vector == vector and integers
+        case name if name in _CONVERSIONS:
+            source, result = _CONVERSIONS[name]
+            return elem == result and args[0].elem == source and args[0].vector == vector
+        case "select":
+            return args == (VType("i32", vector), op.type, op.type)
+        case "mov":
+            return _BITS[args[0].elem] == _BITS[elem] and args[0].vector == vector
+        case "div" | "mod" if elem == "u32":
+            return all(a == VType("i32", vector) for a in args)
+        case "bcast":
+            return vector and args == (scalar,)
+        case "iota" | "mask_first":
+            return vector and not floating
+        case "lane" | "reduce_add" | "reduce_min" | "reduce_max":
+            return not vector and args == (wide,)
+        case "insert":
+            return vector and args == (wide, scalar)
+        case "dup_lane" | "align" | "even" | "odd" | "zip_lo" | "zip_hi" | "reverse":
+            return vector and all(a == wide for a in args)
+        case "lo" | "hi":
+            return args == (op.type,) and _is_pair(op.args[0])
+        case "bcast_pair":
+            return vector and args == (scalar,) and _is_pair(op.args[0])
+        case "ld_pair":
+            return args == (op.type,) and isinstance(op.args[0], Load)
+        case _:
+            if op.name in _FLOAT_ONLY and not floating or op.name in _INTEGER_ONLY and floating:
+                return False
+            return elem != "u32" and all(a == op.type for a in args)
+
+
+def _is_pair(term: Term) -> bool:
+    return isinstance(term, Var) or (isinstance(term, Op) and term.name in _PAIRS)
