@@ -1,0 +1,135 @@
+"""Finds the memory accesses of a loop body and groups them into address streams.
+
+Accesses of one array with equal iterator coefficients differ by constants only, so one address register with
+immediate offsets serves them all, as far as the offset range of the machine reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dspgen.target.model import Side, Target
+from dspgen.vecdsl.ir import Address, If, Let, Load, Loop, Op, Stmt, Store, Term
+
+ELEM_BYTES = {"f32": 4, "f64": 8, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One array place as an instruction reaches it; `address` in elements of `elem`."""
+
+    array: str
+    address: Address
+    elem: str
+    side: Side
+
+    @property
+    def bytes(self) -> int:
+        return self.address.constant * ELEM_BYTES[self.elem]
+
+    @property
+    def byte_terms(self) -> tuple[tuple[str, int], ...]:
+        return tuple((n, c * ELEM_BYTES[self.elem]) for n, c in self.address.terms)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StreamKey:
+    """Accesses that share an address register: array, byte coefficients, side, and the cluster's lowest byte."""
+
+    array: str
+    terms: tuple[tuple[str, int], ...]
+    side: Side
+    low: int
+
+
+def loads_of(term: Term, seen: set[int] | None = None) -> Iterator[Load]:
+    """Each Load node of a term once."""
+    seen = set() if seen is None else seen
+    if id(term) in seen:
+        return
+    seen.add(id(term))
+    if isinstance(term, Load):
+        yield term
+    elif isinstance(term, Op):
+        for arg in term.args:
+            yield from loads_of(arg, seen)
+
+
+def own_terms(body: Iterable[Stmt]) -> Iterator[Term]:
+    """The terms evaluated in a body itself, not in loops below it (their inits, starts and trips are)."""
+    for stmt in body:
+        match stmt:
+            case Let(value=value) | Store(value=value):
+                yield value
+            case Loop():
+                yield stmt.start
+                yield stmt.trip
+                for carried in stmt.carried:
+                    yield carried.init
+            case If():
+                yield stmt.condition
+                yield from own_terms(stmt.then)
+
+
+def own_stores(body: Iterable[Stmt]) -> Iterator[Store]:
+    for stmt in body:
+        match stmt:
+            case Store():
+                yield stmt
+            case If():
+                yield from own_stores(stmt.then)
+            case _:
+                pass
+
+
+def loops_of(body: Iterable[Stmt]) -> Iterator[Loop]:
+    """The loops directly in a body, through Ifs."""
+    for stmt in body:
+        match stmt:
+            case Loop():
+                yield stmt
+            case If():
+                yield from loops_of(stmt.then)
+            case _:
+                pass
+
+
+def load_access(load: Load) -> Access:
+    return Access(load.array, load.address, load.elem, "vector" if load.type.vector else "scalar")
+
+
+def store_access(store: Store) -> Access:
+    return Access(store.array, store.address, store.elem, "vector" if store.value.type.vector else "scalar")
+
+
+def body_accesses(loop_nexts: Iterable[Term], body: tuple[Stmt, ...]) -> list[Access]:
+    """The distinct accesses of a body and of the terms that end its iteration, in order of appearance."""
+    found: dict[Access, None] = {}
+    for term in [*own_terms(body), *loop_nexts]:
+        for load in loads_of(term):
+            found[load_access(load)] = None
+    for store in own_stores(body):
+        found[store_access(store)] = None
+    return list(found)
+
+
+def cluster(accesses: Iterable[Access], target: Target, *, share: float) -> dict[Access, StreamKey]:
+    """Assigns each access its stream; `share` of the positive offset range is used within one stream."""
+    groups: dict[tuple[str, tuple[tuple[str, int], ...], Side], list[Access]] = {}
+    for access in accesses:
+        groups.setdefault((access.array, access.byte_terms, access.side), []).append(access)
+    keys: dict[Access, StreamKey] = {}
+    for (array, terms, side), members in groups.items():
+        members.sort(key=lambda a: (a.bytes, a.elem))
+        low: int | None = None
+        for access in members:
+            reach = int(target.address_modes.plus_imm[side][1] * share) * _scale(access)
+            if low is None or access.bytes - low > reach or (access.bytes - low) % _scale(access):
+                low = access.bytes
+            keys[access] = StreamKey(array, terms, side, low)
+    return keys
+
+
+def _scale(access: Access) -> int:
+    return ELEM_BYTES[access.elem]

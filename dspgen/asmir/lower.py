@@ -1,0 +1,430 @@
+"""Vector DSL to linear assembly: instruction selection, address streams, loops.
+
+Before: a `vecdsl` Program whose operations the machine has (after rewriting and extraction).
+After:  an `asmir` Function on virtual registers; constants and lane masks made before the loops that use them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dspgen.asmir.accesses import (
+    ELEM_BYTES,
+    Access,
+    StreamKey,
+    body_accesses,
+    cluster,
+    load_access,
+    loads_of,
+    loops_of,
+    own_terms,
+    store_access,
+)
+from dspgen.asmir.coalesce import coalesce_moves
+from dspgen.asmir.emitter import Emitter
+from dspgen.asmir.ir import Function, If, Item, Loop, Mem, MemRef, Predicate, Reg, Stream, VReg
+from dspgen.asmir.pointers import Pointers
+from dspgen.target.model import Side, Target
+from dspgen.target.operations import OperationTable
+from dspgen.vecdsl import ir as v
+from dspgen.vecdsl.ir import Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType
+
+I32 = VType("i32", False)
+
+
+def lower(program: Program, target: Target, *, pipeline: bool = True) -> Function:
+    """Lower a whole program; raises NoSchedule where the machine lacks an operation or the ABI an argument."""
+    return _Lowering(program, target, pipeline).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """An enclosing loop: its iterator, step, and the byte-scaled copies of the iterator that addresses need."""
+
+    iterator: str
+    step: int
+    scaled: dict[int, VReg]
+
+
+class _Lowering:
+    def __init__(self, program: Program, target: Target, pipeline: bool) -> None:
+        self.program = program
+        self.target = target
+        self.pipeline = pipeline
+        self.emitter = Emitter(target, OperationTable(target))
+        self.levels: list[_Level] = []
+        self.streams: dict[Access, tuple[StreamKey, VReg]] = {}
+        self.keys: dict[Access, StreamKey] = {}
+        self.straight: dict[StreamKey, VReg] = {}
+        self.lanes = target.lanes
+        self.labels = 0
+        self.masks: dict[int, VReg] = {}
+        self.pointers = Pointers(program, target, self.emitter)
+        self.address_registers = _address_registers(target)
+
+    def run(self) -> Function:
+        emitter = self.emitter
+        inputs = self.pointers.inputs()
+        items: list[Item] = []
+        emitter.sink = items
+        self._take(items, self.pointers.enter)
+        for stmt in self.program.body:
+            if isinstance(stmt, v.Loop | v.If):
+                emitter.constants.clear()
+                emitter.prepared.clear()
+                self.masks.clear()
+            emitter.sink = []
+            block: list[Item] = []
+            self._take(block, lambda stmt=stmt: self._top(stmt))
+            items += emitter.sink + block
+        return Function(self.program.name, inputs, tuple(coalesce_moves(items)))
+
+    def _take(self, items: list[Item], action: object) -> None:
+        """Run `action` with the emitter appending to `items`."""
+        saved, self.emitter.items = self.emitter.items, items
+        action()  # type: ignore[operator]
+        self.emitter.items = saved
+
+    def _top(self, stmt: Stmt) -> None:
+        self.keys = cluster(body_accesses((), (stmt,)), self.target, share=1.0)
+        self.straight = {}
+        self._stmt(stmt)
+
+    # -- statements
+
+    def _body(self, body: tuple[Stmt, ...]) -> None:
+        for stmt in body:
+            self._stmt(stmt)
+
+    def _stmt(self, stmt: Stmt) -> None:
+        self.emitter.address_of = self._load_operand
+        match stmt:
+            case Let(name, value):
+                self.emitter.names[name] = self.emitter.lower(value)
+            case Store():
+                self._store(stmt)
+            case v.Loop():
+                self._loop(stmt)
+            case v.If():
+                self._if(stmt)
+
+    def _store(self, stmt: Store) -> None:
+        emitter = self.emitter
+        emitter.loc = stmt.loc or emitter.loc
+        value = emitter.lower(stmt.value)
+        vector = stmt.value.type.vector
+        predicate = None
+        if stmt.active is not None and stmt.active < self.lanes:
+            predicate = Predicate(self._mask(stmt.active), lane=True)
+        size = ELEM_BYTES[stmt.elem]
+        access = store_access(stmt)
+        count = (stmt.active or self.lanes) if vector else 1
+        memory = self._operand(access, count, stmt.stride * size, size)
+        emitter.store(
+            elem=stmt.elem, vector=vector, stride=stmt.stride, value=value, memory=memory, predicate=predicate
+        )
+        self._forget(stmt.array)
+
+    def _forget(self, array: str) -> None:
+        """Loads of a stored array must be done again."""
+        stale = [t for t in self.emitter.values if any(load.array == array for load in loads_of(t))]
+        for term in stale:
+            del self.emitter.values[term]
+
+    def _mask(self, active: int) -> VReg:
+        if active not in self.masks:
+            emitter = self.emitter
+            saved, emitter.items = emitter.items, emitter.sink
+            mask = emitter.lower(Op("mask_first", (), VType("i32", True), (active,)))
+            emitter.items = saved
+            self.masks[active] = mask.vreg
+        return self.masks[active]
+
+    def _if(self, stmt: v.If) -> None:
+        emitter = self.emitter
+        condition = emitter.whole(emitter.lower(stmt.condition))
+        then: list[Item] = []
+        saved, straight = dict(emitter.values), dict(self.straight)
+        self._take(then, lambda: self._body(stmt.then))
+        emitter.values, self.straight = saved, straight
+        for store in _stores_below(stmt.then):
+            self._forget(store.array)
+        emitter.items.append(If(condition, tuple(then)))
+
+    # -- loops
+
+    def _loop(self, stmt: v.Loop) -> None:
+        emitter = self.emitter
+        emitter.loc = stmt.loc or emitter.loc
+        trip = self._trip(stmt)
+        carried = self._begin_carried(stmt)
+        for store in _stores_below(stmt.body):
+            self._forget(store.array)
+        innermost = not any(True for _ in loops_of(stmt.body))
+        level = self._enter_level(stmt, innermost)
+        saved_keys, self.straight = self.keys, {}
+        streams = self._bind_streams(stmt) if innermost else ()
+        saved_values = dict(emitter.values)
+        body: list[Item] = []
+        self.levels.append(level)
+        self._take(body, lambda: self._loop_body(stmt, carried, level, innermost))
+        self.levels.pop()
+        self.streams, self.straight, self.keys, emitter.values = {}, {}, saved_keys, saved_values
+        self.labels += 1
+        emitter.items.append(
+            Loop(
+                label=f"{self.program.name}_L{self.labels}",
+                iterator=stmt.iterator,
+                step=stmt.step,
+                trip=trip,
+                streams=streams,
+                body=tuple(coalesce_moves(body)),
+                min_trip=trip if isinstance(trip, int) else stmt.min_trip,
+                pipeline=self.pipeline,
+                loc=stmt.loc or next((x.loc for x in _stores_below(stmt.body) if x.loc), None),
+            )
+        )
+
+    def _trip(self, stmt: v.Loop) -> int | VReg:
+        if isinstance(stmt.trip, Const):
+            return int(stmt.trip.value)
+        emitter = self.emitter
+        copy = emitter.fresh(emitter.classes.scalar.name, "n")
+        emitter.lower(stmt.trip, Reg(copy))
+        return copy
+
+    def _begin_carried(self, stmt: v.Loop) -> list[Reg]:
+        """Carried variables in registers of their own. A constant that starts several is made once and copied, since
+        copies may go on more units."""
+        emitter = self.emitter
+        registers = []
+        constants = [c.init for c in stmt.carried if isinstance(c.init, Const)]
+        for carried in stmt.carried:
+            register = Reg(emitter.fresh(emitter.classes.of_term(carried.init), "c"))
+            if isinstance(carried.init, Const) and constants.count(carried.init) > 1:
+                emitter.move(register, emitter.constant(carried.init))
+            else:
+                emitter.lower(carried.init, register)
+            registers.append(register)
+        for carried, register in zip(stmt.carried, registers, strict=True):
+            emitter.names[carried.name] = register
+        return registers
+
+    def _enter_level(self, stmt: v.Loop, innermost: bool) -> _Level:
+        """Make the byte-scaled iterators that addresses below need (1: the iterator itself, where it is a value)."""
+        factors: dict[int, None] = {}
+        if _uses_value(stmt, stmt.iterator):
+            factors[1] = None
+        for inner in loops_of(stmt.body):
+            for access in _accesses_below(inner):
+                _add_factor(factors, access, stmt.iterator)
+        accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
+        spare = self._too_many(keys) if innermost and (keys := cluster(accesses, self.target, share=0.5)) else set()
+        for access in accesses:
+            if not innermost or keys[access] in spare:
+                _add_factor(factors, access, stmt.iterator)
+        scaled: dict[int, VReg] = {}
+        for factor in factors:
+            register = self.emitter.fresh(self.emitter.classes.scalar.name, "i")
+            self.emitter.lower(_times(stmt.start, factor), Reg(register))
+            scaled[factor] = register
+        return _Level(stmt.iterator, stmt.step, scaled)
+
+    def _loop_body(self, stmt: v.Loop, carried: list[Reg], level: _Level, innermost: bool) -> None:
+        emitter = self.emitter
+        if 1 in level.scaled:
+            emitter.names[stmt.iterator] = Reg(level.scaled[1])
+        accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
+        self.keys = cluster((a for a in accesses if a not in self.streams), self.target, share=1.0)
+        self._body(stmt.body)
+        emitter.address_of = self._load_operand
+        self._end_carried(stmt, carried)
+        for factor, register in level.scaled.items():
+            self._advance(register, factor * stmt.step)
+
+    def _advance(self, register: VReg, step: int) -> None:
+        emitter = self.emitter
+        name = f"{register.name}.value"
+        emitter.names[name] = Reg(register)
+        emitter.lower(Op("add", (Var(name, I32), Const(step, I32)), I32), Reg(register))
+
+    def _end_carried(self, stmt: v.Loop, registers: list[Reg]) -> None:
+        """Assign all carried variables at once: those that others still read wait, and cycles go through copies."""
+        emitter = self.emitter
+        pending = [(r, c.next) for r, c in zip(registers, stmt.carried, strict=True)]
+        by_register = {r.vreg: c.name for r, c in zip(registers, stmt.carried, strict=True)}
+        reads = {id(n): self._variables(n) for _, n in pending}
+        while pending:
+            for index, (register, term) in enumerate(pending):
+                others = (reads[id(t)] for j, (_, t) in enumerate(pending) if j != index)
+                if not any(register.vreg in read for read in others):
+                    emitter.lower(term, register)
+                    del pending[index]
+                    break
+            else:
+                register, term = pending[0]
+                copy = Reg(emitter.fresh(register.vreg.cls))
+                emitter.move(copy, register)
+                emitter.names[by_register[register.vreg]] = copy
+                emitter.values = {t: r for t, r in emitter.values.items() if register.vreg not in self._variables(t)}
+                for _, later in pending[1:]:
+                    reads[id(later)] = reads[id(later)] - {register.vreg}
+        for carried, register in zip(stmt.carried, registers, strict=True):
+            emitter.names[carried.name] = register
+
+    def _variables(self, term: Term) -> frozenset[VReg]:
+        """The registers that evaluating `term` now would read: of variables, not of values already computed."""
+        found: set[VReg] = set()
+        stack: list[Term] = [term]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Var):
+                found.add(self.emitter.names[node.name].vreg)
+            elif isinstance(node, Op) and node not in self.emitter.values:
+                stack.extend(node.args)
+        return frozenset(found)
+
+    # -- addresses
+
+    def _bind_streams(self, stmt: v.Loop) -> tuple[Stream, ...]:
+        """Innermost loop: one address register for each stream, advancing with the loop, as far as there are any.
+
+        Accesses beyond that find their address anew each time.
+        """
+        accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
+        keys = cluster(accesses, self.target, share=0.5)
+        spare = self._too_many(keys)
+        registers: dict[StreamKey, VReg] = {}
+        self.streams = {}
+        for access, key in keys.items():
+            if key in spare:
+                continue
+            if key not in registers:
+                registers[key] = self._base_register(key, stmt)
+            self.streams[access] = (key, registers[key])
+        streams = []
+        for key, register in registers.items():
+            step = dict(key.terms).get(stmt.iterator, 0) * stmt.step
+            if step:
+                streams.append(Stream(register, step, key.side))
+        return tuple(streams)
+
+    def _too_many(self, keys: dict[Access, StreamKey]) -> set[StreamKey]:
+        """The streams for which no address register is left: those with the fewest accesses, one register kept free."""
+        spare: set[StreamKey] = set()
+        for side, most in self.address_registers.items():
+            uses: dict[StreamKey, int] = {}
+            for key in keys.values():
+                if key.side == side:
+                    uses[key] = uses.get(key, 0) + 1
+            if len(uses) > most:
+                ranked = sorted(uses, key=lambda k: (-uses[k], k))
+                spare |= set(ranked[most - 1 :])
+        return spare
+
+    def _straight_register(self, key: StreamKey) -> VReg:
+        """Straight code: an address register made where it is first needed, kept until the next loop."""
+        if key not in self.straight:
+            if sum(k.side == key.side for k in self.straight) >= self.address_registers[key.side]:
+                self.straight = {k: r for k, r in self.straight.items() if k.side != key.side}
+            self.straight[key] = self._base_register(key, None)
+        return self.straight[key]
+
+    def _base_register(self, key: StreamKey, loop: v.Loop | None) -> VReg:
+        parts: list[Term] = []
+        scaled: list[VReg] = []
+        constant = key.low
+        for name, factor in key.terms:
+            level = next((x for x in self.levels if x.iterator == name), None)
+            if level is not None:
+                scaled.append(level.scaled[factor])
+            elif loop is not None and name == loop.iterator:
+                if isinstance(loop.start, Const):
+                    constant += int(loop.start.value) * factor
+                else:
+                    parts.append(_times(loop.start, factor))
+            else:
+                parts.append(_times(Var(name, I32), factor))
+        return self.pointers.address(key.array, key.side, constant, scaled, parts)
+
+    def _load_operand(self, load: Load, pair: bool) -> Mem:
+        size = ELEM_BYTES[load.elem]
+        count = self.lanes if load.type.vector else 1
+        if pair:
+            # All elements from the low half's first to the high half's last.
+            reach = 2 * count if load.stride == 1 else load.stride * (count - 1) + 2
+            return self._operand(load_access(load), reach, size, size)
+        return self._operand(load_access(load), count, load.stride * size, size)
+
+    def _operand(self, access: Access, count: int, stride: int, size: int) -> Mem:
+        if access in self.streams:
+            key, register = self.streams[access]
+        else:
+            key = self.keys[access]
+            register = self._straight_register(key)
+        reference = MemRef(access.array, access.bytes, access.byte_terms, stride, count, size)
+        return Mem(register, access.bytes - key.low, reference)
+
+
+def _address_registers(target: Target) -> dict[Side, int]:
+    """How many address registers of each side code may use freely."""
+    kept = {*target.abi.reserved, *target.abi.callee_saved}
+    classes = target.address_modes.base_classes
+    return {s: sum(n not in kept for n in target.register_class(c).names) for s, c in classes.items()}
+
+
+def _times(term: Term, factor: int) -> Term:
+    if factor == 1:
+        return term
+    if isinstance(term, Const):
+        return Const(int(term.value) * factor, I32)
+    if factor > 0 and factor & (factor - 1) == 0:
+        return Op("shl", (term, Const(factor.bit_length() - 1, I32)), I32)
+    return Op("mul", (term, Const(factor, I32)), I32)
+
+
+def _add_factor(factors: dict[int, None], access: Access, iterator: str) -> None:
+    factor = dict(access.byte_terms).get(iterator, 0)
+    if factor:
+        factors[factor] = None
+
+
+def _accesses_below(loop: v.Loop) -> list[Access]:
+    found = body_accesses([c.next for c in loop.carried], loop.body)
+    for inner in loops_of(loop.body):
+        found += _accesses_below(inner)
+    return found
+
+
+def _stores_below(body: tuple[Stmt, ...]) -> list[Store]:
+    found: list[Store] = []
+    for stmt in body:
+        match stmt:
+            case Store():
+                found.append(stmt)
+            case v.Loop():
+                found += _stores_below(stmt.body)
+            case v.If():
+                found += _stores_below(stmt.then)
+            case _:
+                pass
+    return found
+
+
+def _uses_value(loop: v.Loop, name: str) -> bool:
+    """Whether the iterator is read as a number anywhere in the loop (addresses aside)."""
+    terms = [*own_terms(loop.body), *(c.next for c in loop.carried)]
+    for inner in loops_of(loop.body):
+        if _uses_value(inner, name):
+            return True
+    return any(_mentions(t, name) for t in terms)
+
+
+def _mentions(term: Term, name: str) -> bool:
+    match term:
+        case Var(found):
+            return found == name
+        case Op(args=args):
+            return any(_mentions(a, name) for a in args)
+        case _:
+            return False

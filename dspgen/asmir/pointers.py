@@ -1,0 +1,192 @@
+"""Where arrays begin, and address registers made from that.
+
+Pointers come in the ABI's argument registers. Arithmetic on them happens on the scalar side, on the low half where a
+pointer is a register pair, and the sum is moved to an address register: as a low word alone where the machine has a row
+for that and all its memories lie below 4 GiB.
+Local arrays lie below the stack pointer: functions here call nothing, so the frame need not be taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dspgen.asmir.accesses import ELEM_BYTES
+from dspgen.asmir.emitter import Emitter
+from dspgen.asmir.ir import OperandValue, Phys, Reg, VReg
+from dspgen.errors import NoSchedule, Problem
+from dspgen.target.model import Side, Target
+from dspgen.target.operations import Form
+from dspgen.vecdsl.ir import ArrayDecl, Const, Op, Program, Term, Var, VType
+
+I32 = VType("i32", False)
+_FRAME_ALIGN = 128
+
+
+class Pointers:
+    def __init__(self, program: Program, target: Target, emitter: Emitter) -> None:
+        self.program = program
+        self.target = target
+        self.emitter = emitter
+        self.base: dict[str, Reg] = {}
+        self.frame: dict[str, int] = {}
+        self.narrow = _narrow_form(target)
+
+    def inputs(self) -> tuple[tuple[VReg, str], ...]:
+        """The parameters as virtual registers, each with the physical register it comes in."""
+        abi = self.target.abi
+        if len(self.program.params) > len(abi.arguments):
+            raise NoSchedule(
+                Problem(
+                    "DG306",
+                    f"`{self.program.name}` has {len(self.program.params)} parameters; {self.target.name} passes at "
+                    f"most {len(abi.arguments)} in registers",
+                    None,
+                    "put several arrays into one, or make scalars macros with -D",
+                )
+            )
+        arrays = {a.name for a in self.program.arrays if not a.local}
+        scalars = {s.name: s.elem for s in self.program.scalars}
+        found = []
+        for name, physical in zip(self.program.params, abi.arguments, strict=False):
+            if name in arrays:
+                register = VReg(f"p_{name}", abi.pointer_class)
+                self.base[name] = Reg(register)
+            elif name in scalars:
+                register = VReg(f"s_{name}", self.emitter.classes.of_type(VType(scalars[name], False)))
+                self.emitter.names[name] = Reg(register)
+            else:
+                continue
+            found.append((register, self._place(register, physical)))
+        return tuple(found)
+
+    def _place(self, register: VReg, first: str) -> str:
+        """The physical register of the variable's class that begins at `first`."""
+        cls = self.target.register_class(register.cls)
+        if cls.pair_of is None or first in cls.names:
+            return first
+        return cls.names[self.target.register_class(cls.pair_of).names.index(first) // 2]
+
+    def enter(self) -> None:
+        """Code at the function's entry: the bases of local arrays."""
+        locals_ = [a for a in self.program.arrays if a.local]
+        if not locals_:
+            return
+        stack = self._stack_base()
+        below = 0
+        for array in locals_:
+            below += _aligned(array.size * ELEM_BYTES[array.elem]) + _FRAME_ALIGN
+            self.frame[array.name] = below
+            self.base[array.name] = self._offset(stack, -below, array)
+
+    def _offset(self, stack: Reg, delta: int, array: ArrayDecl) -> Reg:
+        emitter = self.emitter
+        pointer = Reg(emitter.fresh(stack.vreg.cls, f"p_{array.name}"))
+        emitter.names["stack.low"] = self._low(stack)
+        emitter.lower(Op("add", (Var("stack.low", I32), Const(delta, I32)), I32), self._low(pointer))
+        self._copy_high(stack, pointer)
+        return pointer
+
+    def _stack_base(self) -> Reg:
+        """The vector side's stack pointer as a pointer value."""
+        emitter = self.emitter
+        source = Phys(self.target.abi.vector_stack)
+        if self.narrow is not None:
+            pointer = Reg(emitter.fresh(emitter.classes.scalar.name, "stack"))
+            self._from_address(source, pointer, ("trunc", "place"))
+            return pointer
+        pointer = Reg(emitter.fresh(self.target.abi.pointer_class, "stack"))
+        if self._is_pair(pointer):
+            self._from_address(source, Reg(pointer.vreg, "lo"), ("trunc",))
+            self._from_address(source, Reg(pointer.vreg, "hi"), ("bits",))
+        else:
+            self._from_address(source, pointer, ("place", "trunc"))
+        return pointer
+
+    def _from_address(self, source: Phys, pointer: Reg, operations: tuple[str, ...]) -> None:
+        """By the row that copies an address register, or its low or high word, to a scalar register."""
+        cls = self.emitter.part_class(pointer)
+        for instruction in self.target.instructions:
+            if len(instruction.semantics) != 1 or not instruction.compile or len(instruction.operands) != 2:
+                continue
+            statement = instruction.semantics[0]
+            if statement.target is None or statement.target.part or statement.value.op not in operations:
+                continue
+            target = next((o for o in instruction.operands if o.name == statement.target.name), None)
+            other = next((o for o in instruction.operands if o.name != statement.target.name), None)
+            if target is None or other is None or cls not in target.classes:
+                continue
+            if any(source.name in self.target.register_class(c).names for c in other.classes):
+                args: dict[str, OperandValue] = {target.name: pointer, other.name: source}
+                self.emitter.emit(Form(instruction, target.name, (other.name,)), args)
+                return
+        raise self.emitter.missing("address register to pointer", cls)
+
+    def address(self, array: str, side: Side, constant: int, scaled: Sequence[VReg], parts: Sequence[Term]) -> VReg:
+        """An address register holding base + constant + the scaled registers + the terms, in bytes."""
+        emitter = self.emitter
+        base = self.base[array]
+        names = []
+        for register in scaled:
+            names.append(Var(f"scaled.{register.name}", I32))
+            emitter.names[names[-1].name] = Reg(register)
+        sum_: Term = Var(f"base.{array}", I32)
+        emitter.names[f"base.{array}"] = self._low(base)
+        addends: list[Term] = [*names, *parts]
+        if constant:
+            addends.append(Const(constant, I32))
+        for addend in addends:
+            sum_ = Op("add", (sum_, addend), I32)
+        pointer = base
+        if addends and self.narrow is not None:
+            pointer = Reg(emitter.fresh(emitter.classes.scalar.name, "q"))
+            emitter.lower(sum_, pointer)
+        elif addends:
+            pointer = Reg(emitter.fresh(self.target.abi.pointer_class, "q"))
+            emitter.lower(sum_, self._low(pointer))
+            self._copy_high(base, pointer)
+        return self._to_address(pointer, side)
+
+    def _to_address(self, pointer: Reg, side: Side) -> VReg:
+        emitter = self.emitter
+        cls = self.target.address_modes.base_classes[side]
+        register = emitter.fresh(cls, "a")
+        if self.narrow is not None:
+            forms, pointer = [self.narrow], self._low(pointer)
+        else:
+            forms = emitter.table.forms("addr", "")
+        for form in forms:
+            if cls in form.result_operand.classes and emitter.part_class(pointer) in form.operand(0).classes:
+                emitter.emit(form, {form.result: Reg(register), form.args[0]: pointer})
+                return register
+        raise emitter.missing("addr", self.target.abi.pointer_class)
+
+    def _is_pair(self, pointer: Reg) -> bool:
+        return self.target.register_class(pointer.vreg.cls).pair_of is not None
+
+    def _low(self, pointer: Reg) -> Reg:
+        return Reg(pointer.vreg, "lo") if self._is_pair(pointer) else pointer
+
+    def _copy_high(self, source: Reg, destination: Reg) -> None:
+        if self._is_pair(source):
+            self.emitter.move(Reg(destination.vreg, "hi"), Reg(source.vreg, "hi"))
+
+
+def _narrow_form(target: Target) -> Form | None:
+    """The row that makes an address of one scalar register's low word, where the machine has it."""
+    if not all(m.base + m.size <= 1 << 32 for m in target.memories):
+        return None
+    for instruction in target.instructions:
+        if not instruction.compile or len(instruction.semantics) != 1 or len(instruction.operands) != 2:
+            continue
+        statement = instruction.semantics[0]
+        value = statement.value
+        if value.op != "addr" or statement.target is None or target.abi.scalar_class == target.abi.pointer_class:
+            continue
+        inner = value.args[0]
+        if inner.op == "zext" and inner.args[0].op == "place" and inner.args[1].value == 32:
+            return Form(instruction, statement.target.name, (inner.args[0].name,))
+    return None
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _FRAME_ALIGN) * _FRAME_ALIGN

@@ -1,0 +1,78 @@
+"""Checks a Function: every register is written before it is read, and operands fit their instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Loop, Mem, Reg, VReg
+from dspgen.target.model import Target
+
+Place = tuple[VReg, str]
+
+
+class MalformedFunction(ValueError):
+    """A linear assembly function that no pass may make."""
+
+
+def verify(function: Function, target: Target) -> Function:
+    """The function itself, or MalformedFunction with the first thing that is wrong."""
+    pairs = {c.name for c in target.registers if c.pair_of is not None}
+    written: set[Place] = set()
+    for register, _ in function.inputs:
+        written |= set(_places(register, "", pairs))
+    _block(function.body, written, pairs)
+    return function
+
+
+def _places(register: VReg, part: str, pairs: set[str]) -> tuple[Place, ...]:
+    if register.cls in pairs:
+        return ((register, part),) if part else ((register, "lo"), (register, "hi"))
+    return ((register, ""),)
+
+
+def _block(items: Iterable[Item], written: set[Place], pairs: set[str]) -> None:
+    for item in items:
+        match item:
+            case Instr():
+                _instruction(item, written, pairs)
+            case Loop():
+                if isinstance(item.trip, VReg):
+                    _need(item.trip, "", written, pairs, item.label)
+                for stream in item.streams:
+                    _need(stream.base, "", written, pairs, item.label)
+                inside = set(written)
+                _block(item.body, inside, pairs)
+                if isinstance(item.trip, int) and item.trip > 0:
+                    written |= inside
+            case If():
+                _need(item.condition, "", written, pairs, "if")
+                _block(item.then, set(written), pairs)
+
+
+def _instruction(instr: Instr, written: set[Place], pairs: set[str]) -> None:
+    name = instr.instruction.id
+    if len(instr.operands) != len(instr.instruction.operands):
+        raise MalformedFunction(f"{name} has {len(instr.operands)} operands, not {len(instr.instruction.operands)}")
+    if instr.predicate is not None:
+        _need(instr.predicate.register, "", written, pairs, name)
+    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
+        match value:
+            case Mem(base=VReg() as base):
+                _need(base, "", written, pairs, name)
+            case Reg(vreg, part) if operand.read:
+                _need(vreg, part, written, pairs, name)
+            case Imm(number) if operand.imm is not None and not operand.imm[0] <= number <= operand.imm[1]:
+                raise MalformedFunction(f"{name}: {number} is out of range {operand.imm}")
+            case _:
+                pass
+    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
+        if operand.write and isinstance(value, Reg):
+            if instr.predicate is not None:
+                _need(value.vreg, value.part, written, pairs, name)
+            written |= set(_places(value.vreg, value.part, pairs))
+
+
+def _need(register: VReg, part: str, written: set[Place], pairs: set[str], where: str) -> None:
+    for place in _places(register, part, pairs):
+        if place not in written:
+            raise MalformedFunction(f"{where} reads {register.name}{'.' + part if part else ''} before it is written")

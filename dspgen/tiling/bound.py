@@ -1,0 +1,136 @@
+"""The lower bound on cycles that efficiency is measured against: it looks at the program and the machine alone.
+
+The larger of (a) the arithmetic of the iteration domains at full lanes on the vector units that can do it, a multiply
+and the add that takes it counting as one, and (b) the bytes that must move, each once, over the memory's bandwidth.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import islpy as isl
+
+from dspgen.target.model import Target
+from dspgen.tiling.candidates import operation_counts
+from dspgen.tiling.machine import Machine
+from plant_core.affine import reads, write
+from plant_core.ir import Buf, Func
+
+_ARITHMETIC = ("mac", "mul", "add", "sub")
+ELEM_BYTES = {"f32": 4, "f64": 8, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Both sides of the bound, in cycles."""
+
+    arithmetic: int
+    memory: int
+
+    @property
+    def cycles(self) -> int:
+        return max(self.arithmetic, self.memory, 1)
+
+
+def bound(func: Func, target: Target, machine: Machine, *, data: str, values: dict[str, int]) -> Bound:
+    """The bound for `func` with its integer parameters at `values`."""
+    return Bound(_arithmetic(func, machine, values), _memory(func, target, data, values))
+
+
+def _arithmetic(func: Func, machine: Machine, values: dict[str, int]) -> int:
+    cycles = 0.0
+    for comp in func.comps:
+        elem = comp.target.dtype
+        points = count(_fixed(comp.domain, values))
+        for op, times in operation_counts(comp.value).items():
+            if op not in _ARITHMETIC:
+                continue
+            forms = [machine.form(o, elem, vector=True) for o in ("mac", op, "mul", "add")]
+            units = max((len(f.instruction.units) for f in forms if f is not None), default=0)
+            if units:
+                cycles += points * times / (machine.lanes * units)
+    return math.ceil(cycles)
+
+
+def _memory(func: Func, target: Target, data: str, values: dict[str, int]) -> int:
+    """Elements of array parameters read before they are written, once; elements written, once."""
+    bytes_moved = 0
+    for buf in func.bufs:
+        if buf.kind == "param" and buf.shape:
+            bytes_moved += (_live_in(func, buf, values) + _written(func, buf, values)) * ELEM_BYTES[buf.dtype]
+    memories = [m for m in target.memories if m.onchip == (data == "onchip")]
+    return math.ceil(bytes_moved / max(m.bytes_per_cycle for m in memories))
+
+
+def _written(func: Func, buf: Buf, values: dict[str, int]) -> int:
+    return _union_count([write(c) for c in func.comps if c.target.buf == buf.name], values)
+
+
+def _live_in(func: Func, buf: Buf, values: dict[str, int]) -> int:
+    """Elements whose first access is a read: those with a read that no write precedes."""
+    access = isl.UnionMap.empty(func.comps[0].domain.get_space().params())
+    writes, schedule = access, access
+    for comp in func.comps:
+        schedule = schedule.union(isl.UnionMap.from_map(comp.schedule.intersect_domain(comp.domain)))
+        for a, relation in reads(comp):
+            if a.buf == buf.name:
+                access = access.union(isl.UnionMap.from_map(relation))
+        if comp.target.buf == buf.name:
+            writes = writes.union(isl.UnionMap.from_map(write(comp)))
+    if access.is_empty():
+        return 0
+    info = isl.UnionAccessInfo.from_sink(access).set_must_source(writes).set_schedule_map(schedule)
+    uncovered = info.compute_flow().get_must_no_source()
+    maps: list[isl.Map] = []
+    uncovered.foreach_map(maps.append)
+    return _union_count(maps, values)
+
+
+def _union_count(maps: list[isl.Map], values: dict[str, int]) -> int:
+    if not maps:
+        return 0
+    elements = maps[0].range()
+    for relation in maps[1:]:
+        elements = elements.union(relation.range())
+    return count(_fixed(elements, values))
+
+
+def _fixed(found: isl.Set, values: dict[str, int]) -> isl.Set:
+    for name, value in values.items():
+        position = found.find_dim_by_name(isl.dim_type.param, name)
+        if position >= 0:
+            found = found.fix_val(isl.dim_type.param, position, isl.Val.int_from_si(found.get_ctx(), value))
+    return found.project_out(isl.dim_type.param, 0, found.dim(isl.dim_type.param))
+
+
+def count(points: isl.Set) -> int:
+    """The number of integer points of a set without parameters; boxes in closed form, others a dimension at a time."""
+    if points.is_empty():
+        return 0
+    dims = points.dim(isl.dim_type.set)
+    if dims == 0:
+        return 1
+    lows = [int(points.dim_min_val(d).to_python()) for d in range(dims)]
+    highs = [int(points.dim_max_val(d).to_python()) for d in range(dims)]
+    volume = math.prod(h - lo + 1 for lo, h in zip(lows, highs, strict=True))
+    if isl.Set.universe(points.get_space()).is_equal(points) or _box(points, lows, highs).is_subset(points):
+        return volume
+    if dims == 1 or volume <= 4096:
+        return int(points.count_val().to_python())
+    return sum(
+        count(
+            points.fix_val(isl.dim_type.set, 0, isl.Val.int_from_si(points.get_ctx(), v)).project_out(
+                isl.dim_type.set, 0, 1
+            )
+        )
+        for v in range(lows[0], highs[0] + 1)
+    )
+
+
+def _box(points: isl.Set, lows: list[int], highs: list[int]) -> isl.Set:
+    box = isl.Set.universe(points.get_space())
+    for d, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        box = box.lower_bound_val(isl.dim_type.set, d, isl.Val.int_from_si(points.get_ctx(), low))
+        box = box.upper_bound_val(isl.dim_type.set, d, isl.Val.int_from_si(points.get_ctx(), high))
+    return box

@@ -1,0 +1,407 @@
+"""Candidate plans for one nest: lane loop, loop order and register tile, ranked by a resource model.
+
+The model counts, for one iteration of the innermost remaining loop, the distinct loads, broadcasts, multiply-adds and
+stores of the register tile, spreads each over the units that can do it (the ISA file says which), and takes the busiest
+unit or the recurrence, whichever is longer. It only ranks: the finalists are compiled and scheduled for real.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dspgen.target.model import Target
+from dspgen.tiling.machine import Machine
+from dspgen.tiling.nests import CompInfo, FlatAccess, LoopInfo, Nest
+from plant_core.dependence import reduction_of
+from plant_core.ir import Binary, Call, Cast, Expr, Select, Unary
+from plant_core.tiles import CompPlan, LoopShape
+
+LoopId = tuple[int, ...]
+_UNROLLS = (1, 2, 3, 4, 6, 8, 9, 12)
+_VECTORS = (1, 2, 3, 4, 6, 8, 16)
+_MOST_POINTS = 160
+_SMALL_POINTS = 72
+_MOST_INSTRUCTIONS = 400
+_PER_FAMILY = 1
+_ENTRY_CYCLES = 45
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plan for the comps of one nest and the model's cycles for it."""
+
+    plans: tuple[tuple[str, CompPlan], ...]
+    cycles: float
+    title: str
+    family: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The iterator across a comp's lanes; whether it is a reduction, and whether it runs down the lanes."""
+
+    iterator: str
+    reduce: bool = False
+    flip: bool = False
+
+    @property
+    def sign(self) -> int:
+        return -1 if self.flip else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Spans by loop id; the lane loop of each comp, and each comp's loop order."""
+
+    spans: dict[LoopId, int]
+    lanes: dict[str, Lane]
+    orders: dict[str, tuple[str, ...]]
+
+
+def lane_choices(nest: Nest, machine: Machine) -> Iterator[dict[str, Lane]]:
+    """Which iterator of each comp lies across the lanes: each loop of the nest in turn, and none."""
+    ids: dict[LoopId, None] = {}
+    for comp in sorted(nest.comps, key=lambda c: -c.volume):
+        for loop in reversed(comp.loops):
+            ids[loop.id] = None
+    seen: set[tuple[tuple[str, Lane], ...]] = set()
+    for primary in ids:
+        sharing = [c for c in nest.comps if any(x.id == primary for x in c.loops)]
+        falls = any(a.coefficient(_iterator(c, primary)) < 0 for c in sharing for a in c.accesses or ())
+        for flip in (False, True) if falls else (False,):
+            lanes: dict[str, Lane] = {}
+            for comp in nest.comps:
+                own = [x for x in comp.loops if x.id == primary]
+                options = own or [x for x in reversed(comp.loops) if x.id != primary]
+                found = (_lane(comp, option, flip and bool(own), machine) for option in options)
+                if (lane := next((x for x in found if x is not None), None)) is not None:
+                    lanes[comp.comp.name] = lane
+            key = tuple(sorted(lanes.items(), key=lambda item: item[0]))
+            if lanes and key not in seen:
+                seen.add(key)
+                yield lanes
+    yield {}
+
+
+def _iterator(comp: CompInfo, id: LoopId) -> str:
+    return next(x.iterator for x in comp.loops if x.id == id)
+
+
+def _lane(comp: CompInfo, loop: LoopInfo, flip: bool, machine: Machine) -> Lane | None:
+    """None if the loop can't be the comp's lanes by its strides."""
+    if comp.accesses is None or loop.extent < 2:
+        return None
+    lane = Lane(loop.iterator, False, flip)
+    for access in comp.accesses:
+        stride = access.coefficient(loop.iterator) * lane.sign
+        if access.write:
+            if stride == 0:
+                if reduction_of(comp.comp) is None:
+                    return None
+                lane = Lane(loop.iterator, True, lane.flip)
+            elif not machine.has_vector_access(stride, access.elem, store=True):
+                return None
+        elif stride and not machine.has_vector_access(stride, access.elem, store=False):
+            return None
+    return lane
+
+
+def candidates(nest: Nest, target: Target, machine: Machine, most: int) -> list[Candidate]:
+    """At most `most` plans, the model's best first, the scalar plan always last."""
+    found: list[Candidate] = []
+    for lanes in lane_choices(nest, machine):
+        ranked: list[Candidate] = []
+        for orders in _orders(nest):
+            for spans in _spans(nest, lanes, orders, target):
+                choice = _Choice(spans, lanes, orders)
+                cycles = _model(nest, choice, machine)
+                if cycles is not None:
+                    ranked.append(
+                        Candidate(
+                            _plans(nest, choice, target),
+                            cycles,
+                            _title(nest, choice),
+                            _family(nest, choice, target.lanes),
+                        )
+                    )
+        ranked.sort(key=lambda c: (c.cycles, c.title))
+        found += _diverse(ranked)
+    found.sort(key=lambda c: (c.cycles, c.title))
+    unique: dict[tuple[tuple[str, CompPlan], ...], Candidate] = {}
+    for candidate in found:
+        unique.setdefault(candidate.plans, candidate)
+    return list(unique.values())[:most]
+
+
+def _diverse(ranked: list[Candidate]) -> list[Candidate]:
+    """The best few of each way to unroll the reductions: the model is weakest where it compares these."""
+    taken: dict[str, int] = {}
+    kept = []
+    for candidate in ranked:
+        taken[candidate.family] = taken.get(candidate.family, 0) + 1
+        if taken[candidate.family] <= _PER_FAMILY:
+            kept.append(candidate)
+    return kept
+
+
+def scalar_candidate(nest: Nest) -> Candidate:
+    """The program as written, one iteration at a time."""
+    plans = tuple((c.comp.name, CompPlan(order=c.comp.iters, shapes=())) for c in nest.comps)
+    return Candidate(plans, float("inf"), "scalar")
+
+
+def _orders(nest: Nest) -> Iterator[dict[str, tuple[str, ...]]]:
+    """The original order, and the one with each comp's reduction loops innermost."""
+    original = {c.comp.name: c.comp.iters for c in nest.comps}
+    yield original
+    sunk: dict[str, tuple[str, ...]] = {}
+    for comp in nest.comps:
+        target = next((a for a in comp.accesses or () if a.write), None)
+        iters = comp.comp.iters
+        if target is None or reduction_of(comp.comp) is None:
+            sunk[comp.comp.name] = iters
+            continue
+        inner = [i for i in iters if target.coefficient(i) == 0]
+        sunk[comp.comp.name] = (*(i for i in iters if i not in inner), *inner)
+    if sunk != original:
+        yield sunk
+
+
+def _spans(
+    nest: Nest, lanes: dict[str, Lane], orders: dict[str, tuple[str, ...]], target: Target
+) -> Iterator[dict[LoopId, int]]:
+    """Register tiles: spans for the lane loop and the loops of the heaviest comp."""
+    heavy = nest.heaviest
+    lane_ids = {c.loop(lanes[c.comp.name].iterator).id for c in nest.comps if c.comp.name in lanes}
+    written = next((a for a in heavy.accesses or () if a.write), None)
+    options: list[list[tuple[LoopId, int]]] = []
+    order = orders[heavy.comp.name]
+    for iterator in order:
+        loop = heavy.loop(iterator)
+        if loop.id in lane_ids:
+            most = -(-loop.extent // target.lanes)
+            spans = sorted({min(v * target.lanes, loop.extent) for v in _VECTORS if v <= most} | _full(loop, target))
+        elif not lanes:
+            spans = [1]
+        elif written is not None and written.coefficient(iterator) == 0:
+            spans = sorted({1, 2, 4, *([loop.extent] if loop.extent <= 8 else [])} & set(range(1, loop.extent + 1)))
+        else:
+            spans = [u for u in _UNROLLS if u <= loop.extent]
+        options.append([(loop.id, s) for s in spans])
+    others = {
+        c.loop(lanes[c.comp.name].iterator).id: min(c.loop(lanes[c.comp.name].iterator).extent, target.lanes)
+        for c in nest.comps
+        if c.comp.name in lanes
+    }
+    for combination in itertools.product(*options):
+        points = 1
+        for id, span in combination:
+            points *= -(-span // target.lanes) if id in lane_ids else span
+        if points <= _MOST_POINTS:
+            yield {**others, **dict(combination)}
+
+
+def _full(loop: LoopInfo, target: Target) -> set[int]:
+    """The whole extent as one ragged row of vectors, when short."""
+    return {loop.extent} if loop.extent <= 16 * target.lanes else set()
+
+
+def _model(nest: Nest, choice: _Choice, machine: Machine) -> float | None:
+    """Cycles of the whole nest; None if a tile needs more registers than there are."""
+    total = 0.0
+    for comp in nest.comps:
+        cycles = _comp_cycles(comp, choice, machine)
+        if cycles is None:
+            return None
+        total += cycles
+    return total
+
+
+def _comp_cycles(comp: CompInfo, choice: _Choice, machine: Machine) -> float | None:
+    name = comp.comp.name
+    lane = choice.lanes.get(name)
+    order = choice.orders[name]
+    spans = {i: min(choice.spans.get(comp.loop(i).id, 1), max(comp.loop(i).extent, 1)) for i in order}
+    tiles = {i: -(-max(comp.loop(i).extent, 1) // spans[i]) for i in order}
+    inner = next((i for i in reversed(order) if tiles[i] > 1), None)
+    trip = tiles[inner] if inner is not None else 1
+    entries = 1
+    for iterator in order:
+        if iterator != inner:
+            entries *= tiles[iterator]
+    vectors = -(-spans[lane.iterator] // machine.lanes) if lane else 1
+    body, registers = _body_cycles(comp, spans, lane, vectors, inner, machine)
+    if registers > machine.vector_registers - 4:
+        return None
+    overhead = _ENTRY_CYCLES if inner is not None else 10.0
+    if lane is not None and lane.reduce:
+        sums = _sums(spans, lane.iterator)
+        if sums * 2 * machine.lanes > _MOST_INSTRUCTIONS:
+            return None
+        overhead += sums * (machine.lanes + 4)
+    return entries * (max(body, 1.0) * trip + overhead)
+
+
+def _sums(spans: dict[str, int], lane: str) -> int:
+    """Vectors that a tile reduces to one number each at its end, about a cycle a lane."""
+    sums = 1
+    for iterator, span in spans.items():
+        if iterator != lane:
+            sums *= span
+    return sums
+
+
+def _body_cycles(
+    comp: CompInfo,
+    spans: dict[str, int],
+    lane: Lane | None,
+    vectors: int,
+    inner: str | None,
+    machine: Machine,
+) -> tuple[float, int]:
+    """Cycles of one innermost iteration, and the vector registers it needs about."""
+    points = 1
+    for iterator, span in spans.items():
+        points *= vectors if lane and iterator == lane.iterator else span
+    pressure = machine.new_pressure()
+    elem = comp.comp.target.dtype
+    for op, count in operation_counts(comp.comp.value).items():
+        machine.add(pressure, op, elem, lane is not None, count * points)
+    registers = 0
+    groups: dict[tuple[str, tuple[tuple[str, int], ...]], list[FlatAccess]] = {}
+    for access in comp.accesses or ():
+        groups.setdefault((access.buf, access.coefficients), []).append(access)
+    accumulators = 0
+    for members in groups.values():
+        distinct = _distinct(members, spans, lane, vectors, machine.lanes)
+        first = members[0]
+        invariant = inner is None or first.coefficient(inner) == 0
+        written = any(a.write for a in members)
+        if written and invariant and inner is not None:
+            accumulators += distinct if not (lane and lane.reduce) else points
+            continue
+        registers += min(distinct, 12) if not invariant else distinct
+        if invariant and inner is not None and not written:
+            continue
+        stride = None if lane is None else lane.sign * first.coefficient(lane.iterator)
+        machine.add_access(pressure, first, stride, distinct, written, read=any(not a.write for a in members))
+    recurrence = 0.0
+    if accumulators:
+        chain = points / accumulators
+        recurrence = chain * machine.latency("mac", elem, vector=lane is not None)
+    return max(max(pressure.values(), default=0.0), recurrence), registers + accumulators
+
+
+def _distinct(
+    members: list[FlatAccess],
+    spans: dict[str, int],
+    lane: Lane | None,
+    vectors: int,
+    lanes: int,
+) -> int:
+    """How many different vectors (or scalars) the tile touches through these accesses."""
+    first = members[0]
+    offsets = {a.constant for a in members}
+    for iterator, coefficient in first.coefficients:
+        if lane and iterator == lane.iterator:
+            steps = [coefficient * lanes * k for k in range(vectors)]
+        else:
+            steps = [coefficient * k for k in range(spans.get(iterator, 1))]
+        offsets = {o + s for o in offsets for s in steps}
+    return len(offsets)
+
+
+def operation_counts(value: Expr) -> dict[str, int]:
+    """Arithmetic of one statement instance, with a product below a sum fused into it."""
+    counts: dict[str, int] = {}
+
+    def note(op: str) -> None:
+        counts[op] = counts.get(op, 0) + 1
+
+    def walk(expr: Expr, fused: bool) -> None:
+        match expr:
+            case Binary(op="add" | "sub", left=left, right=right):
+                note("mac")
+                takes = [isinstance(x, Binary) and x.op == "mul" for x in (left, right)]
+                walk(left, takes[0] and not takes[1])
+                walk(right, takes[1])
+            case Binary(op=op, left=left, right=right):
+                if not fused:
+                    note(op)
+                walk(left, False)
+                walk(right, False)
+            case Unary(op=op, operand=operand):
+                note(op)
+                walk(operand, False)
+            case Cast(operand=operand):
+                walk(operand, fused)
+            case Select(condition=c, true=t, false=f):
+                note("select")
+                for x in (c, t, f):
+                    walk(x, False)
+            case Call(args=args):
+                for x in args:
+                    walk(x, False)
+            case _:
+                pass
+
+    walk(value, False)
+    return counts
+
+
+def _plans(nest: Nest, choice: _Choice, target: Target) -> tuple[tuple[str, CompPlan], ...]:
+    """Shapes for full tiles first, then for the remainders of each loop, in all combinations."""
+    plans = []
+    for comp in nest.comps:
+        name = comp.comp.name
+        lane = choice.lanes.get(name)
+        per_loop: list[list[tuple[str, LoopShape]]] = []
+        for iterator in comp.comp.iters:
+            loop = comp.loop(iterator)
+            span = min(choice.spans.get(loop.id, 1), max(loop.extent, 1))
+            is_lane = lane is not None and lane.iterator == iterator
+            if span == 1 and not is_lane:
+                continue
+            sizes = [span]
+            if loop.extent % span:
+                sizes.append(loop.extent % span)
+            if is_lane and span > target.lanes:
+                sizes.append(target.lanes)
+            like = LoopShape(span)
+            if is_lane and lane is not None:
+                like = LoopShape(span, lane=True, reduce=lane.reduce, flip=lane.flip)
+            per_loop.append([(iterator, replace(like, span=s)) for s in dict.fromkeys(sizes)])
+        shapes = tuple(tuple(c) for c in itertools.product(*per_loop)) if per_loop else ()
+        plans.append((name, CompPlan(order=choice.orders[name], shapes=shapes)))
+    return tuple(plans)
+
+
+def _family(nest: Nest, choice: _Choice, lanes: int) -> str:
+    """The spans of the heaviest comp's reduction loops, and whether the tile is small."""
+    heavy = nest.heaviest
+    lane = choice.lanes.get(heavy.comp.name)
+    points = 1
+    for loop in heavy.loops:
+        span = choice.spans.get(loop.id, 1)
+        points *= -(-span // lanes) if lane and lane.iterator == loop.iterator else span
+    written = next((a for a in heavy.accesses or () if a.write), None)
+    inner = [x for x in heavy.loops if written is not None and written.coefficient(x.iterator) == 0]
+    size = "small" if points <= _SMALL_POINTS else "large"
+    return " ".join([size, *(f"{x.iterator}:{choice.spans.get(x.id, 1)}" for x in inner)])
+
+
+def _title(nest: Nest, choice: _Choice) -> str:
+    """Short text for traces: comp, order and spans, the lane iterator starred, or `~` where it is flipped."""
+    parts = []
+    for comp in nest.comps:
+        name = comp.comp.name
+        lane = choice.lanes[name].iterator if name in choice.lanes else ""
+        loops = []
+        for iterator in choice.orders[name]:
+            span = choice.spans.get(comp.loop(iterator).id, 1)
+            star = ("~" if choice.lanes[name].flip else "*") if iterator == lane else ""
+            loops.append(f"{iterator}{star}:{span}")
+        parts.append(f"{name}({' '.join(loops)})")
+    return " ".join(parts)

@@ -1,0 +1,120 @@
+"""The loop structure of a Func, read off its 2d+1 schedules: which comps share which loops, and how long these are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from plant_core.affine import flatten, reads
+from plant_core.ir import Access, Comp, Func
+
+UNKNOWN_EXTENT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class LoopInfo:
+    """One loop of one comp. `id` is the prefix of static schedule constants: comps with equal ids share the loop."""
+
+    id: tuple[int, ...]
+    iterator: str
+    low: int | None
+    high: int | None
+
+    @property
+    def extent(self) -> int:
+        """Iterations between the least and the greatest value; a guess where a size is symbolic."""
+        if self.low is None or self.high is None:
+            return UNKNOWN_EXTENT
+        return max(self.high - self.low + 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FlatAccess:
+    """`buf[constant + sum(coefficient * iterator)]`, flattened; `write` for the target of the statement."""
+
+    buf: str
+    constant: int
+    coefficients: tuple[tuple[str, int], ...]
+    elem: str
+    write: bool
+
+    def coefficient(self, iterator: str) -> int:
+        return dict(self.coefficients).get(iterator, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CompInfo:
+    comp: Comp
+    loops: tuple[LoopInfo, ...]
+    accesses: tuple[FlatAccess, ...] | None  # None where one is not affine when flattened
+
+    def loop(self, iterator: str) -> LoopInfo:
+        return next(x for x in self.loops if x.iterator == iterator)
+
+    @property
+    def volume(self) -> int:
+        result = 1
+        for loop in self.loops:
+            result *= max(loop.extent, 1)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """The comps below one top-level loop (or one statement outside loops)."""
+
+    comps: tuple[CompInfo, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.comp.name for c in self.comps)
+
+    @property
+    def heaviest(self) -> CompInfo:
+        return max(self.comps, key=lambda c: c.volume)
+
+
+def static_constants(comp: Comp) -> tuple[int, ...]:
+    """The constants c0, c1, ... of `S[i, j] -> [c0, i, c1, j, c2, ...]`, as far as the comp's own depth."""
+    dims = comp.schedule.range()
+    found = []
+    for depth in range(len(comp.iters) + 1):
+        value = dims.plain_get_val_if_fixed(isl.dim_type.set, 2 * depth)
+        found.append(0 if value.is_nan() else int(value.to_python()))
+    return tuple(found)
+
+
+def nests(func: Func) -> tuple[Nest, ...]:
+    """The nests of `func` in their order of execution."""
+    groups: dict[int, list[CompInfo]] = {}
+    for comp in func.comps:
+        constants = static_constants(comp)
+        groups.setdefault(constants[0], []).append(_info(func, comp, constants))
+    return tuple(Nest(tuple(groups[key])) for key in sorted(groups))
+
+
+def _info(func: Func, comp: Comp, constants: tuple[int, ...]) -> CompInfo:
+    loops = []
+    for depth, iterator in enumerate(comp.iters):
+        low, high = _range(comp.domain, depth)
+        loops.append(LoopInfo(constants[: depth + 1], iterator, low, high))
+    flats = [_flat(func, a, write) for a, write in [*((a, False) for a, _ in reads(comp)), (comp.target, True)]]
+    known = tuple(dict.fromkeys(f for f in flats if f is not None))
+    return CompInfo(comp, tuple(loops), known if all(f is not None for f in flats) else None)
+
+
+def _flat(func: Func, access: Access, write: bool) -> FlatAccess | None:
+    found = flatten(func, access)
+    if found is None:
+        return None
+    constant, coefficients = found
+    return FlatAccess(access.buf, constant, tuple(sorted(coefficients.items())), access.dtype, write)
+
+
+def _range(domain: isl.Set, dim: int) -> tuple[int | None, int | None]:
+    low, high = domain.dim_min_val(dim), domain.dim_max_val(dim)
+    return (
+        int(low.to_python()) if low.is_int() else None,
+        int(high.to_python()) if high.is_int() else None,
+    )

@@ -1,0 +1,57 @@
+"""Choosing each nest's plan: the model's finalists are compiled and scheduled, and the fewest cycles win.
+
+`evaluate` is handed in by the pipeline: it runs vectorizer and scheduler on one candidate and returns its cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dspgen.errors import NoSchedule
+from dspgen.tiling.candidates import Candidate
+from plant_core.loc import IllegalSchedule, PlantError
+
+Evaluate = Callable[[Candidate], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What became of one candidate: its scheduled cycles, or why it was refused."""
+
+    title: str
+    estimate: float
+    cycles: float | None
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    candidate: Candidate
+    trials: tuple[Trial, ...]
+
+
+def search(finalists: Sequence[Candidate], fallback: Candidate, evaluate: Evaluate) -> Choice:
+    """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out.
+
+    Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
+    """
+    trials: list[Trial] = []
+    best: tuple[float, Candidate] | None = None
+    for candidate in finalists:
+        if best is not None and candidate.cycles > 2.5 * best[0]:
+            trials.append(Trial(candidate.title, candidate.cycles, None, "the model expects it to be far slower"))
+            continue
+        try:
+            cycles = evaluate(candidate)
+        except (NoSchedule, IllegalSchedule, PlantError) as refusal:
+            trials.append(Trial(candidate.title, candidate.cycles, None, str(refusal)))
+            continue
+        trials.append(Trial(candidate.title, candidate.cycles, cycles))
+        if best is None or cycles < best[0]:
+            best = (cycles, candidate)
+    if best is None:
+        cycles = evaluate(fallback)
+        trials.append(Trial(fallback.title, fallback.cycles, cycles))
+        best = (cycles, fallback)
+    return Choice(best[1], tuple(trials))
