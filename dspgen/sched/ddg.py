@@ -1,0 +1,213 @@
+"""Dependence graphs: of straight code, and of a loop body with iteration distances.
+
+An edge (source, target, latency, distance) says: target's cycle + distance * II >= source's cycle + latency.
+Latencies may be negative: a write that lands late may issue before an earlier read of the old value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from dspgen.asmir.ir import MemRef, VReg
+from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.ops import Op
+from dspgen.sched.values import Values
+
+_FAR = 64  # iterations looked ahead for an overlap before a dependence is taken for granted
+
+
+@dataclass(slots=True)
+class Graph:
+    """`successors[i]` and `predecessors[i]` hold (other, latency, distance)."""
+
+    size: int
+    successors: list[list[tuple[int, int, int]]]
+    predecessors: list[list[tuple[int, int, int]]]
+
+
+class _Edges:
+    def __init__(self) -> None:
+        self.latency: dict[tuple[int, int, int], int] = {}
+
+    def add(self, source: int, target: int, latency: int, distance: int = 0) -> None:
+        if source == target and distance == 0:
+            return
+        key = (source, target, distance)
+        if self.latency.get(key, latency - 1) < latency:
+            self.latency[key] = latency
+
+    def graph(self, size: int) -> Graph:
+        successors: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
+        predecessors: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
+        for (source, target, distance), latency in self.latency.items():
+            successors[source].append((target, latency, distance))
+            predecessors[target].append((source, latency, distance))
+        return Graph(size, successors, predecessors)
+
+
+def straight_graph(ops: Sequence[Op], facts: Facts) -> Graph:
+    """All dependences of straight code, by register name, memory and order."""
+    edges = _Edges()
+    _register_edges(ops, facts, None, edges, loop=False)
+    _memory_edges(ops, edges, "", 0, loop=False)
+    _ordered_edges(ops, edges, loop=False)
+    return edges.graph(len(ops))
+
+
+def loop_graph(ops: Sequence[Op], facts: Facts, values: Values, iterator: str, step: int) -> Graph:
+    """Dependences of a loop body whose renamable webs have a register per iteration."""
+    edges = _Edges()
+    tracked: set[Atom] = {v.atom for v in values.versions}
+    physical = {a for op in ops for a, _ in (*op.reads, *op.writes) if not isinstance(a[0], VReg)}
+    fixed = {a for w in values.webs if w.fixed for a in facts.atoms(w.register)}
+    _register_edges(ops, facts, physical | fixed, edges, loop=True)
+    _value_edges(facts, values, tracked - fixed, edges)
+    _memory_edges(ops, edges, iterator, step, loop=True)
+    _ordered_edges(ops, edges, loop=True)
+    return edges.graph(len(ops))
+
+
+def _value_edges(facts: Facts, values: Values, atoms: set[Atom], edges: _Edges) -> None:
+    """True dependences of renamable webs, and order within a web."""
+    for index, version in enumerate(values.versions):
+        if version.atom not in atoms:
+            continue
+        writer, distance = version, 0
+        if version.writer < 0:
+            if index not in values.inherited:
+                continue
+            writer, distance = values.versions[values.inherited[index]], 1
+            if writer.writer < 0:
+                continue
+        for reader, cycle in version.readers:
+            edges.add(writer.writer, reader, writer.latency - cycle, distance)
+        if version.previous < 0 or version.writer < 0:
+            continue
+        old = values.versions[version.previous]
+        landing = facts.landing(version.latency)
+        if old.writer >= 0:
+            edges.add(old.writer, version.writer, old.latency + 1 - landing)
+        for reader, cycle in old.readers:
+            edges.add(reader, version.writer, cycle + 1 - landing)
+
+
+def _register_edges(ops: Sequence[Op], facts: Facts, atoms: set[Atom] | None, edges: _Edges, *, loop: bool) -> None:
+    """Flow, anti and output dependences by name; over two iterations where `loop`."""
+    size = len(ops)
+    writer: dict[Atom, tuple[int, int]] = {}
+    readers: dict[Atom, list[tuple[int, int]]] = {}
+    for position in range(size * 2 if loop else size):
+        op = ops[position % size]
+        late = position >= size
+        for atom, cycle in op.reads:
+            if atoms is not None and atom not in atoms:
+                continue
+            if atom in writer:
+                source, latency = writer[atom]
+                _add(edges, source, position, latency - cycle, size)
+            readers.setdefault(atom, []).append((position, cycle))
+        for atom, latency in op.writes:
+            if atoms is not None and atom not in atoms:
+                continue
+            landing = facts.landing(latency)
+            for reader, cycle in readers.get(atom, ()):
+                _add(edges, reader, position, cycle + 1 - landing, size)
+            if atom in writer:
+                source, earlier = writer[atom]
+                _add(edges, source, position, earlier + 1 - landing, size)
+            writer[atom] = (position, latency)
+            readers[atom] = []
+        if late and not loop:
+            break
+
+
+def _add(edges: _Edges, source: int, target: int, latency: int, size: int) -> None:
+    if source >= size:
+        return
+    edges.add(source, target % size, latency, 1 if target >= size else 0)
+
+
+def _memory_edges(ops: Sequence[Op], edges: _Edges, iterator: str, step: int, *, loop: bool) -> None:
+    touching = [(k, op) for k, op in enumerate(ops) if op.instruction.memory is not None]
+    for i, (a, first) in enumerate(touching):
+        for b, second in touching[i:]:
+            if not first.is_store and not second.is_store:
+                continue
+            if a != b and overlap_distance(first.access, second.access, iterator, step, 0) == 0:
+                edges.add(a, b, _memory_latency(first, second))
+            if not loop:
+                continue
+            for x, earlier, y, later in ((a, first, b, second), (b, second, a, first)):
+                distance = overlap_distance(earlier.access, later.access, iterator, step, 1)
+                if distance is not None:
+                    edges.add(x, y, _memory_latency(earlier, later), distance)
+
+
+def _memory_latency(first: Op, second: Op) -> int:
+    memory = first.instruction.memory
+    if memory is not None and memory.store and second.is_load:
+        return max(memory.store_latency, 1)
+    return 1
+
+
+def overlap_distance(first: MemRef | None, second: MemRef | None, iterator: str, step: int, least: int) -> int | None:
+    """The least d >= `least` at which `second`, d iterations after `first`, may touch its bytes; None if never."""
+    if first is None or second is None:
+        return least
+    if first.array != second.array:
+        return None
+    if first.terms != second.terms:
+        return least
+    advance = dict(first.terms).get(iterator, 0) * step
+    if advance == 0:
+        return least if _overlap(first, second, 0) else None
+    low_a, high_a = _hull(first)
+    low_b, high_b = _hull(second)
+    # Hulls overlap where low_b + advance * d < high_a and high_b + advance * d > low_a.
+    if advance > 0:
+        from_d, to_d = -((high_b - low_a - 1) // advance), (high_a - low_b - 1) // advance
+    else:
+        from_d, to_d = -((high_a - low_b - 1) // -advance), (high_b - low_a - 1) // -advance
+    start = max(from_d, least)
+    for d in range(start, min(to_d, start + _FAR) + 1):
+        if _overlap(first, second, advance * d):
+            return d
+    return start + _FAR + 1 if to_d > start + _FAR else None
+
+
+def _hull(ref: MemRef) -> tuple[int, int]:
+    reach = (ref.count - 1) * ref.stride
+    return ref.constant + min(reach, 0), ref.constant + max(reach, 0) + ref.size
+
+
+def _overlap(first: MemRef, second: MemRef, shift: int) -> bool:
+    low_a, high_a = _hull(first)
+    low_b, high_b = _hull(second)
+    if low_b + shift >= high_a or high_b + shift <= low_a:
+        return False
+    period = gcd(first.stride if first.count > 1 else 0, second.stride if second.count > 1 else 0)
+    if period == 0:
+        return True
+    offset = (second.constant + shift - first.constant) % abs(period)
+    return offset < first.size or abs(period) - offset < second.size
+
+
+def _ordered_edges(ops: Sequence[Op], edges: _Edges, *, loop: bool) -> None:
+    chain = [k for k, op in enumerate(ops) if op.ordered]
+    for a, b in zip(chain, chain[1:], strict=False):
+        edges.add(a, b, _settled(ops[a]))
+    if loop and chain:
+        edges.add(chain[-1], chain[0], _settled(ops[chain[-1]]), 1)
+
+
+def _settled(op: Op) -> int:
+    memory = op.instruction.memory
+    return max(op.longest, memory.store_latency if memory is not None and memory.store else 1)
+
+
+def all_edges(graph: Graph) -> Iterable[tuple[int, int, int, int]]:
+    for source, targets in enumerate(graph.successors):
+        for target, latency, distance in targets:
+            yield source, target, latency, distance

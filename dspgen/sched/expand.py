@@ -1,0 +1,319 @@
+"""From one scheduled iteration to prolog, kernel and epilog: modulo variable expansion and the flat timeline.
+
+Iteration k starts at cycle k * II. The prolog holds what happens before all stages are busy (and iterations peeled so
+that the kernel divides the rest), one pass of the kernel holds `unroll` iterations, the epilog drains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dspgen.asmir.ir import Instr, Mem, Predicate, Reg, VReg
+from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.kit import Kit
+from dspgen.sched.modulo import ModuloSchedule
+from dspgen.sched.ops import Op, OpOperand, Place, build_op, make_op
+from dspgen.sched.sections import Envelope, Member, Section, envelope_of
+from dspgen.sched.streams import Group, place_at
+from dspgen.sched.values import Values
+
+_MOST_UNROLL = 32
+
+
+@dataclass(slots=True)
+class Body:
+    """A loop body with its values, schedule and address groups; `streams` maps (op, operand) to its group."""
+
+    label: str
+    ops: list[Op]
+    values: Values
+    schedule: ModuloSchedule
+    groups: list[Group]
+    min_length: int
+
+
+@dataclass(slots=True)
+class Shape:
+    """Copies of each web, iterations in a kernel pass, iterations begun before the kernel, passes of the kernel."""
+
+    copies: list[int]
+    unroll: int
+    before: int
+    passes: int
+
+    @property
+    def trip(self) -> int:
+        return self.before + self.unroll * self.passes
+
+
+@dataclass(slots=True)
+class Pipelined:
+    entry: list[Instr]
+    prolog: Section
+    kernel: list[list[tuple[Op, int]]]
+    epilog: Section
+    counter: VReg | None
+
+
+def live_ranges(body: Body, facts: Facts) -> list[dict[Atom, tuple[int, int]]]:
+    """For each web and atom, from the first landing to the last read of one iteration's value."""
+    interval, cycles = body.schedule.interval, body.schedule.cycles
+    ranges: list[dict[Atom, tuple[int, int]]] = [{} for _ in body.values.webs]
+    for index, version in enumerate(body.values.versions):
+        web = body.values.web_of[index]
+        if web < 0:
+            continue
+        times: list[int] = []
+        late = 0
+        if version.writer >= 0:
+            times.append(cycles[version.writer] + facts.landing(version.latency))
+            times.append(cycles[version.writer] + version.latency)
+        elif index in body.values.inherited:
+            late = interval
+        times += [cycles[reader] + cycle + late for reader, cycle in version.readers]
+        if times:
+            low, high = ranges[web].get(version.atom, (times[0], times[0]))
+            ranges[web][version.atom] = (min(low, *times), max(high, *times))
+    return ranges
+
+
+def choose_shape(body: Body, facts: Facts, trip: int | None) -> Shape | None:
+    """Copies and unroll factor with the fewest registers; None if the trip is too short for a kernel.
+
+    Without a trip, the unroll factor is a power of two.
+    """
+    interval, stages = body.schedule.interval, body.schedule.stages
+    needed = []
+    for web, ranges in zip(body.values.webs, live_ranges(body, facts), strict=True):
+        longest = max((high - low for low, high in ranges.values()), default=0)
+        needed.append(1 if web.fixed or web.invariant else longest // interval + 1)
+    least = max([*needed, -(-body.min_length // interval)])
+    best: tuple[int, int, list[int]] | None = None
+    for unroll in range(least, min(2 * least, max(least, _MOST_UNROLL)) + 1):
+        if trip is None and unroll & (unroll - 1):
+            continue
+        copies = [next(d for d in range(n, unroll + 1) if unroll % d == 0) for n in needed]
+        if best is None or sum(copies) < best[0]:
+            best = (sum(copies), unroll, copies)
+    if best is None:
+        return None
+    _, unroll, copies = best
+    if trip is None:
+        return Shape(copies, unroll, stages - 1, 4)
+    passes, extra = divmod(trip - (stages - 1), unroll)
+    if trip < stages - 1 + unroll:
+        return None
+    return Shape(copies, unroll, stages - 1 + extra, passes)
+
+
+class _Expander:
+    def __init__(self, body: Body, shape: Shape, facts: Facts) -> None:
+        self.body, self.shape, self.facts = body, shape, facts
+        self.names: dict[tuple[int, int], VReg] = {}
+        self.halves: set[int] = set()
+        self.places = {(a.op, a.operand): (g, a) for g in body.groups for a in g.members}
+        self.places.update({(a.op, a.operand): (g, a) for g in body.groups for a, _, _ in g.guests})
+        self.cache: dict[object, Op] = {}
+        for index, web in enumerate(body.values.webs):
+            parts = {body.values.versions[v].atom[1] for v in web.versions}
+            if not web.canonical and facts.is_pair(web.register.cls) and len(parts) == 1:
+                self.halves.add(index)
+
+    def name(self, web: int, iteration: int) -> VReg:
+        """The register of a web in an iteration; the last iteration's is the variable's own."""
+        found = self.body.values.webs[web]
+        copies = self.shape.copies[web]
+        copy = iteration % copies
+        if found.invariant or (found.canonical and copy == (self.shape.trip - 1) % copies):
+            return found.register
+        key = (web, copy)
+        if key not in self.names:
+            register = found.register
+            cls = register.cls
+            if web in self.halves:
+                cls = self.facts.classes[cls].pair_of or cls
+            self.names[key] = VReg(f"{register.name}~{self.body.label}.{web}.{copy}", cls)
+        return self.names[key]
+
+    def instance(self, index: int, iteration: int, trip: int | None) -> Op:
+        op, slots = self.body.ops[index], self.body.values.slots[index]
+        operands: list[OpOperand] = []
+        for k, value in enumerate(op.operands):
+            web, distance = slots[k]
+            match value:
+                case Reg() if web >= 0:
+                    part = "" if web in self.halves else value.part
+                    operands.append(Reg(self.name(web, iteration - distance), part))
+                case Mem(base=VReg()) if (index, k) in self.places:
+                    group, access = self.places[(index, k)]
+                    place = place_at(group, access, iteration, trip, self.body.schedule.interval, self.facts)
+                    operands.append(place)
+                case Place(base=VReg()) if web >= 0:
+                    operands.append(replace(value, base=self.name(web, iteration - distance)))
+                case _:
+                    operands.append(value)
+        predicate = op.predicate
+        if predicate is not None and slots[-1][0] >= 0:
+            web, distance = slots[-1]
+            predicate = Predicate(self.name(web, iteration - distance), predicate.negated, predicate.lane)
+        key = (index, tuple(operands), predicate)
+        if key not in self.cache:
+            made = build_op(
+                op.instruction, tuple(operands), predicate, self.facts, op.loc, op.comment, ordered=op.ordered
+            )
+            made.access = op.access
+            self.cache[key] = made
+        return self.cache[key]
+
+
+def expand(body: Body, shape: Shape, facts: Facts, kit: Kit, *, passes: int | VReg) -> Pipelined | str:
+    """The pieces of the pipelined loop, or why they can't be made; the kernel runs `passes` times."""
+    work = _Expander(body, shape, facts)
+    interval, cycles = body.schedule.interval, body.schedule.cycles
+    start = shape.before * interval
+    length = shape.unroll * interval
+    units = body.schedule.table.unit_of
+    prolog: list[Member] = []
+    kernel: list[list[tuple[Op, int]]] = [[] for _ in range(length)]
+    epilog: list[Member] = []
+    first_pass: list[tuple[Op, int]] = []
+    last_pass: list[tuple[Op, int]] = []
+    for index in range(len(body.ops)):
+        stage = cycles[index] // interval
+        for k in range(shape.before - stage):
+            prolog.append((work.instance(index, k, shape.trip), cycles[index] + k * interval, units[index]))
+        for k in range(shape.before - stage, shape.before - stage + shape.unroll):
+            op, at = work.instance(index, k, None), cycles[index] + k * interval - start
+            kernel[at].append((op, units[index]))
+            first_pass.append((op, at))
+            last_pass.append((op, at - length))
+        for k in range(shape.trip - stage, shape.trip):
+            at = cycles[index] + (k - shape.trip) * interval
+            epilog.append((work.instance(index, k, shape.trip), at, units[index]))
+    counter = None
+    control: list[Instr] = []
+    if passes != 1:
+        made = _control(body, passes, facts, kit, kernel)
+        if isinstance(made, str):
+            return made
+        counter, control = made
+    before = envelope_of(
+        [(op, at) for op, at, _ in prolog] + [(op, at + start) for op, at in first_pass], facts, first=True
+    )
+    _keep_from(before, start)
+    after = envelope_of([(op, at) for op, at, _ in epilog] + last_pass, facts, first=False)
+    end = max((at + 1 for _, at, _ in epilog), default=0)
+    return Pipelined(
+        _entry(work, kit) + control,
+        Section(prolog, start, before),
+        kernel,
+        Section(epilog, end, after, _still_busy(body, units, length, kernel)),
+        counter,
+    )
+
+
+def _keep_from(envelope: Envelope, start: int) -> None:
+    """What the kernel needs, it needs when it starts: nothing lands inside it that its own operations do not write."""
+    envelope.reads = {k: min(t, start) for k, t in envelope.reads.items()}
+    envelope.lands = {k: min(t, start) for k, t in envelope.lands.items()}
+    envelope.loads = {k: min(t, start) for k, t in envelope.loads.items()}
+    envelope.stores = {k: min(t, start) for k, t in envelope.stores.items()}
+    if envelope.ordered is not None:
+        envelope.ordered = min(envelope.ordered, start)
+
+
+def _still_busy(
+    body: Body, units: dict[int, int], length: int, kernel: Sequence[Sequence[tuple[Op, int]]]
+) -> list[tuple[int, int]]:
+    """Units that operations of the kernel's last cycles hold past its end."""
+    held: dict[tuple[int, int], None] = {}
+    for at, packet in enumerate(kernel):
+        for op, unit in packet:
+            for k in range(op.reservation.busy):
+                if at + k >= length:
+                    held[(unit, at + k - length)] = None
+            for resource, first, count in op.reservation.extras:
+                for k in range(first, first + count):
+                    if at + k >= length:
+                        held[(resource, at + k - length)] = None
+    return list(held)
+
+
+def _entry(work: _Expander, kit: Kit) -> list[Instr]:
+    """What must be set up before the prolog: address registers, steps, and copies of carried variables."""
+    entry: list[Instr] = []
+    steps: dict[VReg, None] = {}
+    for group in sorted(work.body.groups, key=lambda g: g.base == g.stream.base):
+        if group.base != group.stream.base:
+            entry += kit.add(group.base, group.stream.base, group.bias)
+        if group.step_register is not None and group.step_register not in steps:
+            steps[group.step_register] = None
+            entry += kit.offset_constant(group.step_register, group.stream.step // group.leader.scale)
+        for _, register, units in group.guests:
+            if register not in steps:
+                steps[register] = None
+                entry += kit.offset_constant(register, units)
+    for index, web in enumerate(work.body.values.webs):
+        first = work.name(index, -1)
+        if web.carried and first != web.register:
+            entry += kit.move(first, web.register)
+    return entry
+
+
+def _control(
+    body: Body, passes: int | VReg, facts: Facts, kit: Kit, kernel: list[list[tuple[Op, int]]]
+) -> tuple[VReg, list[Instr]] | str:
+    """Put the counter's decrement and the branch into the kernel; returns the counter and its initialisation."""
+    length = len(kernel)
+    branch_at = length - 1 - facts.branch_delay
+    if branch_at < 0:
+        return "the kernel is shorter than the branch"
+    counter = VReg(f"count~{body.label}", kit.scalar)
+    decrement = kit.add(counter, counter, -1)
+    branch = make_op(kit.branch(body.label, Predicate(counter)), facts)
+    if len(decrement) != 1:
+        return "the counter has no one-instruction decrement"
+    step = make_op(decrement[0], facts)
+    latency = step.longest
+    taken: set[tuple[int, int]] = set()
+    for at, packet in enumerate(kernel):
+        for op, unit in packet:
+            for k in range(op.reservation.busy):
+                taken.add(((at + k) % length, unit))
+            for resource, first, count in op.reservation.extras:
+                taken.update((((at + k) % length), resource) for k in range(first, first + count))
+    where = _free_slot(branch, [branch_at], taken, facts, kernel)
+    if where is None:
+        return "no unit is free for the branch"
+    kernel[branch_at].append((branch, where[1]))
+    taken.add((branch_at, where[1]))
+    order = [*range(branch_at - latency, -1, -1), *range(length - 1, max(branch_at - latency, -1), -1)]
+    slot = _free_slot(step, order, taken, facts, kernel)
+    if slot is None:
+        return "no unit is free for the loop counter"
+    kernel[slot[0]].append((step, slot[1]))
+    seen = (branch_at - slot[0] - latency) // length
+    if seen < -1:
+        return "the counter's decrement takes longer than the kernel"
+    if isinstance(passes, VReg):
+        return counter, kit.add(counter, passes, seen)
+    return counter, kit.constant(counter, passes + seen)
+
+
+def _free_slot(
+    op: Op, cycles: Sequence[int], taken: set[tuple[int, int]], facts: Facts, kernel: Sequence[Sequence[object]]
+) -> tuple[int, int] | None:
+    for at in cycles:
+        if len(kernel[at]) >= facts.issue:
+            continue
+        if any(
+            ((at + k) % len(kernel), resource) in taken
+            for resource, first, count in op.reservation.extras
+            for k in range(first, first + count)
+        ):
+            continue
+        for unit in op.reservation.alternatives:
+            if all(((at + k) % len(kernel), unit) not in taken for k in range(op.reservation.busy)):
+                return at, unit
+    return None

@@ -1,0 +1,128 @@
+"""What the scheduler asks of a target again and again, worked out once: register atoms, units as numbers, latencies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dspgen.asmir.ir import VReg
+from dspgen.target.model import Instruction, RegisterClass, Target
+
+# An atom is the smallest piece of a register that can be written alone: (VReg, "" | "lo" | "hi"), or (name, "") for a
+# physical register that an instruction names itself.
+Atom = tuple[VReg | str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Resources of an instruction: one of `alternatives` for `busy` cycles, and all of `extras` (id, first, cycles).
+
+    `related` are the units that moving other operations about could make free.
+    """
+
+    alternatives: tuple[int, ...]
+    busy: int
+    extras: tuple[tuple[int, int, int], ...]
+    related: tuple[int, ...] = ()
+
+
+class Facts:
+    """Read-only facts about one target."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.equals = target.pipeline.equals
+        self.branch_delay = target.pipeline.branch_delay
+        self.issue = target.packets.issue
+        self.classes: dict[str, RegisterClass] = {c.name: c for c in target.registers}
+        names = list(target.unit_members)
+        self.unit_count = len(names)
+        for instruction in target.instructions:
+            for name, _, _ in instruction.resources:
+                if name not in names:
+                    names.append(name)
+        self.unit_names = tuple(names)
+        self._unit_id = {name: k for k, name in enumerate(names)}
+        self._related = self._related_units()
+        self._reservations: dict[str, Reservation] = {}
+        self._implicit: dict[str, tuple[tuple[Atom, ...], tuple[Atom, ...]]] = {}
+        self._phys = self._physical_atoms()
+        abi = target.abi
+        kept = (*abi.reserved, *abi.callee_saved, abi.scalar_stack, abi.vector_stack, abi.return_address)
+        self.untouchable = frozenset(a[0] for n in kept if n for a in self.physical(n) if isinstance(a[0], str))
+
+    def is_pair(self, cls: str) -> bool:
+        return self.classes[cls].pair_of is not None
+
+    def atoms(self, register: VReg, part: str = "") -> tuple[Atom, ...]:
+        """The atoms of a virtual register, or of one half of it."""
+        if self.is_pair(register.cls):
+            return ((register, part),) if part else ((register, "lo"), (register, "hi"))
+        return ((register, ""),)
+
+    def physical(self, name: str) -> tuple[Atom, ...]:
+        return self._phys.get(name, ((name, ""),))
+
+    def reservation(self, instruction: Instruction) -> Reservation:
+        found = self._reservations.get(instruction.id)
+        if found is None:
+            units = tuple(self._unit_id[u] for u in instruction.units)
+            extras = tuple((self._unit_id[n], first, count) for n, first, count in instruction.resources)
+            found = Reservation(units, max(instruction.busy, 1), extras, self._related[units[0]] if units else ())
+            self._reservations[instruction.id] = found
+        return found
+
+    def implicit(self, instruction: Instruction) -> tuple[tuple[Atom, ...], tuple[Atom, ...]]:
+        """Control registers that an instruction reads and writes without naming them."""
+        found = self._implicit.get(instruction.id)
+        if found is None:
+            operands = {o.name for o in instruction.operands}
+            reads: dict[Atom, None] = {}
+            for name in instruction.implicit_reads:
+                reads.update(dict.fromkeys(self.physical(name)))
+            mask = self.target.mask_register
+            if mask is not None and self._masked(instruction):
+                reads.update(dict.fromkeys(self.physical(mask)))
+            writes: dict[Atom, None] = {}
+            for statement in instruction.semantics:
+                place = statement.target
+                if place is not None and place.op == "place" and place.name not in operands:
+                    writes.update(dict.fromkeys(self.physical(place.name)))
+            found = (tuple(reads), tuple(writes))
+            self._implicit[instruction.id] = found
+        return found
+
+    def landing(self, latency: int) -> int:
+        """From when on a write of this latency may disturb the register."""
+        return latency if self.equals else min(latency, 1)
+
+    def _related_units(self) -> dict[int, tuple[int, ...]]:
+        """For each unit, those connected with it by instructions that can run on either."""
+        group = {k: k for k in range(len(self.unit_names))}
+        for instruction in self.target.instructions:
+            units = [self._unit_id[u] for u in instruction.units]
+            joined = {group[u] for u in units}
+            if len(joined) > 1:
+                group = {u: min(joined) if g in joined else g for u, g in group.items()}
+        return {u: tuple(v for v in group if group[v] == group[u]) for u in group}
+
+    def _masked(self, instruction: Instruction) -> bool:
+        if instruction.memory is not None and instruction.memory.store and instruction.memory.side == "vector":
+            return True
+        return any(o.write and any(self.classes[c].kind == "vector" for c in o.classes) for o in instruction.operands)
+
+    def _physical_atoms(self) -> dict[str, tuple[Atom, ...]]:
+        atoms: dict[str, tuple[Atom, ...]] = {}
+        elements: dict[str, list[str]] = {}
+        for cls in self.target.registers:
+            if cls.kind == "element" and cls.element_of is not None:
+                elements.setdefault(cls.element_of, []).extend(cls.names)
+        for cls in self.target.registers:
+            for k, name in enumerate(cls.names):
+                if cls.pair_of is not None:
+                    single = self.classes[cls.pair_of].names
+                    atoms[name] = ((single[2 * k], ""), (single[2 * k + 1], ""))
+                elif name in elements:
+                    atoms[name] = tuple((e, "") for e in elements[name])
+                else:
+                    atoms[name] = ((name, ""),)
+        return atoms

@@ -1,0 +1,83 @@
+"""Packets with physical registers, units and address modes, from blocks and a register assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dspgen.asmir.ir import Imm, Label, Phys, Reg, VReg
+from dspgen.sched.facts import Facts
+from dspgen.sched.ir import Address, LabelLine, Nop, Packet, Placed
+from dspgen.sched.ops import Op, Place
+from dspgen.sched.sections import Block
+
+Line = LabelLine | Packet | Nop
+
+
+def finished_lines(
+    blocks: Sequence[Block], registers: Mapping[VReg, tuple[str, ...]], facts: Facts
+) -> tuple[Line, ...]:
+    names = _register_names(facts)
+    lines: list[Line] = []
+    for block in blocks:
+        lines += [LabelLine(label) for label in block.labels]
+        idle = 0
+        for packet in block.cycles:
+            if not packet:
+                idle += 1
+                continue
+            if idle:
+                lines.append(Nop(idle))
+                idle = 0
+            members = sorted(packet, key=lambda member: member[1])
+            lines.append(Packet(tuple(_placed(op, facts.unit_names[unit], registers, names) for op, unit in members)))
+        if idle:
+            lines.append(Nop(idle))
+    return tuple(lines)
+
+
+def _register_names(facts: Facts) -> dict[tuple[str, ...], str]:
+    """The text of each pair by its halves."""
+    names: dict[tuple[str, ...], str] = {}
+    for cls in facts.target.registers:
+        if cls.pair_of is not None:
+            for name in cls.names:
+                names[tuple(str(a[0]) for a in facts.physical(name))] = name
+    return names
+
+
+def _placed(
+    op: Op, unit: str, registers: Mapping[VReg, tuple[str, ...]], names: Mapping[tuple[str, ...], str]
+) -> Placed:
+    def text(register: VReg, part: str = "") -> str:
+        atoms = registers[register]
+        if part:
+            return atoms[0] if part == "lo" else atoms[1]
+        return names[atoms] if len(atoms) > 1 else atoms[0]
+
+    operands: list[str | int | Address] = []
+    for value in op.operands:
+        match value:
+            case Reg(vreg=register, part=part):
+                operands.append(text(register, part))
+            case Phys(name=name):
+                operands.append(name)
+            case Imm(value=number):
+                operands.append(number)
+            case Label(name=name):
+                operands.append("@" + name)
+            case Place(base=base, mode=mode, offset=offset):
+                register_name = base.name if isinstance(base, Phys) else text(base)
+                amount = text(offset) if isinstance(offset, VReg) else offset
+                operands.append(Address(register_name, mode, amount))
+            case _:
+                raise ValueError(f"an operand of {op.instruction.mnemonic} was never placed")
+    predicate = op.predicate
+    return Placed(
+        op.instruction,
+        unit,
+        tuple(operands),
+        text(predicate.register) if predicate is not None else None,
+        predicate.negated if predicate is not None else False,
+        op.loc,
+        op.comment,
+    )

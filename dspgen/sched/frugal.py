@@ -1,0 +1,124 @@
+"""An order of straight code that stays within the registers: urgent operations first while there is room, and where a
+class of registers runs short, those that free some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dspgen.asmir.ir import VReg
+from dspgen.sched.ddg import Graph
+from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.live import Live
+from dspgen.sched.ops import Op
+
+_MARGIN = 2  # registers kept back of each class, as landings and pairs do not fit perfectly
+
+
+@dataclass(slots=True)
+class _Versions:
+    """`made[k]` and `read[k]` are the versions that operation k defines and reads; each has a class and is counted
+    down as its readers go, except those that outlive the block."""
+
+    made: list[list[int]]
+    read: list[list[int]]
+    cls: list[str]
+    remaining: list[int]
+    live: dict[str, int]
+
+
+def frugal_order(
+    ops: Sequence[Op], graph: Graph, heights: Sequence[int], facts: Facts, after: Live, room: Mapping[str, int]
+) -> list[int]:
+    """The position of each operation; `after` are the atoms read later, `room` the registers there are."""
+    size = len(ops)
+    versions = _versions(ops, facts, after)
+    waiting = [sum(1 for s, _, _ in graph.predecessors[k] if s < size) for k in range(size)]
+    ready = [k for k in range(size) if waiting[k] == 0]
+    position = [0] * size
+    for step in range(size):
+        op = min(ready, key=lambda k: _preference(k, versions, heights, graph, waiting, room))
+        ready.remove(op)
+        position[op] = step
+        for version in versions.read[op]:
+            versions.remaining[version] -= 1
+            if versions.remaining[version] == 0:
+                versions.live[versions.cls[version]] -= 1
+        for version in versions.made[op]:
+            if versions.remaining[version]:
+                versions.live[versions.cls[version]] += 1
+        for target, _, _ in graph.successors[op]:
+            if target < size:
+                waiting[target] -= 1
+                if waiting[target] == 0:
+                    ready.append(target)
+    return position
+
+
+def _preference(
+    op: int,
+    versions: _Versions,
+    heights: Sequence[int],
+    graph: Graph,
+    waiting: Sequence[int],
+    room: Mapping[str, int],
+) -> tuple[int, int, int, int, int]:
+    """Registers over the limit; then, where a class it touches is short, what it takes and how soon a reader could
+    follow; then urgency."""
+    change: dict[str, int] = {}
+    for version in versions.read[op]:
+        if versions.remaining[version] == 1:
+            cls = versions.cls[version]
+            change[cls] = change.get(cls, 0) - 1
+    for version in versions.made[op]:
+        if versions.remaining[version]:
+            cls = versions.cls[version]
+            change[cls] = change.get(cls, 0) + 1
+    over = tight = 0
+    for cls, amount in change.items():
+        limit = room.get(cls, 0) - _MARGIN
+        total = versions.live.get(cls, 0) + amount
+        if amount > 0 and total > limit:
+            over += total - limit
+        if versions.live.get(cls, 0) * 4 > limit * 3:
+            tight += amount
+    soon = min((waiting[t] for t, _, _ in graph.successors[op] if t < len(waiting)), default=0) if over or tight else 0
+    return over, tight, soon, -heights[op], op
+
+
+def _versions(ops: Sequence[Op], facts: Facts, after: Live) -> _Versions:
+    current: dict[Atom, int] = {}
+    found = _Versions([], [], [], [], {})
+
+    def new(atom: Atom) -> int:
+        register = atom[0]
+        cls = facts.classes[register.cls].pair_of or register.cls if isinstance(register, VReg) else ""
+        found.cls.append(cls)
+        found.remaining.append(0)
+        current[atom] = len(found.cls) - 1
+        return current[atom]
+
+    starts = []
+    for op in ops:
+        read: dict[int, None] = {}
+        for atom, _ in op.reads:
+            if isinstance(atom[0], VReg):
+                if atom not in current:
+                    starts.append(new(atom))
+                read[current[atom]] = None
+        for version in read:
+            found.remaining[version] += 1
+        found.read.append(list(read))
+        found.made.append([new(a) for a, _ in op.writes if isinstance(a[0], VReg)])
+    for atom, version in current.items():
+        if atom in after:
+            found.remaining[version] += 1 << 30
+    for version in starts:
+        found.live[found.cls[version]] = found.live.get(found.cls[version], 0) + 1
+    for register, part in after:
+        if isinstance(register, VReg) and (register, part) not in current:
+            cls = facts.classes[register.cls].pair_of or register.cls
+            found.live[cls] = found.live.get(cls, 0) + 1
+    for cls in found.cls:
+        found.live.setdefault(cls, 0)
+    return found

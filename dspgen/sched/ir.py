@@ -1,0 +1,90 @@
+"""Scheduled code: packets on physical registers and units, and what the scheduler has to say about its loops.
+
+    Scheduled ::= name, lines: (LabelLine | Packet | Nop)*, loops: LoopReport*
+
+Every `Packet` issues in one cycle; a `Nop` idles `cycles`. Text and simulator see nothing but these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dspgen.target.model import Instruction
+from plant_core.loc import Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A memory operand: base register, mode, and an immediate (scaled units) or an offset register.
+
+    mode: "none" `*AR`, "plus" `*+AR[x]`, "minus" `*-AR[x]`, "post_inc" `*AR++[x]`, "post_dec" `*AR--[x]`,
+    "pre_inc" `*++AR[x]`, "pre_dec" `*--AR[x]`.
+    """
+
+    base: str
+    mode: Literal["none", "plus", "minus", "post_inc", "post_dec", "pre_inc", "pre_dec"]
+    offset: int | str = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One instruction of a packet. Operands: register name, integer, `Address`, or label (after `@`), in text order."""
+
+    instruction: Instruction
+    unit: str
+    operands: tuple[str | int | Address, ...]
+    predicate: str | None = None
+    negated: bool = False
+    loc: Loc | None = None
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    members: tuple[Placed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nop:
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabelLine:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommentLine:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopReport:
+    """One loop's schedule. `tried` has (ii, why it failed) for each ii that did. Cycles are of one kernel iteration."""
+
+    label: str
+    loc: Loc | None
+    pipelined: bool
+    ii: int
+    res_mii: int
+    rec_mii: int
+    stages: int
+    unroll: int
+    trip: int | None
+    resource_bounds: tuple[tuple[str, int], ...] = ()
+    tried: tuple[tuple[int, str], ...] = ()
+    prolog: int = 0
+    epilog: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """`cycles` is the estimate from entry through the return's delay slots, None where a trip is unknown."""
+
+    name: str
+    lines: tuple[LabelLine | CommentLine | Packet | Nop, ...]
+    loops: tuple[LoopReport, ...]
+    cycles: int | None
+    registers_used: tuple[str, ...] = ()

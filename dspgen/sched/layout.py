@@ -1,0 +1,322 @@
+"""Lays a function out as blocks: straight code merged with prologs and epilogs, kernels, plain loops, conditionals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from dspgen.asmir.ir import If, Instr, Item, Loop, Predicate, VReg
+from dspgen.errors import NoSchedule
+from dspgen.sched.expand import Pipelined
+from dspgen.sched.facts import Facts
+from dspgen.sched.ir import LoopReport
+from dspgen.sched.kit import Kit
+from dspgen.sched.list_sched import fit_block
+from dspgen.sched.live import NOTHING, Live, live_before, registers, remove_dead
+from dspgen.sched.ops import Op, make_op
+from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
+from dspgen.sched.sections import Block, Section
+from dspgen.sched.straight import straight_ops
+from dspgen.sched.unroll import flat_iterations, is_innermost, peeled, with_explicit_streams, without_idle_streams
+
+
+@dataclass(slots=True)
+class Settings:
+    """What earlier attempts at register allocation taught: per loop and per straight block (by number)."""
+
+    least_interval: dict[str, int] = field(default_factory=dict)
+    squeeze: dict[str, dict[str, int]] = field(default_factory=dict)  # registers of each class a loop must do without
+    bumps: dict[str, int] = field(default_factory=dict)
+    plain: set[str] = field(default_factory=set)
+    frugal: set[int] = field(default_factory=set)
+    apart: set[int] = field(default_factory=set)
+    pipeline: bool = True
+    flat_limit: int = 64
+    flattens: bool = False
+    copy_predicates: bool = False
+    borrowed: list[str] = field(default_factory=list)  # registers of the caller's, saved while they are used
+    plans: dict[object, Plan | list[tuple[int, str]]] = field(default_factory=dict)  # of earlier attempts
+    bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Laid:
+    blocks: list[Block]
+    reports: list[LoopReport]
+    owners: list[tuple[str, ...]]  # for each block, the loops whose prolog, kernel or epilog is in it
+    pieces: list[int]  # for each block, the number of the straight piece that it is, -1 for kernels
+    intervals: dict[str, int]
+
+
+class Layout:
+    """Appends blocks; `pending` is straight code not yet scheduled, `head` the epilog that it may overlap."""
+
+    def __init__(self, facts: Facts, kit: Kit, settings: Settings, name: str) -> None:
+        self.facts, self.kit, self.settings, self.name = facts, kit, settings, name
+        self.laid = Laid([], [], [], [], {})
+        self.pending: list[Instr] = []
+        self.head: Section | None = None
+        self.head_owner: tuple[str, ...] = ()
+        self.labels: list[str] = []
+        self.trips: int | None = 1
+        self.live: Live = NOTHING  # what is read after the pending code
+        self._skips = 0
+        self._pieces = 0
+
+    def body(self, items: Sequence[Item], live_after: Live) -> None:
+        live = [live_after]
+        for item in reversed(items):
+            live.append(live_before((item,), live[-1], self.facts))
+        live.reverse()
+        for k, item in enumerate(items):
+            self.live = live[k]
+            match item:
+                case Instr():
+                    self.pending.append(item)
+                case Loop():
+                    self._loop(item, live[k + 1])
+                case If():
+                    self._if(item.condition, lambda item=item, k=k: self.body(item.then, live[k + 1]))  # type: ignore[misc]
+        self.live = live_after
+
+    def flush(
+        self,
+        *,
+        tail: Section | None = None,
+        tail_owner: tuple[str, ...] = (),
+        branch: Instr | None = None,
+        target: str | None = None,
+        through: bool = True,
+    ) -> None:
+        """Schedule the pending code as a block; in pieces of its own where the registers did not suffice."""
+        if not self.pending and self.head is None and tail is None and branch is None:
+            return
+        piece, self._pieces = self._pieces, self._pieces + 1
+        frugal = piece in self.settings.frugal
+        if piece in self.settings.apart:
+            owner = (*self.head_owner, *tail_owner)
+            if self.head is not None:
+                self._fit([], piece, frugal, owner)
+            if tail is not None and self.pending:
+                ops = straight_ops(self.pending, self.facts, self.kit, rename=True)
+                self.pending = []
+                self._fit(ops, piece, frugal, owner)
+        ops = straight_ops(self.pending, self.facts, self.kit, rename=True)
+        self.pending = []
+        closing = make_op(branch, self.facts) if branch is not None else None
+        self._fit(ops, piece, frugal, (*self.head_owner, *tail_owner), tail, closing, target, through)
+
+    def _fit(
+        self,
+        ops: list[Op],
+        piece: int,
+        frugal: bool,
+        owner: tuple[str, ...],
+        tail: Section | None = None,
+        branch: Op | None = None,
+        target: str | None = None,
+        through: bool = True,
+    ) -> None:
+        fitted = fit_block(
+            ops, self.facts, head=self.head, tail=tail, branch=branch, after=self.live if frugal else None
+        )
+        self.head, self.head_owner = None, ()
+        if fitted.cycles:
+            self._append(fitted.cycles, target, through, owner, piece=piece)
+
+    def _append(
+        self,
+        cycles: list[list[tuple[Op, int]]],
+        target: str | None,
+        through: bool,
+        owner: tuple[str, ...],
+        *,
+        steady: bool = False,
+        piece: int = -1,
+    ) -> None:
+        self.laid.blocks.append(Block(self.labels, cycles, target, through, self.trips, steady))
+        self.laid.owners.append(owner)
+        self.laid.pieces.append(piece)
+        self.labels = []
+
+    # -- loops
+
+    def _loop(self, loop: Loop, live_out: Live) -> None:
+        if loop.trip == 0:
+            return
+        if isinstance(loop.trip, VReg) and loop.min_trip <= 0:
+            sure = replace(loop, min_trip=1)
+            self._if(loop.trip, lambda: self._loop(sure, live_out))
+            return
+        if loop.trip == 1 and isinstance(loop.trip, int):
+            self.body(with_explicit_streams(loop, [s.base for s in loop.streams], self.kit).body, live_out)
+            return
+        tried: tuple[tuple[int, str], ...] = ()
+        if is_innermost(loop) and loop.pipeline and self.settings.pipeline and loop.label not in self.settings.plain:
+            outcome = self._known(loop, live_out) if isinstance(loop.trip, int) else self._unknown(loop, live_out)
+            if outcome is None:
+                return
+            tried = outcome
+        self._plain(loop, live_out, tried)
+
+    def _plan(self, loop: Loop, live_out: Live, factor: int) -> Plan | list[tuple[int, str]]:
+        settings = self.settings
+        seen, through = registers(live_out), self._through(loop, live_out)
+        for cls, amount in settings.squeeze.get(loop.label, {}).items():
+            through[cls] = through.get(cls, 0) + amount
+        least = settings.least_interval.get(loop.label, 1)
+        key = (loop.label, factor, least, seen, tuple(through.items()), settings.flat_limit, settings.copy_predicates)
+        if key not in settings.plans:
+            settings.plans[key] = plan_loop(
+                loop, self.facts, self.kit, live_out=seen, through=through, least_interval=least, factor=factor
+            )
+        return settings.plans[key]
+
+    def _known(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:
+        """Pipeline a loop of known trip; None if that was done, else what was tried."""
+        if not isinstance(loop.trip, int):
+            return ()
+        factor = unroll_factor(loop, self.facts, self.kit, registers(live_out))
+        rest = loop.trip % factor
+        shortened = peeled(loop, rest) if rest else loop
+        plan = self._plan(shortened, live_out, factor)
+        if not isinstance(plan, Plan):
+            if loop.trip * len(loop.body) <= 4 * self.settings.flat_limit:
+                self.pending += flat_iterations(loop, loop.trip, self.kit)
+                return None
+            return tuple(plan)
+        made = pieces_of(plan, self.facts, self.kit, plan.shape.passes)
+        if isinstance(made, str):
+            return ((plan.report.ii, made),)
+        if rest:
+            self.pending += flat_iterations(loop, rest, self.kit)
+        self._place(shortened, plan, made, live_out, plan.shape.passes)
+        return None
+
+    def _unknown(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:
+        """Pipeline a loop whose trip is in a register: a plain loop takes short trips and what the kernel leaves.
+
+        With S stages and U iterations in a pass of the kernel, n >= S - 1 + U iterations make (n - (S - 1)) // U
+        passes after (n - (S - 1)) mod U plain iterations.
+        """
+        kit, facts = self.kit, self.facts
+        trip = loop.trip
+        if not isinstance(trip, VReg):
+            return ()
+        if any(a[0] in {s.base for s in loop.streams} for a in live_out):
+            loop = with_explicit_streams(loop, [s.base for s in loop.streams], kit)
+        plan = self._plan(loop, live_out, 1)
+        if not isinstance(plan, Plan):
+            return tuple(plan)
+        before, unroll = plan.shape.before, plan.shape.unroll
+        large, after_prolog, passes, rest = (kit.fresh(kit.scalar, hint) for hint in ("large", "q", "m", "rest"))
+        try:
+            setup = kit.binary("lt", large, before + unroll - 1, trip)
+            setup += kit.add(after_prolog, trip, -before)
+            setup += kit.binary("shr", passes, after_prolog, unroll.bit_length() - 1)
+            setup += kit.move(rest, trip)
+            setup += kit.when(large, kit.binary("and", rest, after_prolog, unroll - 1))
+        except NoSchedule as error:
+            return ((plan.report.ii, str(error)),)
+        made = pieces_of(plan, facts, kit, passes)
+        if isinstance(made, str):
+            return ((plan.report.ii, made),)
+        self.pending += setup
+        short = replace(loop, label=f"{loop.label}_rest", trip=rest, min_trip=1)
+        live = live_out | live_before((loop,), live_out, facts) | {(passes, ""), (large, "")}
+        self._if(rest, lambda: self._plain(short, live, ()))
+        self._if(large, lambda: self._place(loop, plan, made, live_out, passes))
+        return None
+
+    def _place(self, loop: Loop, plan: Plan, made: Pipelined, live_out: Live, passes: int | VReg) -> None:
+        """Append prolog and kernel, and keep the epilog for the code that follows."""
+        owner = (loop.label,)
+        bases = {s.base for s in plan.streams}
+        inside = {a for a in live_before((loop,), live_out, self.facts) if a[0] not in bases}
+        wanted = {*inside, *live_out, *made.prolog.envelope.reads}
+        for register in (*(g.base for g in plan.body.groups), made.counter):
+            if register is not None:
+                wanted.update(self.facts.atoms(register))
+        self.pending = remove_dead([*self.pending, *made.entry], wanted, self.facts)
+        self.live = frozenset(wanted)
+        self.flush(tail=made.prolog, tail_owner=owner)
+        outer = self.trips
+        if passes != 1:
+            self.labels.append(loop.label)
+            self.trips = outer * passes if outer is not None and isinstance(passes, int) else None
+            self._append(made.kernel, loop.label, True, owner, steady=True)
+            self.trips = outer
+        else:
+            self._append(made.kernel, None, True, owner)
+        self.head, self.head_owner = made.epilog, owner
+        self.live = live_out
+        for stream in plan.streams:
+            if stream.base in registers(live_out) and isinstance(loop.trip, int):
+                whole = stream.step * (loop.trip // plan.report.unroll)
+                self.pending += self.kit.add(stream.base, stream.base, whole)
+        self.laid.reports.append(plan.report)
+        self.laid.intervals[loop.label] = plan.report.ii
+
+    def _through(self, loop: Loop, live_out: Live) -> dict[str, int]:
+        """Registers occupied across a loop that it does not use, by class."""
+        used = live_before((loop,), NOTHING, self.facts)
+        counts: dict[str, int] = {}
+        for register, _ in live_out - used:
+            if isinstance(register, VReg):
+                base = self.facts.classes[register.cls].pair_of or register.cls
+                counts[base] = counts.get(base, 0) + 1
+        return counts
+
+    def _plain(self, loop: Loop, live_out: Live, tried: tuple[tuple[int, str], ...]) -> None:
+        """A loop with its own counter, one iteration after the other."""
+        kit = self.kit
+        counter = kit.fresh(kit.scalar, f"n.{loop.label}")
+        if isinstance(loop.trip, int):
+            self.pending += kit.constant(counter, loop.trip)
+        else:
+            self.pending += kit.move(counter, loop.trip)
+        self.flush()
+        self.labels.append(loop.label)
+        first = len(self.laid.blocks)
+        outer = self.trips
+        self.trips = None if outer is None or not isinstance(loop.trip, int) else outer * loop.trip
+        loop = without_idle_streams(loop, registers(live_out), self.facts)
+        loop = with_explicit_streams(loop, [s.base for s in loop.streams], kit)
+        live = live_out | live_before((loop,), live_out, self.facts) | set(self.facts.atoms(counter))
+        nested = not is_innermost(loop)
+        self.body(loop.body, live)
+        predicate = counter
+        if nested:
+            # Predicate registers are few: an outer counter lives elsewhere and is looked at just before the branch.
+            predicate = kit.fresh(kit.scalar, f"again.{loop.label}")
+            self.pending += kit.add(predicate, counter, -1)
+        self.pending += kit.add(counter, counter, -1)
+        self.flush(branch=kit.branch(loop.label, Predicate(predicate)), target=loop.label)
+        self.trips = outer
+        length = sum(len(b.cycles) for b in self.laid.blocks[first:])
+        self.laid.reports.append(
+            LoopReport(
+                loop.label, loop.loc, False, length, 0, 0, 1, 1, loop.trip if isinstance(loop.trip, int) else None,
+                tried=tried,
+            )
+        )  # fmt: skip
+
+    # -- conditionals and the end
+
+    def _if(self, condition: VReg, then: Callable[[], None]) -> None:
+        self._skips += 1
+        label = f"{self.name}_S{self._skips}"
+        predicate = self.kit.fresh(self.kit.scalar, "if")
+        self.pending += self.kit.move(predicate, condition)
+        self.flush(branch=self.kit.branch(label, Predicate(predicate, negated=True)), target=label)
+        outer, self.trips = self.trips, None
+        then()
+        self.flush()
+        self.trips = outer
+        self.labels.append(label)
+
+    def finish(self, leave: Sequence[Instr], back: Instr) -> Laid:
+        """Close the function: stack pointers back, and the return with its delay slots."""
+        self.pending += leave
+        self.flush(branch=back, through=False)
+        return self.laid

@@ -1,0 +1,106 @@
+"""Liveness of virtual registers on linear assembly, each half of a pair by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from dspgen.asmir.ir import If, Instr, Item, Loop, Mem, Reg, VReg
+from dspgen.sched.facts import Atom, Facts
+
+Live = frozenset[Atom]
+NOTHING: Live = frozenset()
+
+
+def live_before(items: Sequence[Item], after: Live, facts: Facts) -> Live:
+    """Register atoms whose value before `items` may be read, in them or after them."""
+    live = set(after)
+    for item in reversed(items):
+        match item:
+            case Instr():
+                live -= _killed(item, facts)
+                live |= _read(item, facts)
+            case If():
+                live |= live_before(item.then, frozenset(live), facts)
+                live.update(facts.atoms(item.condition))
+            case Loop():
+                for stream in item.streams:
+                    live.update(facts.atoms(stream.base))
+                if not isinstance(item.trip, int) or item.trip > 0:
+                    once = live_before(item.body, frozenset(live), facts)
+                    skipped = frozenset(live) if not isinstance(item.trip, int) else NOTHING
+                    live = set(live_before(item.body, frozenset(live | once), facts) | skipped)
+                    for stream in item.streams:
+                        live.update(facts.atoms(stream.base))
+                if isinstance(item.trip, VReg):
+                    live.update(facts.atoms(item.trip))
+    return frozenset(live)
+
+
+def registers(live: Collection[Atom]) -> frozenset[VReg]:
+    return frozenset(a[0] for a in live if isinstance(a[0], VReg))
+
+
+def _read(instr: Instr, facts: Facts) -> set[Atom]:
+    found: set[Atom] = set()
+    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
+        match value:
+            case Reg(vreg=register, part=part) if operand.read:
+                found.update(facts.atoms(register, part))
+            case Mem(base=VReg() as base):
+                found.update(facts.atoms(base))
+            case _:
+                pass
+    if instr.predicate is not None:
+        found.update(facts.atoms(instr.predicate.register))
+    return found
+
+
+def _killed(instr: Instr, facts: Facts) -> set[Atom]:
+    if instr.predicate is not None:
+        return set()
+    return {
+        atom
+        for operand, value in zip(instr.instruction.operands, instr.operands, strict=True)
+        if isinstance(value, Reg) and operand.write and not operand.read
+        for atom in facts.atoms(value.vreg, value.part)
+    }
+
+
+def predicates_of(items: Sequence[Item]) -> frozenset[VReg]:
+    """Registers that some instruction is predicated on."""
+    found: set[VReg] = set()
+    for item in items:
+        match item:
+            case Instr(predicate=predicate):
+                if predicate is not None:
+                    found.add(predicate.register)
+            case If(then=inner) | Loop(body=inner):
+                found |= predicates_of(inner)
+    return frozenset(found)
+
+
+def remove_dead(instrs: Sequence[Instr], after: Collection[Atom], facts: Facts) -> list[Instr]:
+    """Straight code without the instructions whose results nobody reads."""
+    live = set(after)
+    kept: list[Instr] = []
+    for instr in reversed(instrs):
+        if _needed(instr, live, facts):
+            kept.append(instr)
+            live -= _killed(instr, facts)
+            live |= _read(instr, facts)
+    return kept[::-1]
+
+
+def _needed(instr: Instr, live: set[Atom], facts: Facts) -> bool:
+    instruction = instr.instruction
+    if instr.ordered or instruction.branch or (instruction.memory is not None and instruction.memory.store):
+        return True
+    named = {o.name for o in instruction.operands}
+    if any(s.target is None or s.target.name not in named for s in instruction.semantics):
+        return True
+    for operand, value in zip(instruction.operands, instr.operands, strict=True):
+        if not operand.write:
+            continue
+        if not isinstance(value, Reg) or not live.isdisjoint(facts.atoms(value.vreg, value.part)):
+            return True
+    return False

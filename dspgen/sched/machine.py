@@ -1,0 +1,189 @@
+"""Which unit does what in which cycle: the reservation table, straight or wrapped around an initiation interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dspgen.sched.facts import Facts, Reservation
+
+_FREE = -1
+
+
+class ReservationTable:
+    """Rows of unit members. With `interval`, cycle c is row c modulo the interval; without, rows grow as needed.
+
+    An operation of one busy cycle may be moved to another of its units to make room, so that a row is filled whenever
+    a matching of operations to units exists.
+    """
+
+    def __init__(self, facts: Facts, interval: int | None = None) -> None:
+        self._width = len(facts.unit_names)
+        self._issue_limit = facts.issue
+        self.interval = interval
+        self._rows: list[list[int]] = []
+        self._issued: list[int] = []
+        self._reservation: dict[int, Reservation] = {}
+        self.cycle_of: dict[int, int] = {}
+        self.unit_of: dict[int, int] = {}
+        if interval is not None:
+            self._grow(interval)
+
+    def place(self, op: int, cycle: int, reservation: Reservation) -> bool:
+        """Reserve for operation number `op` at `cycle`, if that is possible."""
+        row = self._row(cycle)
+        if self._issued[row] >= self._issue_limit or not self._extras_free(reservation, cycle):
+            return False
+        for unit in reservation.alternatives:
+            if self._unit_free(unit, cycle, reservation.busy):
+                self._take(op, unit, cycle, reservation)
+                return True
+        units = self._rows[row]
+        if reservation.busy == 1 and any(units[u] == _FREE for u in reservation.related):
+            for unit in reservation.alternatives:
+                if self._vacate(unit, row, {unit}):
+                    self._take(op, unit, cycle, reservation)
+                    return True
+        return False
+
+    def remove(self, op: int) -> None:
+        cycle, unit, reservation = self.cycle_of.pop(op), self.unit_of.pop(op), self._reservation.pop(op)
+        for k in range(reservation.busy):
+            self._rows[self._row(cycle + k)][unit] = _FREE
+        for resource, first, count in reservation.extras:
+            for k in range(first, first + count):
+                self._rows[self._row(cycle + k)][resource] = _FREE
+        self._issued[self._row(cycle)] -= 1
+
+    def blockers(self, cycle: int, reservation: Reservation) -> list[int]:
+        """Operations to evict so that this one fits: those on the unit with the fewest, and on the extras."""
+        best: list[int] | None = None
+        for unit in reservation.alternatives:
+            if self.interval is not None and reservation.busy > self.interval:
+                continue
+            found: dict[int, None] = {}
+            for k in range(reservation.busy):
+                holder = self._rows[self._row(cycle + k)][unit]
+                if holder != _FREE:
+                    found[holder] = None
+            if best is None or len(found) < len(best):
+                best = list(found)
+        blocking = dict.fromkeys(best or [])
+        for resource, first, count in reservation.extras:
+            for k in range(first, first + count):
+                holder = self._rows[self._row(cycle + k)][resource]
+                if holder != _FREE:
+                    blocking[holder] = None
+        row = self._row(cycle)
+        if not blocking and self._issued[row] >= self._issue_limit:
+            blocking = dict.fromkeys(op for op, at in self.cycle_of.items() if self._row(at) == row)
+        return list(blocking)
+
+    def fits(self, members: Sequence[tuple[int, int, int, Reservation]], shift: int) -> bool:
+        """Whether a rigid block of (op, cycle, unit, reservation) fits when moved by `shift`, on its own units."""
+        added: dict[int, int] = {}
+        for _, cycle, unit, reservation in members:
+            at = cycle + shift
+            if not self._unit_free(unit, at, reservation.busy) or not self._extras_free(reservation, at):
+                return False
+            row = self._row(at)
+            added[row] = added.get(row, 0) + 1
+            if self._issued[row] + added[row] > self._issue_limit:
+                return False
+        return True
+
+    def take(self, op: int, cycle: int, unit: int, reservation: Reservation) -> None:
+        """Reserve on a given unit, which must be free."""
+        self._row(cycle)
+        self._take(op, unit, cycle, reservation)
+
+    def _take(self, op: int, unit: int, cycle: int, reservation: Reservation) -> None:
+        for k in range(reservation.busy):
+            self._rows[self._row(cycle + k)][unit] = op
+        for resource, first, count in reservation.extras:
+            for k in range(first, first + count):
+                self._rows[self._row(cycle + k)][resource] = op
+        self._issued[self._row(cycle)] += 1
+        self.cycle_of[op] = cycle
+        self.unit_of[op] = unit
+        self._reservation[op] = reservation
+
+    def _unit_free(self, unit: int, cycle: int, busy: int) -> bool:
+        if busy == 1:
+            return self._rows[self._row(cycle)][unit] == _FREE
+        if self.interval is not None and busy > self.interval:
+            return False
+        return all(self._rows[self._row(cycle + k)][unit] == _FREE for k in range(busy))
+
+    def _extras_free(self, reservation: Reservation, cycle: int) -> bool:
+        for resource, first, count in reservation.extras:
+            if self.interval is not None and count > self.interval:
+                return False
+            if any(self._rows[self._row(cycle + k)][resource] != _FREE for k in range(first, first + count)):
+                return False
+        return True
+
+    def _vacate(self, unit: int, row: int, tried: set[int]) -> bool:
+        """Move the operation on `unit` to another of its units in the same row, moving others in turn."""
+        holder = self._rows[row][unit]
+        reservation = self._reservation[holder]
+        if reservation.busy != 1 or self._row(self.cycle_of[holder]) != row or self.unit_of[holder] != unit:
+            return False
+        for other in reservation.alternatives:
+            if other in tried:
+                continue
+            tried.add(other)
+            if self._rows[row][other] == _FREE or self._vacate(other, row, tried):
+                self._rows[row][unit] = _FREE
+                self._rows[row][other] = holder
+                self.unit_of[holder] = other
+                return True
+        return False
+
+    def _row(self, cycle: int) -> int:
+        if self.interval is not None:
+            return cycle % self.interval
+        if cycle >= len(self._rows):
+            self._grow(cycle + 1)
+        return cycle
+
+    def _grow(self, length: int) -> None:
+        while len(self._rows) < length:
+            self._rows.append([_FREE] * self._width)
+            self._issued.append(0)
+
+
+def resource_bound(reservations: Sequence[Reservation], facts: Facts) -> Fraction:
+    """The least cycles per iteration that the units allow: over sets of units, the work that only they can do."""
+    demand: dict[frozenset[int], int] = {}
+    extras: dict[int, int] = {}
+    for reservation in reservations:
+        if reservation.alternatives:
+            key = frozenset(reservation.alternatives)
+            demand[key] = demand.get(key, 0) + reservation.busy
+        for resource, _, count in reservation.extras:
+            extras[resource] = extras.get(resource, 0) + count
+    unions: dict[frozenset[int], None] = {}
+    for key in demand:
+        for other in list(unions):
+            if len(unions) < 4096:
+                unions[other | key] = None
+        unions[key] = None
+    bound = Fraction(len(reservations), facts.issue)
+    for union in unions:
+        work = sum(amount for key, amount in demand.items() if key <= union)
+        bound = max(bound, Fraction(work, len(union)))
+    return max([bound, *(Fraction(amount) for amount in extras.values())])
+
+
+def group_bounds(reservations: Sequence[Reservation], facts: Facts) -> tuple[tuple[str, int], ...]:
+    """For each group of equal units, the cycles that the work only it can do takes at least."""
+    bounds = []
+    first = 0
+    for unit in facts.target.units:
+        members = frozenset(range(first, first + unit.count))
+        first += unit.count
+        work = sum(r.busy for r in reservations if r.alternatives and members.issuperset(r.alternatives))
+        if work:
+            bounds.append((unit.name, -(-work // unit.count)))
+    return tuple(bounds)

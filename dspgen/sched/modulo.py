@@ -1,0 +1,317 @@
+"""Iterative modulo scheduling (B. R. Rau, "Iterative Modulo Scheduling", 1996), then a pass that shortens lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dspgen.sched.ddg import Graph, all_edges
+from dspgen.sched.facts import Facts, Reservation
+from dspgen.sched.machine import ReservationTable
+
+_BUDGET = 6  # operations placed, per operation of the body, before an interval is given up
+
+
+@dataclass(slots=True)
+class ModuloSchedule:
+    """Cycle and unit of each operation of one iteration, from cycle 0; the next iteration starts `interval` later."""
+
+    interval: int
+    cycles: list[int]
+    table: ReservationTable
+
+    @property
+    def stages(self) -> int:
+        return max(self.cycles, default=0) // self.interval + 1
+
+
+def recurrence_bound(graph: Graph) -> Fraction:
+    """The largest latency over distance of any cycle of dependences."""
+    edges = _cyclic_edges(graph)
+    if not edges:
+        return Fraction(0)
+    nodes = sorted({e[0] for e in edges} | {e[1] for e in edges})
+    number = {node: k for k, node in enumerate(nodes)}
+    compact = [(number[a], number[b], latency, distance) for a, b, latency, distance in edges]
+    bound = Fraction(0)
+    while (worse := _worse_cycle(len(nodes), compact, bound)) is not None:
+        bound = worse
+    return bound
+
+
+def _worse_cycle(size: int, edges: list[tuple[int, int, int, int]], bound: Fraction) -> Fraction | None:
+    """The ratio of a cycle that exceeds `bound`, or None (Bellman and Ford on latency - bound * distance)."""
+    p, q = bound.numerator, bound.denominator
+    reach = [0] * size
+    via: list[tuple[int, int, int, int] | None] = [None] * size
+    for _ in range(size + 1):
+        last = -1
+        for edge in edges:
+            a, b, latency, distance = edge
+            value = reach[a] + latency * q - distance * p
+            if value > reach[b]:
+                reach[b] = value
+                via[b] = edge
+                last = b
+        if last < 0:
+            return None
+        if (found := _parent_cycle(via, last)) is not None:
+            return found
+    return None
+
+
+def _parent_cycle(via: list[tuple[int, int, int, int] | None], node: int) -> Fraction | None:
+    """The latency over distance of the cycle that the chain of best edges into `node` closes, if it does."""
+    seen: dict[int, None] = {}
+    while node not in seen:
+        seen[node] = None
+        edge = via[node]
+        if edge is None:
+            return None
+        node = edge[0]
+    start, latency, distance = node, 0, 0
+    while True:
+        edge = via[node]
+        if edge is None:
+            return None
+        latency += edge[2]
+        distance += edge[3]
+        node = edge[0]
+        if node == start:
+            break
+    if distance <= 0:
+        raise ValueError("a dependence cycle within one iteration")
+    return Fraction(latency, distance)
+
+
+def _cyclic_edges(graph: Graph) -> list[tuple[int, int, int, int]]:
+    """The edges inside strongly connected components (Tarjan, without recursion)."""
+    component = _components(graph)
+    return [e for e in all_edges(graph) if component[e[0]] == component[e[1]]]
+
+
+def _components(graph: Graph) -> list[int]:
+    order: list[int] = [-1] * graph.size
+    low: list[int] = [0] * graph.size
+    component: list[int] = [-1] * graph.size
+    stack: list[int] = []
+    counter = found = 0
+    for root in range(graph.size):
+        if order[root] >= 0:
+            continue
+        work = [(root, 0)]
+        while work:
+            node, edge = work.pop()
+            if edge == 0:
+                order[node] = low[node] = counter
+                counter += 1
+                stack.append(node)
+            successors = graph.successors[node]
+            descended = False
+            while edge < len(successors):
+                other = successors[edge][0]
+                edge += 1
+                if order[other] < 0:
+                    work += [(node, edge), (other, 0)]
+                    descended = True
+                    break
+                if component[other] < 0:
+                    low[node] = min(low[node], order[other])
+            if descended:
+                continue
+            if low[node] == order[node]:
+                while True:
+                    member = stack.pop()
+                    component[member] = found
+                    if member == node:
+                        break
+                found += 1
+            if work:
+                parent = work[-1][0]
+                low[parent] = min(low[parent], low[node])
+    return component
+
+
+def modulo_schedule(
+    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int
+) -> ModuloSchedule | str:
+    """A schedule at this initiation interval, or why there is none."""
+    heights = _heights(graph, interval)
+    if heights is None:
+        return "a dependence cycle is longer"
+    table = ReservationTable(facts, interval)
+    cycle: list[int | None] = [None] * graph.size
+    last_tried = [-1] * graph.size
+    budget = _BUDGET * graph.size + 64
+    key = [(-heights[k], len(reservations[k].alternatives), k) for k in range(graph.size)]
+    waiting = set(range(graph.size))
+    while waiting:
+        if budget == 0:
+            return "no schedule found in the search budget"
+        budget -= 1
+        op = min(waiting, key=key.__getitem__)
+        waiting.discard(op)
+        earliest = 0
+        for source, latency, distance in graph.predecessors[op]:
+            at = cycle[source]
+            if at is not None and source != op:
+                earliest = max(earliest, at + latency - distance * interval)
+        placed = None
+        for at in range(earliest, earliest + interval):
+            if table.place(op, at, reservations[op]):
+                placed = at
+                break
+        if placed is None:
+            placed = earliest if last_tried[op] < earliest else last_tried[op] + 1
+            for victim in table.blockers(placed, reservations[op]):
+                table.remove(victim)
+                cycle[victim] = None
+                waiting.add(victim)
+            if not table.place(op, placed, reservations[op]):
+                return "the units of one operation are always taken"
+        cycle[op] = placed
+        last_tried[op] = max(last_tried[op], placed)
+        for target, latency, distance in graph.successors[op]:
+            at_target = cycle[target]
+            if at_target is not None and target != op and at_target < placed + latency - distance * interval:
+                table.remove(target)
+                cycle[target] = None
+                waiting.add(target)
+    cycles = [c for c in cycle if c is not None]
+    _normalise(cycles, table)
+    return ModuloSchedule(interval, cycles, table)
+
+
+def modulo_schedule_late(
+    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int
+) -> ModuloSchedule | str:
+    """Like `modulo_schedule`, from the end of the iteration: everything as late as its readers allow."""
+    backward = Graph(graph.size, graph.predecessors, graph.successors)
+    found = modulo_schedule(backward, reservations, facts, interval)
+    if isinstance(found, str):
+        return found
+    end = max(found.cycles, default=0)
+    table = ReservationTable(facts, interval)
+    cycles = [end - c for c in found.cycles]
+    for op, cycle in enumerate(cycles):
+        if not table.place(op, cycle, reservations[op]):
+            return "no schedule found from the end of the iteration"
+    return ModuloSchedule(interval, cycles, table)
+
+
+def _normalise(cycles: list[int], table: ReservationTable) -> None:
+    """Cycles are kept as they are: rows are modulo the interval, so whole intervals before the first can go."""
+    interval = table.interval or 1
+    shift = min(cycles, default=0) // interval * interval
+    if shift:
+        for op in range(len(cycles)):
+            cycles[op] -= shift
+            table.cycle_of[op] -= shift
+
+
+def _heights(graph: Graph, interval: int) -> list[int] | None:
+    """Longest path to the end of the iteration, cycles of dependences included; None if one does not fit."""
+    heights = [0] * graph.size
+    order = _late_first(graph)
+    for _ in range(graph.size + 1):
+        changed = False
+        for node in order:
+            best = heights[node]
+            for target, latency, distance in graph.successors[node]:
+                value = heights[target] + latency - distance * interval
+                if value > best:
+                    best = value
+            if best > heights[node]:
+                heights[node] = best
+                changed = True
+        if not changed:
+            return heights
+    return None
+
+
+def _late_first(graph: Graph) -> list[int]:
+    return list(range(graph.size - 1, -1, -1))
+
+
+def shorten_lifetimes(
+    graph: Graph,
+    reservations: Sequence[Reservation],
+    schedule: ModuloSchedule,
+    values: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
+    *,
+    passes: int = 4,
+) -> None:
+    """Move operations within their slack so that values wait less in registers.
+
+    `values` are (writer, latency, ((reader, cycles from its issue to the read, distances included), ...)).
+    """
+    interval, table, cycles = schedule.interval, schedule.table, schedule.cycles
+    written: dict[int, list[int]] = {}
+    read: dict[int, list[int]] = {}
+    for index, (writer, _, readers) in enumerate(values):
+        written.setdefault(writer, []).append(index)
+        for reader, _ in readers:
+            read.setdefault(reader, []).append(index)
+
+    def cost(op: int) -> int:
+        total = 0
+        for index in {*written.get(op, ()), *read.get(op, ())}:
+            writer, latency, readers = values[index]
+            if readers:
+                start = cycles[writer] + latency
+                life = max(cycles[r] + late for r, late in readers) - start
+                total += 2 * life + 12 * (life // interval)
+        return total
+
+    for round_number in range(passes):
+        moved = False
+        order = sorted(range(graph.size), key=lambda k: (-cycles[k], k) if round_number % 2 == 0 else (cycles[k], k))
+        for op in order:
+            if op not in written and op not in read:
+                continue
+            early, late = _slack(graph, cycles, op, interval)
+            here = cycles[op]
+            now = cost(op)
+            for ahead in (1, -1):
+                end = min(late, here + 2 * interval) if ahead > 0 else max(early, here - 2 * interval, 0)
+                if (end - here) * ahead <= 0:
+                    continue
+                # The cost is linear in pieces: if the next cycle is no better, the far ones seldom are.
+                cycles[op] = here + ahead
+                better = cost(op) < now
+                cycles[op] = here
+                best = _farthest_free(table, op, end, here, reservations[op]) if better else here
+                cycles[op] = best
+                if best != here and cost(op) < now:
+                    table.remove(op)
+                    table.place(op, best, reservations[op])
+                    moved = True
+                    break
+                cycles[op] = here
+        if not moved:
+            break
+    _normalise(cycles, table)
+
+
+def _farthest_free(table: ReservationTable, op: int, end: int, here: int, reservation: Reservation) -> int:
+    """The cycle nearest to `end`, on the way from there to `here`, that has room for the operation."""
+    table.remove(op)
+    for at in range(end, here, -1 if end > here else 1):
+        if table.place(op, at, reservation):
+            table.remove(op)
+            table.place(op, here, reservation)
+            return at
+    table.place(op, here, reservation)
+    return here
+
+
+def _slack(graph: Graph, cycles: list[int], op: int, interval: int) -> tuple[int, int]:
+    early, late = -(10**9), 10**9
+    for source, latency, distance in graph.predecessors[op]:
+        if source != op:
+            early = max(early, cycles[source] + latency - distance * interval)
+    for target, latency, distance in graph.successors[op]:
+        if target != op:
+            late = min(late, cycles[target] - latency + distance * interval)
+    return early, late

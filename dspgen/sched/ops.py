@@ -1,0 +1,142 @@
+"""One instruction as the scheduler sees it: what it reads, writes, touches in memory and occupies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dspgen.asmir.ir import Instr, Label, Mem, MemRef, OperandValue, Phys, Predicate, Reg, VReg
+from dspgen.sched.facts import Atom, Facts, Reservation
+from dspgen.target.model import Instruction
+from plant_core.loc import Loc
+
+Mode = Literal["none", "plus", "minus", "post_inc", "post_dec"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A memory operand with its mode decided; `offset` in scaled units, or the register that holds them."""
+
+    base: VReg | Phys
+    mode: Mode
+    offset: int | VReg
+    access: MemRef | None
+
+
+OpOperand = OperandValue | Place
+
+
+@dataclass(slots=True, eq=False)
+class Op:
+    """`reads` are (atom, cycles after issue), `writes` (atom, latency); `tied` writes keep part of the old value."""
+
+    instruction: Instruction
+    operands: tuple[OpOperand, ...]
+    predicate: Predicate | None
+    loc: Loc | None
+    comment: str
+    ordered: bool
+    reads: tuple[tuple[Atom, int], ...]
+    writes: tuple[tuple[Atom, int], ...]
+    tied: frozenset[Atom]
+    reservation: Reservation
+    access: MemRef | None
+
+    @property
+    def is_store(self) -> bool:
+        return self.instruction.memory is not None and self.instruction.memory.store
+
+    @property
+    def is_load(self) -> bool:
+        return self.instruction.memory is not None and not self.instruction.memory.store
+
+    @property
+    def longest(self) -> int:
+        """Cycles from issue until all results have landed and all units are free."""
+        busy = max([self.reservation.busy, *(first + count for _, first, count in self.reservation.extras)])
+        return max([busy, *(latency for _, latency in self.writes)])
+
+
+def make_op(instr: Instr, facts: Facts) -> Op:
+    return build_op(
+        instr.instruction, instr.operands, instr.predicate, facts, instr.loc, instr.comment, ordered=instr.ordered
+    )
+
+
+def build_op(
+    instruction: Instruction,
+    operands: tuple[OpOperand, ...],
+    predicate: Predicate | None,
+    facts: Facts,
+    loc: Loc | None = None,
+    comment: str = "",
+    *,
+    ordered: bool = False,
+) -> Op:
+    reads: dict[Atom, int] = {}
+    writes: dict[Atom, int] = {}
+    tied: set[Atom] = set()
+    access: MemRef | None = None
+    for operand, value in zip(instruction.operands, operands, strict=True):
+        match value:
+            case Reg(vreg=register, part=part):
+                atoms = facts.atoms(register, part)
+            case Phys(name=name):
+                atoms = facts.physical(name)
+            case Mem(base=base) | Place(base=base):
+                access = value.access
+                for atom in _base_atoms(base, facts):
+                    reads[atom] = max(reads.get(atom, 0), 0)
+                if isinstance(value, Place):
+                    _update(value, facts, reads, writes)
+                continue
+            case _:
+                continue
+        if operand.read:
+            for atom in atoms:
+                reads[atom] = max(reads.get(atom, 0), operand.read_cycle)
+        if operand.write:
+            for atom in atoms:
+                writes[atom] = operand.latency
+                if operand.read:
+                    tied.add(atom)
+    implicit_reads, implicit_writes = facts.implicit(instruction)
+    for atom in implicit_reads:
+        reads.setdefault(atom, 0)
+    for atom in implicit_writes:
+        writes.setdefault(atom, max(instruction.latency, 1))
+    if predicate is not None:
+        for atom in facts.atoms(predicate.register):
+            reads.setdefault(atom, 0)
+        tied.update(writes)
+    return Op(
+        instruction,
+        operands,
+        predicate,
+        loc,
+        comment,
+        ordered,
+        tuple(reads.items()),
+        tuple(writes.items()),
+        frozenset(tied),
+        facts.reservation(instruction),
+        access,
+    )
+
+
+def branch_target(op: Op) -> str | None:
+    """The label that a branch names, if it names one."""
+    return next((v.name for v in op.operands if isinstance(v, Label)), None)
+
+
+def _base_atoms(base: VReg | Phys, facts: Facts) -> tuple[Atom, ...]:
+    return facts.atoms(base) if isinstance(base, VReg) else facts.physical(base.name)
+
+
+def _update(place: Place, facts: Facts, reads: dict[Atom, int], writes: dict[Atom, int]) -> None:
+    if isinstance(place.offset, VReg):
+        for atom in facts.atoms(place.offset):
+            reads.setdefault(atom, 0)
+    if place.mode in ("post_inc", "post_dec"):
+        for atom in _base_atoms(place.base, facts):
+            writes[atom] = facts.target.address_modes.update_latency

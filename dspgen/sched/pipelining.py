@@ -1,0 +1,283 @@
+"""Software pipelining of one loop: unroll factor, initiation interval, address groups, registers; and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dspgen.asmir.ir import Loop, Mem, Stream, VReg
+from dspgen.sched.ddg import Graph, loop_graph
+from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand, live_ranges
+from dspgen.sched.facts import Facts
+from dspgen.sched.ir import LoopReport
+from dspgen.sched.kit import Kit
+from dspgen.sched.machine import group_bounds, resource_bound
+from dspgen.sched.modulo import (
+    ModuloSchedule,
+    modulo_schedule,
+    modulo_schedule_late,
+    recurrence_bound,
+    shorten_lifetimes,
+)
+from dspgen.sched.ops import Op, make_op
+from dspgen.sched.straight import tie_masked, with_places
+from dspgen.sched.streams import Group, can_lead, merge_groups, split_stream, stream_accesses
+from dspgen.sched.unroll import instructions, legal_offsets, unrolled, with_explicit_streams, without_idle_streams
+from dspgen.sched.values import Values, analyse
+
+_MOST_COPIES = 8  # body copies tried for a fractional bound
+_MOST_OPERATIONS = 256  # in an unrolled body
+_PATIENCE = 24  # intervals tried beyond the bound
+_GAIN = Fraction(20, 19)  # an unrolled body must be over 5 % faster
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A loop body ready for modulo scheduling."""
+
+    loop: Loop
+    ops: list[Op]
+    values: Values
+    graph: Graph
+    resource: Fraction
+    recurrence: Fraction
+    explicit: set[VReg] = field(default_factory=set)
+
+    @property
+    def least_interval(self) -> int:
+        return max(1, _ceil(self.resource), _ceil(self.recurrence))
+
+
+@dataclass(slots=True)
+class Plan:
+    """What was decided for a loop; `streams` are those that its groups advance."""
+
+    body: Body
+    shape: Shape
+    report: LoopReport
+    streams: tuple[Stream, ...]
+
+
+def unroll_factor(loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg]) -> int:
+    """How many iterations to schedule as one, so that a fractional bound is not rounded up much."""
+    if not isinstance(loop.trip, int):
+        return 1
+    single = prepare(loop, facts, kit, live_out, set())
+    size = max(len(single.ops), 1)
+    rates: dict[int, Fraction] = {}
+    for factor in range(1, _MOST_COPIES + 1):
+        if factor > 1 and (factor * size > _MOST_OPERATIONS or loop.trip < 4 * factor):
+            break
+        rates[factor] = Fraction(max(1, _ceil(single.resource * factor), _ceil(single.recurrence * factor)), factor)
+    best = min(rates.values())
+    return next(f for f, rate in rates.items() if rate < best * _GAIN)
+
+
+def prepare(loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg], explicit: Collection[VReg]) -> Prepared:
+    """Operations, values and dependences of an innermost loop; `explicit` streams are advanced by additions."""
+    loop = without_idle_streams(loop, live_out, facts)
+    forced = {*explicit, *_unled_streams(loop, facts)}
+    loop = with_explicit_streams(loop, forced, kit)
+    bases = {s.base for s in loop.streams}
+    body = legal_offsets(instructions(loop.body), facts, kit, bases)
+    ops = [make_op(i, facts) for i in body]
+    tie_masked(ops, facts)
+    ops = [_placed(op, bases, facts) for op in ops]
+    values = analyse(ops, facts, live_out, bases)
+    graph = loop_graph(ops, facts, values, loop.iterator, loop.step)
+    reservations = [op.reservation for op in ops]
+    return Prepared(loop, ops, values, graph, resource_bound(reservations, facts), recurrence_bound(graph), set(forced))
+
+
+def _placed(op: Op, bases: Collection[VReg], facts: Facts) -> Op:
+    """Modes for memory operands that are not on streams."""
+    if any(isinstance(v, Mem) and v.base in bases for v in op.operands):
+        return op
+    return with_places(op, facts)
+
+
+def _unled_streams(loop: Loop, facts: Facts) -> list[VReg]:
+    """Streams that no access can advance, or that are also used otherwise."""
+    ops = [make_op(i, facts) for i in instructions(loop.body)]
+    bases = {s.base for s in loop.streams}
+    found = stream_accesses(ops, [0] * len(ops), bases)
+    result = []
+    for stream in loop.streams:
+        accesses = found.get(stream.base, [])
+        led = any(can_lead(a, stream.step, stream.side, facts) for a in accesses)
+        reads = sum(1 for op in ops for atom, _ in op.reads if atom[0] == stream.base)
+        written = any(atom[0] == stream.base for op in ops for atom, _ in op.writes)
+        if not led or written or reads != len({a.op for a in accesses}):
+            result.append(stream.base)
+    return result
+
+
+def plan_loop(
+    loop: Loop,
+    facts: Facts,
+    kit: Kit,
+    *,
+    live_out: Collection[VReg],
+    through: Mapping[str, int],
+    least_interval: int,
+    factor: int,
+) -> Plan | list[tuple[int, str]]:
+    """The best schedule with an interval of at least `least_interval`, or what was tried and why it failed.
+
+    `through` are registers of each class that are occupied across the loop without being used in it.
+    """
+    prepared = prepare(unrolled(loop, factor) if factor > 1 else loop, facts, kit, live_out, set())
+    tried: list[tuple[int, str]] = []
+    interval = max(prepared.least_interval, least_interval)
+    trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
+    for attempt in range(_PATIENCE):
+        failure = ""
+        for scheduler in (modulo_schedule, modulo_schedule_late):
+            reservations = [op.reservation for op in prepared.ops]
+            schedule = scheduler(prepared.graph, reservations, facts, interval)
+            found = (
+                schedule
+                if isinstance(schedule, str)
+                else _attempt(prepared, schedule, trip, facts, kit, through, live_out)
+            )
+            if not isinstance(found, str):
+                body, shape = found
+                return Plan(body, shape, _report(prepared, body, shape, factor, facts, tried), prepared.loop.streams)
+            failure = failure or found
+        tried.append((interval, failure))
+        interval += 1 if attempt < 8 else max(1, interval // 8)
+    return tried
+
+
+def _attempt(
+    prepared: Prepared,
+    schedule: ModuloSchedule,
+    trip: int | None,
+    facts: Facts,
+    kit: Kit,
+    through: Mapping[str, int],
+    live_out: Collection[VReg],
+) -> tuple[Body, Shape] | str:
+    """Streams, copies and registers for a schedule, or what is lacking."""
+    interval = schedule.interval
+    if trip is not None and trip < schedule.stages:
+        return f"{trip} iterations are too few for {schedule.stages} stages"
+    reservations = [op.reservation for op in prepared.ops]
+    shorten_lifetimes(prepared.graph, reservations, schedule, _lifetimes(prepared.values, interval))
+    groups: list[Group] = []
+    for stream in prepared.loop.streams:
+        accesses = stream_accesses(prepared.ops, schedule.cycles, {stream.base}).get(stream.base, [])
+        label = f"{prepared.loop.label}.{len(groups)}"
+        split = split_stream(stream, accesses, interval, trip, facts, label, keep=stream.base in live_out)
+        if split is None:
+            return "no access can advance its address register"
+        groups += split
+    groups = _merged(groups, prepared, interval, facts, through)
+    least = max(facts.target.packets.minimum_ii, facts.branch_delay + 1)
+    body = Body(prepared.loop.label, prepared.ops, prepared.values, schedule, groups, least)
+    shape = choose_shape(body, facts, trip)
+    if shape is None:
+        return f"{trip} iterations are too few for {schedule.stages} stages"
+    if (excess := _register_excess(body, shape, facts, through)) is not None:
+        return excess
+    if isinstance(made := expand(body, shape, facts, kit, passes=2), str):
+        return made
+    return body, shape
+
+
+def _merged(
+    groups: list[Group], prepared: Prepared, interval: int, facts: Facts, through: Mapping[str, int]
+) -> list[Group]:
+    """Address groups within the registers that the loop has for them."""
+    room: dict[str, int] = {}
+    for cls in facts.target.registers:
+        if cls.kind in ("address", "offset"):
+            others = sum(1 for w in prepared.values.webs if w.register.cls == cls.name)
+            free = len(set(cls.names) - facts.untouchable)
+            room[cls.name] = free - others - through.get(cls.name, 0)
+    return merge_groups(groups, interval, room, room, facts, prepared.loop.label)
+
+
+def _lifetimes(values: Values, interval: int) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    """Written values with all their reads, those of the next iteration included."""
+    found: dict[int, tuple[int, int, list[tuple[int, int]]]] = {}
+    for index, version in enumerate(values.versions):
+        if version.writer >= 0:
+            found[index] = (version.writer, version.latency, [])
+    for index, version in enumerate(values.versions):
+        if version.writer >= 0:
+            found[index][2].extend(version.readers)
+        elif index in values.inherited and values.inherited[index] in found:
+            found[values.inherited[index]][2].extend((r, c + interval) for r, c in version.readers)
+    return list(found.values())
+
+
+def _register_excess(body: Body, shape: Shape, facts: Facts, through: Mapping[str, int]) -> str | None:
+    """Why the kernel needs more registers than there are, if it does: the most that are live in any cycle."""
+    interval = body.schedule.interval
+    live: dict[str, list[int]] = {}
+    conditions = {op.predicate.register: op.predicate.lane for op in body.ops if op.predicate is not None}
+    # One predicate register is the loop counter's.
+    held = {False: [1] * interval, True: [0] * interval}
+    for web, ranges in zip(body.values.webs, live_ranges(body, facts), strict=True):
+        base = facts.classes[web.register.cls].pair_of or web.register.cls
+        rows = [live.setdefault(base, [through.get(base, 0)] * interval)]
+        if web.register in conditions:
+            rows.append(held[conditions[web.register]])
+        for low, high in ranges.values():
+            whole, part = divmod(interval if web.fixed or web.invariant else high - low + 1, interval)
+            for row in rows:
+                for cycle in range(interval) if whole else ():
+                    row[cycle] += whole
+                for cycle in range(low, low + part):
+                    row[cycle % interval] += 1
+    for lane, names in ((False, facts.target.predicates.scalar), (True, facts.target.predicates.lane)):
+        if max(held[lane]) > len(names):
+            return f"{max(held[lane])} predicate registers needed, {len(names)} available"
+    for group in body.groups:
+        base = group.base.cls
+        row = live.setdefault(base, [through.get(base, 0)] * interval)
+        for cycle in range(interval):
+            row[cycle] += 1
+    steps = {g.step_register for g in body.groups if g.step_register is not None}
+    for register in sorted(steps | {r for g in body.groups for _, r, _ in g.guests}):
+        row = live.setdefault(register.cls, [through.get(register.cls, 0)] * interval)
+        for cycle in range(interval):
+            row[cycle] += 1
+    for cls, row in sorted(live.items()):
+        room = len(set(facts.classes[cls].names) - facts.untouchable)
+        if max(row) > room:
+            return f"{max(row)} registers of class {cls} needed, {room} available"
+    return None
+
+
+def pieces_of(plan: Plan, facts: Facts, kit: Kit, passes: int | VReg) -> Pipelined | str:
+    return expand(plan.body, plan.shape, facts, kit, passes=passes)
+
+
+def _report(
+    prepared: Prepared, body: Body, shape: Shape, factor: int, facts: Facts, tried: list[tuple[int, str]]
+) -> LoopReport:
+    schedule: ModuloSchedule = body.schedule
+    ends = [c + 1 for c in schedule.cycles]
+    loop = prepared.loop
+    return LoopReport(
+        label=loop.label,
+        loc=loop.loc,
+        pipelined=True,
+        ii=schedule.interval,
+        res_mii=_ceil(prepared.resource),
+        rec_mii=_ceil(prepared.recurrence),
+        stages=schedule.stages,
+        unroll=factor,
+        trip=loop.trip if isinstance(loop.trip, int) else None,
+        resource_bounds=group_bounds([op.reservation for op in prepared.ops], facts),
+        tried=tuple(tried),
+        prolog=shape.before * schedule.interval,
+        epilog=max(max(ends, default=0) - schedule.interval, 0),
+    )
+
+
+def _ceil(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)

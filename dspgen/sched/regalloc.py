@@ -1,0 +1,237 @@
+"""Register allocation on finished packets: greedy colouring of the interference graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dspgen.asmir.ir import VReg
+from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.flow import Occupancy
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """No register is left for one of `cls`; `block` is where most of that class are occupied, `needed` how many."""
+
+    cls: str
+    block: int
+    needed: int
+    available: int
+    predicate: bool = False
+
+
+class _Nodes:
+    """Virtual registers with their atoms and the places (physical atom names) that each may take."""
+
+    def __init__(self, facts: Facts, found: Occupancy, predicates: Mapping[VReg, bool], avoid: frozenset[str]) -> None:
+        self.facts = facts
+        self.found = found
+        self.atoms: dict[VReg, list[int]] = {}
+        self.fixed: dict[int, str] = {}
+        number = {atom: k for k, atom in enumerate(found.atoms)}
+        for k, (register, _) in enumerate(found.atoms):
+            if isinstance(register, str):
+                self.fixed[k] = register
+            elif register not in self.atoms:
+                self.atoms[register] = [number.get(a, -1) for a in facts.atoms(register)]
+        self.predicates = predicates
+        self._avoid = avoid
+        self._places: dict[tuple[str, bool, bool], list[tuple[str, ...]]] = {}
+
+    def avoided(self, cls: str) -> frozenset[str]:
+        """Registers of a class that are not to be used, inputs' own places apart."""
+        return self._avoid.intersection(self.facts.classes[cls].names)
+
+    def places(self, register: VReg) -> list[tuple[str, ...]]:
+        scalar = register in self.predicates and not self.predicates[register]
+        lane = register in self.predicates and self.predicates[register]
+        key = (register.cls, scalar, lane)
+        if key not in self._places:
+            cls = self.facts.classes[register.cls]
+            places: list[tuple[str, ...]] = [(name,) for name in cls.names]
+            if cls.pair_of is not None:
+                single = self.facts.classes[cls.pair_of].names
+                places = [(single[2 * k], single[2 * k + 1]) for k in range(len(cls.names))]
+            allowed = self.facts.target.predicates
+            if scalar:
+                places = [p for p in places if p[0] in allowed.scalar]
+            if lane:
+                places = [p for p in places if p[0] in allowed.lane]
+            self._places[key] = [p for p in places if not self._avoid.intersection(p)]
+        return self._places[key]
+
+
+def allocate(
+    found: Occupancy,
+    facts: Facts,
+    *,
+    inputs: Mapping[VReg, tuple[str, ...]],
+    predicates: Mapping[VReg, bool],
+    avoid: frozenset[str],
+) -> dict[VReg, tuple[str, ...]] | Failure:
+    """Physical atoms of every virtual register; `predicates` maps those used as one to whether it is a lane's."""
+    nodes = _Nodes(facts, found, predicates, avoid)
+    taken: dict[int, str] = dict(nodes.fixed)
+    for register, names in inputs.items():
+        for atom, name in zip(nodes.atoms.get(register, ()), names, strict=True):
+            if atom >= 0:
+                taken[atom] = name
+    free = [r for r in nodes.atoms if r not in inputs]
+    if (crowded := _crowded(nodes)) is not None:
+        return crowded
+    failed: VReg | None = None
+    for order in _orders(free, nodes):
+        result = _colour(order, nodes, taken)
+        if isinstance(result, dict):
+            result.update({r: names for r, names in inputs.items() if r in nodes.atoms})
+            return result
+        failed = result
+    if failed is None:
+        raise ValueError("no order was tried")
+    return _failure(failed, nodes)
+
+
+def _crowded(nodes: _Nodes) -> Failure | None:
+    """A class of which more registers are occupied in some cycle than there are."""
+    members: dict[str, int] = {}
+    for register, atoms in nodes.atoms.items():
+        base = nodes.facts.classes[register.cls].pair_of or register.cls
+        for atom in atoms:
+            members[base] = members.get(base, 0) | (1 << atom if atom >= 0 else 0)
+    for cls, mask in members.items():
+        worst = max(
+            ((occupied & mask).bit_count(), -block)
+            for block, cycles in enumerate(nodes.found.cycles)
+            for occupied in cycles
+        )
+        room = len(nodes.facts.classes[cls].names)
+        if worst[0] > room - len(nodes.avoided(cls)):
+            return Failure(cls, -worst[1], worst[0], room - len(nodes.avoided(cls)))
+    return None
+
+
+def _orders(free: list[VReg], nodes: _Nodes) -> Iterator[list[VReg]]:
+    """Predicates first, the rest in order of appearance; by degree; and simplified (Chaitin, Briggs)."""
+    rank = {r: 0 if r in nodes.predicates else 1 for r in free}
+    appearance = {r: k for k, r in enumerate(free)}
+    yield sorted(free, key=lambda r: (rank[r], appearance[r]))
+    degree = {r: _degree(r, nodes) for r in free}
+    places = {r: len(nodes.places(r)) for r in free}
+    yield sorted(free, key=lambda r: (rank[r], places[r], -degree[r], appearance[r]))
+    yield sorted(free, key=lambda r: (rank[r], -degree[r], appearance[r]))
+    yield _simplified(free, nodes)
+
+
+def _degree(register: VReg, nodes: _Nodes) -> int:
+    union = 0
+    for atom in nodes.atoms[register]:
+        if atom >= 0:
+            union |= nodes.found.neighbours[atom]
+    return union.bit_count()
+
+
+def _simplified(free: list[VReg], nodes: _Nodes) -> list[VReg]:
+    """Take away the register with the most room for its neighbours, again and again; colour in reverse."""
+    base_of = {r: nodes.facts.classes[r.cls].pair_of or r.cls for r in free}
+    owner: dict[int, VReg] = {}
+    for r in free:
+        for atom in nodes.atoms[r]:
+            if atom >= 0:
+                owner[atom] = r
+    members: dict[str, int] = {}
+    for atom, r in owner.items():
+        members[base_of[r]] = members.get(base_of[r], 0) | (1 << atom)
+    mask = {r: 0 for r in free}
+    for r in free:
+        for atom in nodes.atoms[r]:
+            if atom >= 0:
+                mask[r] |= nodes.found.neighbours[atom] & members[base_of[r]]
+    room = {r: len(nodes.places(r)) * len(nodes.atoms[r]) for r in free}
+    pressure = {r: mask[r].bit_count() - room[r] for r in free}
+    position = {r: k for k, r in enumerate(free)}
+    left = dict.fromkeys(free)
+    removed: list[VReg] = []
+    while left:
+        pick = min(left, key=lambda r: (pressure[r], -position[r]))
+        del left[pick]
+        removed.append(pick)
+        touched: dict[VReg, int] = {}
+        rest = mask[pick]
+        while rest:
+            low = rest & -rest
+            other = owner[low.bit_length() - 1]
+            touched[other] = len(nodes.atoms[pick])
+            rest ^= low
+        for other, width in touched.items():
+            pressure[other] -= width
+    return removed[::-1]
+
+
+def _colour(order: Sequence[VReg], nodes: _Nodes, taken: Mapping[int, str]) -> dict[VReg, tuple[str, ...]] | VReg:
+    at: dict[str, int] = {}
+    for atom, name in taken.items():
+        at[name] = at.get(name, 0) | (1 << atom)
+    result: dict[VReg, tuple[str, ...]] = {}
+    partner = _partners(nodes.facts)
+    paired = any(nodes.facts.is_pair(r.cls) for r in order)
+    special = set(nodes.facts.target.predicates.scalar) | set(nodes.facts.target.predicates.lane)
+    for register in order:
+        atoms = nodes.atoms[register]
+        best: tuple[tuple[int, int], tuple[str, ...]] | None = None
+        for number, place in enumerate(nodes.places(register)):
+            if any(
+                atom >= 0 and nodes.found.neighbours[atom] & at.get(name, 0)
+                for atom, name in zip(atoms, place, strict=True)
+            ):
+                continue
+            cost = 0
+            if register not in nodes.predicates and special.intersection(place):
+                cost += 2
+            if paired and len(place) == 1 and not at.get(partner.get(place[0], ""), 0):
+                cost += 1
+            if best is None or (cost, number) < best[0]:
+                best = ((cost, number), place)
+                if cost == 0:
+                    break
+        if best is None:
+            return register
+        result[register] = best[1]
+        for atom, name in zip(atoms, best[1], strict=True):
+            if atom >= 0:
+                at[name] = at.get(name, 0) | (1 << atom)
+    return result
+
+
+def _partners(facts: Facts) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for cls in facts.target.registers:
+        if cls.pair_of is not None:
+            single = facts.classes[cls.pair_of].names
+            for k in range(len(cls.names)):
+                found[single[2 * k]], found[single[2 * k + 1]] = single[2 * k + 1], single[2 * k]
+    return found
+
+
+def _failure(register: VReg, nodes: _Nodes) -> Failure:
+    """Where the class of `register` is most in demand."""
+    base = nodes.facts.classes[register.cls].pair_of or register.cls
+    predicate = register in nodes.predicates
+    same = 0
+    for k, (other, _) in enumerate(nodes.found.atoms):
+        if isinstance(other, VReg) and (nodes.facts.classes[other.cls].pair_of or other.cls) == base:
+            if not predicate or other in nodes.predicates:
+                same |= 1 << k
+    own = 0
+    for atom in nodes.atoms[register]:
+        own |= 1 << atom if atom >= 0 else 0
+    worst = (-1, 0)
+    for block, cycles in enumerate(nodes.found.cycles):
+        for occupied in cycles:
+            if occupied & own:
+                worst = max(worst, ((occupied & same).bit_count(), -block))
+    places = nodes.places(register)
+    return Failure(base, -worst[1], worst[0], len({name for p in places for name in p}), predicate)
+
+
+__all__ = ["Atom", "Failure", "allocate"]

@@ -1,0 +1,201 @@
+"""The scheduler: linear assembly in, packets on physical registers out; retried smaller until it fits, never wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dspgen.asmir.ir import Function, Instr, Item, VReg
+from dspgen.errors import NoSchedule, Problem
+from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.finish import finished_lines
+from dspgen.sched.flow import occupancy
+from dspgen.sched.ir import Scheduled
+from dspgen.sched.kit import Kit
+from dspgen.sched.layout import Laid, Layout, Settings
+from dspgen.sched.live import NOTHING, live_before, predicates_of
+from dspgen.sched.regalloc import Failure, allocate
+from dspgen.sched.sections import Block
+from dspgen.sched.unroll import copied_predicates, count_loops, flatten_short_loops
+from dspgen.target.model import Target
+
+_ATTEMPTS = 32
+_BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
+
+
+def schedule(function: Function, target: Target, *, pipeline: bool = True) -> Scheduled:
+    """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking."""
+    facts = Facts(target)
+    settings = Settings(pipeline=pipeline)
+    failure: Failure | None = None
+    laid: Laid | None = None
+    kit = Kit(facts)
+    for _ in range(_ATTEMPTS):
+        laid, inputs = _lay_out(function, facts, kit, settings)
+        found = _allocate(laid.blocks, facts, inputs, settings.borrowed)
+        if not isinstance(found, Failure):
+            return _scheduled(function, target, laid, found, facts)
+        failure = found
+        if not _relax(settings, failure, laid, facts, kit):
+            break
+    raise _no_registers(function, failure, laid)
+
+
+def _lay_out(
+    function: Function, facts: Facts, kit: Kit, settings: Settings
+) -> tuple[Laid, dict[VReg, tuple[str, ...]]]:
+    layout = Layout(facts, kit, settings, function.name)
+    inputs, entry = _inputs(function, facts, kit)
+    layout.pending += entry
+    leave: list[Instr] = []
+    for side, size in function.frame:
+        stack = facts.target.abi.scalar_stack if side == "scalar" else facts.target.abi.vector_stack
+        layout.pending += kit.add_physical(stack, -size)
+        leave += kit.add_physical(stack, size)
+    for name in settings.borrowed:
+        kept = kit.shelter(name, room_elsewhere(facts, name, settings.borrowed))
+        if kept is None:
+            raise ValueError(f"{name} was borrowed but can't be kept")
+        layout.pending.append(kept[0])
+        leave.append(kept[1])
+    layout.body(_prepared(function, kit, settings), live_before(leave, NOTHING, facts))
+    return layout.finish(leave, kit.branch_register(facts.target.abi.return_operand)), inputs
+
+
+def _prepared(function: Function, kit: Kit, settings: Settings) -> tuple[Item, ...]:
+    """The function's body as the settings want it, made once for each choice."""
+    key = (settings.flat_limit, settings.copy_predicates)
+    if key not in settings.bodies:
+        body: tuple[Item, ...] = function.body
+        if settings.copy_predicates:
+            body = copied_predicates(body, kit)
+        if settings.pipeline:
+            flat = flatten_short_loops(body, kit, settings.flat_limit)
+            settings.flattens = count_loops(flat) < count_loops(body)
+            body = flat
+        settings.bodies[key] = body
+    return settings.bodies[key]
+
+
+def _inputs(function: Function, facts: Facts, kit: Kit) -> tuple[dict[VReg, tuple[str, ...]], list[Instr]]:
+    """Registers that arrive in given places; one that is used as a predicate moves to a predicate register."""
+    inputs: dict[VReg, tuple[str, ...]] = {}
+    entry: list[Instr] = []
+    used = predicates_of(function.body)
+    for register, name in function.inputs:
+        arrived = VReg(f"{register.name}~in", register.cls) if register in used else register
+        places = tuple(str(a[0]) for a in facts.physical(name))
+        if len(places) != len(facts.atoms(register)):
+            raise NoSchedule(Problem("DG304", f"the argument {register.name} of {function.name} does not fit {name}"))
+        inputs[arrived] = places
+        if arrived != register:
+            entry += kit.move(register, arrived)
+    return inputs, entry
+
+
+def _allocate(
+    blocks: Sequence[Block], facts: Facts, inputs: Mapping[VReg, tuple[str, ...]], borrowed: Sequence[str]
+) -> dict[VReg, tuple[str, ...]] | Failure:
+    avoid = facts.untouchable - set(borrowed)
+    given: list[Atom] = [a for r in inputs for a in facts.atoms(r)]
+    wanted: dict[Atom, None] = {}
+    predicates: dict[VReg, bool] = {}
+    allocatable = {n for c in facts.target.registers if c.kind not in ("control", "element") for n in c.names}
+    for block in blocks:
+        for packet in block.cycles:
+            for op, _ in packet:
+                if op.predicate is not None:
+                    predicates[op.predicate.register] = op.predicate.lane
+                for atom, _ in op.writes:
+                    if isinstance(atom[0], str) and atom[0] in allocatable:
+                        wanted[atom] = None
+    found = occupancy(blocks, facts, given, list(wanted))
+    return allocate(found, facts, inputs=inputs, predicates=predicates, avoid=avoid)
+
+
+def room_elsewhere(facts: Facts, name: str, borrowed: Sequence[str]) -> dict[str, int]:
+    """How many scratch registers each other class has, those already keeping a borrowed register's value aside."""
+    return {
+        c.name: len(set(c.names) - facts.untouchable) - len(borrowed)
+        for c in facts.target.registers
+        if c.kind not in ("control", "element") and c.pair_of is None and name not in c.names
+    }
+
+
+def _borrow(settings: Settings, failure: Failure, facts: Facts, kit: Kit) -> bool:
+    """Use registers that the caller wants kept, if their values can be kept in another class meanwhile."""
+    saved = {str(a[0]) for n in facts.target.abi.callee_saved for a in facts.physical(n)}
+    fixed = {
+        str(a[0]) for n in (*facts.target.abi.reserved, facts.target.abi.return_address) for a in facts.physical(n)
+    }
+    names = [n for n in facts.classes[failure.cls].names if n in saved - fixed and n not in settings.borrowed]
+    wanted = names[: max(1, failure.needed - failure.available)]
+    possible = [n for n in wanted if kit.shelter(n, room_elsewhere(facts, n, [*settings.borrowed, n])) is not None]
+    settings.borrowed += possible
+    return bool(possible)
+
+
+def _relax(settings: Settings, failure: Failure, laid: Laid, facts: Facts, kit: Kit) -> bool:
+    """Ask for less where registers ran out; False when nothing is left to give up."""
+    if failure.predicate and not settings.copy_predicates:
+        settings.copy_predicates = True
+        return True
+    if not failure.predicate and _borrow(settings, failure, facts, kit):
+        return True
+    piece = laid.pieces[failure.block]
+    for remedy in (settings.frugal, settings.apart):
+        if piece >= 0 and piece not in remedy:
+            remedy.add(piece)
+            return True
+    for label in laid.owners[failure.block]:
+        if label in laid.intervals and label not in settings.plain:
+            bumps = settings.bumps[label] = settings.bumps.get(label, 0) + 1
+            squeezed = settings.squeeze.setdefault(label, {})
+            squeezed[failure.cls] = squeezed.get(failure.cls, 0) + max(1, failure.needed - failure.available)
+            if bumps > 1:
+                settings.least_interval[label] = laid.intervals[label] + 1 + laid.intervals[label] // 8
+            if bumps > _BUMPS:
+                settings.plain.add(label)
+            return _afresh(settings)
+    if settings.flat_limit and settings.flattens:
+        settings.flat_limit = 0
+        return _afresh(settings)
+    unpipelined = [label for label in laid.intervals if label not in settings.plain]
+    settings.plain.update(unpipelined)
+    return bool(unpipelined) and _afresh(settings)
+
+
+def _afresh(settings: Settings) -> bool:
+    """Straight pieces change with the loops between them: what was learnt of them no longer holds."""
+    settings.frugal.clear()
+    settings.apart.clear()
+    return True
+
+
+def _no_registers(function: Function, failure: Failure | None, laid: Laid | None) -> NoSchedule:
+    if failure is None or laid is None:
+        return NoSchedule(Problem("DG303", f"no schedule was found for {function.name}"))
+    owners = laid.owners[failure.block]
+    report = next((r for r in laid.reports if r.label in owners), None)
+    where = f"loop {report.label} of {function.name}" if report is not None else function.name
+    return NoSchedule(
+        Problem(
+            "DG303",
+            f"{where} needs {failure.needed} registers of class {failure.cls} at once; {failure.available} are there",
+            report.loc if report is not None else None,
+            "use smaller register tiles, or split the loop",
+        )
+    )
+
+
+def _scheduled(
+    function: Function, target: Target, laid: Laid, registers: Mapping[VReg, tuple[str, ...]], facts: Facts
+) -> Scheduled:
+    lines = finished_lines(laid.blocks, registers, facts)
+    cycles: int | None = 0
+    for block in laid.blocks:
+        cycles = None if cycles is None or block.trips is None else cycles + len(block.cycles) * block.trips
+    used = {name for names in registers.values() for name in names}
+    order = [n for c in target.registers if c.pair_of is None for n in c.names]
+    return Scheduled(
+        function.name, lines, tuple(laid.reports), cycles, tuple(dict.fromkeys(n for n in order if n in used))
+    )

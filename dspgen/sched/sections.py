@@ -1,0 +1,86 @@
+"""Rigid pieces of scheduled code, and what they ask of the code around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.ops import Op
+
+Member = tuple[Op, int, int]  # operation, cycle, unit
+
+
+@dataclass(slots=True)
+class Envelope:
+    """Extreme times of reads, landings, loads and stores, relative to the start (or the end) of a piece.
+
+    `loads` and `stores` are by array, None for accesses that may touch anything.
+    """
+
+    reads: dict[Atom, int] = field(default_factory=dict)
+    lands: dict[Atom, int] = field(default_factory=dict)
+    loads: dict[str | None, int] = field(default_factory=dict)
+    stores: dict[str | None, int] = field(default_factory=dict)
+    ordered: int | None = None
+
+
+@dataclass(slots=True)
+class Section:
+    """Operations at fixed cycles within `length` cycles; `blocked` (unit, cycle) are still taken by earlier ones."""
+
+    members: list[Member]
+    length: int
+    envelope: Envelope
+    blocked: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Block:
+    """Straight packets; control enters at the top. With `target`, a branch in it takes effect at its end.
+
+    `through`: control may also go on to the next block. `trips`: how often the block runs in all (None: not known).
+    `steady`: a kernel, whose results in flight at its end land in its next round.
+    """
+
+    labels: list[str]
+    cycles: list[list[tuple[Op, int]]]
+    target: str | None = None
+    through: bool = True
+    trips: int | None = 1
+    steady: bool = False
+
+
+def envelope_of(members: Iterable[tuple[Op, int]], facts: Facts, *, first: bool) -> Envelope:
+    """The earliest times (`first`) or the latest ones; the latest `lands` are those from which results are readable."""
+    found = Envelope()
+    pick = min if first else max
+    for op, cycle in members:
+        for atom, late in op.reads:
+            found.reads[atom] = pick(found.reads.get(atom, cycle + late), cycle + late)
+        for atom, latency in op.writes:
+            landing = cycle + (facts.landing(latency) if first else latency)
+            found.lands[atom] = pick(found.lands.get(atom, landing), landing)
+        if op.instruction.memory is not None:
+            array = op.access.array if op.access is not None else None
+            table = found.stores if op.is_store else found.loads
+            table[array] = pick(table.get(array, cycle), cycle)
+        if op.ordered:
+            at = cycle if first else cycle + op.longest
+            found.ordered = at if found.ordered is None else pick(found.ordered, at)
+    return found
+
+
+def touching(table: dict[str | None, int], op: Op) -> list[int]:
+    """Times in `table` of accesses that may meet the array of `op`."""
+    if op.access is None:
+        return list(table.values())
+    return [table[key] for key in (op.access.array, None) if key in table]
+
+
+def shared(a: dict[str | None, int], b: dict[str | None, int]) -> Iterable[tuple[int, int]]:
+    """Pairs of times of accesses that may meet."""
+    for key, time in a.items():
+        for other, time_other in b.items():
+            if key is None or other is None or key == other:
+                yield time, time_other

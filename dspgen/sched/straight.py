@@ -1,0 +1,111 @@
+"""Straight code before scheduling: operations from instructions, memory operands with modes, registers renamed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dspgen.asmir.ir import Instr, Mem, Predicate, Reg, VReg
+from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.kit import Kit
+from dspgen.sched.ops import Op, OpOperand, Place, build_op, make_op
+from dspgen.sched.streams import displaced
+from dspgen.sched.unroll import legal_offsets
+
+
+def straight_ops(instrs: Sequence[Instr], facts: Facts, kit: Kit, *, rename: bool) -> list[Op]:
+    """Operations for a block; with `rename`, each value of a variable but its last gets a register of its own."""
+    ops = [make_op(i, facts) for i in legal_offsets(instrs, facts, kit)]
+    tie_masked(ops, facts)
+    if rename:
+        ops = _renamed(ops, facts, kit)
+    return [with_places(op, facts) for op in ops]
+
+
+def tie_masked(ops: Sequence[Op], facts: Facts) -> None:
+    """Where code changes the lane mask, a vector result keeps the lanes that are off."""
+    mask = facts.target.mask_register
+    if mask is None:
+        return
+    atoms = set(facts.physical(mask))
+    setters = [op for op in ops if any(a in atoms for a, _ in op.writes)]
+    if not setters:
+        return
+    only_ordered = all(op.ordered for op in setters)
+    for op in ops:
+        if op.ordered or not only_ordered:
+            vector = {a for a, _ in op.writes if isinstance(a[0], VReg) and _is_vector(a[0], facts)}
+            op.tied = op.tied | vector
+
+
+def _is_vector(register: VReg, facts: Facts) -> bool:
+    return facts.classes[register.cls].kind == "vector"
+
+
+def with_places(op: Op, facts: Facts) -> Op:
+    """The operation with its constant offsets as address modes."""
+    if not any(isinstance(v, Mem) for v in op.operands):
+        return op
+    operands: list[OpOperand] = []
+    for value in op.operands:
+        memory = op.instruction.memory
+        if isinstance(value, Mem) and memory is not None:
+            found = displaced(value.offset, memory.scale, memory.side, facts)
+            if found is None:
+                raise ValueError(f"offset {value.offset} of {op.instruction.mnemonic} was not brought into range")
+            mode, amount = found
+            operands.append(Place(value.base, mode, amount, value.access))
+        else:
+            operands.append(value)
+    made = build_op(op.instruction, tuple(operands), op.predicate, facts, op.loc, op.comment, ordered=op.ordered)
+    made.tied = made.tied | op.tied
+    return made
+
+
+def _renamed(ops: list[Op], facts: Facts, kit: Kit) -> list[Op]:
+    """Give every whole definition but the last one of a register a name of its own."""
+    last: dict[VReg, int] = {}
+    for k, op in enumerate(ops):
+        for register in _whole_writes(op, facts):
+            last[register] = k
+    names: dict[VReg, VReg] = {}
+    result = []
+    for k, op in enumerate(ops):
+        whole = _whole_writes(op, facts)
+        before = dict(names)
+        for register in whole:
+            if last[register] == k:
+                names.pop(register, None)
+            else:
+                names[register] = kit.fresh(register.cls, register.name)
+        result.append(_with_names(op, before, names, facts))
+    return result
+
+
+def _whole_writes(op: Op, facts: Facts) -> list[VReg]:
+    written: dict[VReg, list[Atom]] = {}
+    for atom, _ in op.writes:
+        if isinstance(atom[0], VReg) and atom not in op.tied:
+            written.setdefault(atom[0], []).append(atom)
+    return [r for r, atoms in written.items() if len(atoms) == len(facts.atoms(r))]
+
+
+def _with_names(op: Op, reads: dict[VReg, VReg], writes: dict[VReg, VReg], facts: Facts) -> Op:
+    if not reads and not writes:
+        return op
+    operands: list[OpOperand] = []
+    for operand, value in zip(op.instruction.operands, op.operands, strict=True):
+        table = writes if operand.write else reads
+        match value:
+            case Reg(vreg=register, part=part):
+                operands.append(Reg(table.get(register, register), part))
+            case Mem(base=VReg() as base):
+                operands.append(Mem(reads.get(base, base), value.offset, value.access))
+            case _:
+                operands.append(value)
+    predicate = op.predicate
+    if predicate is not None:
+        register = reads.get(predicate.register, predicate.register)
+        predicate = Predicate(register, predicate.negated, predicate.lane)
+    made = build_op(op.instruction, tuple(operands), predicate, facts, op.loc, op.comment, ordered=op.ordered)
+    made.tied = made.tied | {(writes.get(a[0], a[0]) if isinstance(a[0], VReg) else a[0], a[1]) for a in op.tied}
+    return made

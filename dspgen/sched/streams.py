@@ -1,0 +1,265 @@
+"""Address streams of a modulo-scheduled loop: who advances the register, and each access's displacement.
+
+A stream's accesses are scheduled without regard to its register. Afterwards one access is chosen to advance it by
+post-increment; every other access is displaced by as many steps as have been taken, or not yet, when it issues. Where
+no choice brings all displacements into range, the accesses are split over several registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dspgen.asmir.ir import Mem, MemRef, Stream, VReg
+from dspgen.sched.facts import Facts
+from dspgen.sched.ops import Mode, Op, Place
+from dspgen.target.model import Side
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A memory operand on a stream: where it is, its byte offset, bytes per unit, and cycle in the iteration."""
+
+    op: int
+    operand: int
+    offset: int
+    scale: int
+    cycle: int
+    conditional: bool
+    reference: MemRef | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Accesses on one register, which starts at the stream's value plus `bias` and is advanced by `leader`.
+
+    `step_register` holds the step in scaled units where it is beyond the immediate's range. `guests` are accesses of
+    other streams over the same array: an offset register holds how far they are, in scaled units, from the leader.
+    """
+
+    stream: Stream
+    base: VReg
+    bias: int
+    leader: Access
+    members: tuple[Access, ...]
+    step_register: VReg | None
+    guests: tuple[tuple[Access, VReg, int], ...] = ()
+
+
+def displaced(offset: int, scale: int, side: Side, facts: Facts) -> tuple[Mode, int] | None:
+    """Mode and immediate that reach `offset` bytes from a register, or None."""
+    modes = facts.target.address_modes
+    if offset % scale:
+        return None
+    units = offset // scale
+    if units == 0:
+        return "none", 0
+    low, high = modes.plus_imm[side] if units > 0 else modes.minus_imm[side]
+    if low <= abs(units) <= high:
+        return ("plus" if units > 0 else "minus"), abs(units)
+    return None
+
+
+def stream_accesses(ops: Sequence[Op], cycles: Sequence[int], bases: set[VReg]) -> dict[VReg, list[Access]]:
+    found: dict[VReg, list[Access]] = {}
+    for index, op in enumerate(ops):
+        for k, value in enumerate(op.operands):
+            if isinstance(value, Mem) and isinstance(value.base, VReg) and value.base in bases:
+                memory = op.instruction.memory
+                scale = memory.scale if memory is not None else 1
+                access = Access(index, k, value.offset, scale, cycles[index], op.predicate is not None, value.access)
+                found.setdefault(value.base, []).append(access)
+    return found
+
+
+def steps_taken(access: Access, leader: Access, interval: int, update: int) -> int:
+    """Steps taken before `access` in iteration k, less k: counted as if the loop had no first and last iteration."""
+    if access.op == leader.op:
+        return 0
+    return (access.cycle - leader.cycle - update) // interval + 1
+
+
+def can_lead(access: Access, step: int, side: Side, facts: Facts) -> bool:
+    """Whether a post-increment of this access can advance the register by `step`."""
+    if access.conditional or step % access.scale:
+        return False
+    return increment(step, access.scale, facts) is not None or side in facts.target.address_modes.offset_classes
+
+
+def increment(step: int, scale: int, facts: Facts) -> tuple[Mode, int] | None:
+    """Post-increment or post-decrement by immediate, or None where a register is needed."""
+    modes = facts.target.address_modes
+    units = step // scale
+    low, high = modes.increment_imm if units > 0 else modes.decrement_imm
+    if low <= abs(units) <= high:
+        return ("post_inc" if units > 0 else "post_dec"), abs(units)
+    return None
+
+
+def split_stream(
+    stream: Stream,
+    accesses: Sequence[Access],
+    interval: int,
+    trip: int | None,
+    facts: Facts,
+    label: str,
+    *,
+    keep: bool,
+) -> list[Group] | None:
+    """Groups that cover the accesses, each within range of its register; None where no access can advance one.
+
+    Unless its value is to be kept, the stream's own register serves the group that starts where it stands.
+    """
+    groups: list[Group] = []
+    rest = list(accesses)
+    while rest:
+        best: tuple[tuple[int, int, int], Access, list[Access]] | None = None
+        for leader in rest:
+            if not can_lead(leader, stream.step, stream.side, facts):
+                continue
+            members = [a for a in rest if _reaches(a, leader, stream, interval, trip, facts)]
+            needs_register = increment(stream.step, leader.scale, facts) is None
+            rank = (-len(members), int(needs_register), abs(leader.offset))
+            if best is None or rank < best[0]:
+                best = (rank, leader, members)
+        if best is None:
+            return None
+        _, leader, members = best
+        base = VReg(f"{stream.base.name}~{label}.{len(groups)}", stream.base.cls)
+        if leader.offset == 0 and not keep and all(g.base != stream.base for g in groups):
+            base = stream.base
+        register = None
+        if increment(stream.step, leader.scale, facts) is None:
+            cls = facts.target.address_modes.offset_classes[stream.side]
+            units = stream.step // leader.scale
+            register = VReg(f"step~{label}.{stream.side}.{units}", cls)
+        groups.append(Group(stream, base, leader.offset, leader, tuple(members), register))
+        rest = [a for a in rest if a not in members]
+    return groups
+
+
+def _reaches(access: Access, leader: Access, stream: Stream, interval: int, trip: int | None, facts: Facts) -> bool:
+    update = facts.target.address_modes.update_latency
+    ahead = steps_taken(access, leader, interval, update)
+    return all(
+        displaced(d, access.scale, stream.side, facts) is not None
+        for d in _extremes(access.offset - leader.offset, stream.step, ahead, trip)
+    ) and (access.op != leader.op or access == leader)
+
+
+def _extremes(offset: int, step: int, ahead: int, trip: int | None) -> list[int]:
+    """The outermost displacements over all iterations; the first and last ones have fewer steps to count."""
+    found = [offset - step * ahead]
+    if ahead < 0:
+        found.append(offset)
+    if ahead > 1 or (ahead == 1 and trip is not None):
+        found.append(offset - step)
+    return found
+
+
+def merge_groups(
+    groups: Sequence[Group],
+    interval: int,
+    bases: Mapping[str, int],
+    offsets: Mapping[str, int],
+    facts: Facts,
+    label: str,
+) -> list[Group]:
+    """Groups that fit `bases` registers of each class, where offset registers (`offsets` of each class) allow it.
+
+    Before: one register for each of several streams over one array, at constant distances from each other.
+    After:  one register that advances, and offset registers that hold the distances.
+    """
+    result = list(groups)
+    steps = {g.step_register for g in groups if g.step_register is not None}
+    used: dict[VReg, None] = dict.fromkeys(sorted(steps))
+    for cls in sorted({g.base.cls for g in groups}):
+        while sum(1 for g in result if g.base.cls == cls) > bases.get(cls, 0):
+            merged = _merge_one(result, cls, interval, offsets, used, facts, label)
+            if merged is None:
+                break
+            result = merged
+    return result
+
+
+def _merge_one(
+    groups: list[Group],
+    cls: str,
+    interval: int,
+    room: Mapping[str, int],
+    used: dict[VReg, None],
+    facts: Facts,
+    label: str,
+) -> list[Group] | None:
+    """Make the accesses of one group guests of another; the choice that takes the fewest new registers."""
+    best: tuple[int, int, int, list[tuple[Access, VReg, int]]] | None = None
+    for k, guest in enumerate(groups):
+        if guest.base.cls != cls or guest.guests:
+            continue
+        for h, host in enumerate(groups):
+            if h == k or host.base.cls != cls:
+                continue
+            found = _as_guests(guest, host, interval, facts, label)
+            if found is None:
+                continue
+            fresh = {r for _, r, _ in found if r not in used}
+            offset_cls = facts.target.address_modes.offset_classes[host.stream.side]
+            taken = sum(1 for r in used if r.cls == offset_cls)
+            if taken + len(fresh) <= room.get(offset_cls, 0) and (best is None or len(fresh) < best[0]):
+                best = (len(fresh), k, h, found)
+    if best is None:
+        return None
+    _, k, h, found = best
+    used.update(dict.fromkeys(r for _, r, _ in found))
+    host = replace(groups[h], guests=(*groups[h].guests, *found))
+    return [host if n == h else g for n, g in enumerate(groups) if n != k]
+
+
+def _as_guests(
+    guest: Group, host: Group, interval: int, facts: Facts, label: str
+) -> list[tuple[Access, VReg, int]] | None:
+    """The guest's accesses by offset registers from the host's; only where no first or last iteration differs."""
+    side = host.stream.side
+    if guest.stream.step != host.stream.step or side not in facts.target.address_modes.offset_classes:
+        return None
+    anchor = host.leader.reference
+    update = facts.target.address_modes.update_latency
+    found = []
+    for access in guest.members:
+        reference = access.reference
+        if anchor is None or reference is None or (anchor.array, anchor.terms) != (reference.array, reference.terms):
+            return None
+        ahead = steps_taken(access, host.leader, interval, update)
+        distance = reference.constant - anchor.constant - host.stream.step * ahead
+        if ahead not in (0, 1) or distance % access.scale:
+            return None
+        units = distance // access.scale
+        name = f"off~{label}.{side}.{units}"
+        found.append((access, VReg(name, facts.target.address_modes.offset_classes[side]), units))
+    return found
+
+
+def place_at(group: Group, access: Access, iteration: int, trip: int | None, interval: int, facts: Facts) -> Place:
+    """The memory operand of an access in an iteration; `trip` None: past the first and before the last iterations."""
+    side = group.stream.side
+    for guest, register, _ in group.guests:
+        if guest == access:
+            return Place(group.base, "plus", register, None)
+    if access == group.leader:
+        chosen = increment(group.stream.step, access.scale, facts)
+        if chosen is None or group.step_register is not None:
+            if group.step_register is None:
+                raise ValueError("a stream without a step register")
+            return Place(group.base, "post_inc", group.step_register, None)
+        mode, amount = chosen
+        return Place(group.base, mode, amount, None)
+    update = facts.target.address_modes.update_latency
+    ahead = steps_taken(access, group.leader, interval, update)
+    if trip is not None:
+        ahead = min(max(iteration + ahead, 0), trip) - iteration
+    offset = access.offset - group.bias - group.stream.step * ahead
+    found = displaced(offset, access.scale, side, facts)
+    if found is None:
+        raise ValueError(f"displacement {offset} out of range")
+    mode, amount = found
+    return Place(group.base, mode, amount, None)

@@ -1,0 +1,197 @@
+"""Changes to linear assembly before scheduling: loops unrolled or flattened, address registers split or advanced.
+
+A copy of a loop body for a later iteration has its stream offsets moved by the steps between; memory references keep
+the loop's iterator, standing for its value at the first copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from dspgen.asmir.ir import If, Instr, Item, Loop, Mem, MemRef, OperandValue, Phys, Predicate, Reg, VReg
+from dspgen.sched.facts import Facts
+from dspgen.sched.kit import Kit
+from dspgen.sched.live import NOTHING, live_before, registers
+from dspgen.sched.streams import displaced
+
+
+def is_innermost(loop: Loop) -> bool:
+    return all(isinstance(item, Instr) for item in loop.body)
+
+
+def instructions(items: Iterable[Item]) -> list[Instr]:
+    return [item for item in items if isinstance(item, Instr)]
+
+
+def later_iteration(loop: Loop, count: int) -> list[Instr]:
+    """The body as the `count`-th iteration from now would do it, address registers still standing where they are."""
+    steps = {s.base: s.step * count for s in loop.streams}
+    return [
+        replace(instr, operands=tuple(_moved(v, steps, loop.iterator, loop.step * count) for v in instr.operands))
+        for instr in instructions(loop.body)
+    ]
+
+
+def _moved(value: OperandValue, steps: dict[VReg, int], iterator: str, advance: int) -> OperandValue:
+    if not isinstance(value, Mem):
+        return value
+    shift = steps.get(value.base, 0) if isinstance(value.base, VReg) else 0
+    return Mem(value.base, value.offset + shift, advanced(value.access, iterator, advance))
+
+
+def advanced(access: MemRef | None, iterator: str, advance: int) -> MemRef | None:
+    """The reference with its iterator's value `advance` further."""
+    if access is None:
+        return None
+    shift = dict(access.terms).get(iterator, 0) * advance
+    return replace(access, constant=access.constant + shift) if shift else access
+
+
+def unrolled(loop: Loop, factor: int) -> Loop:
+    """`factor` iterations in one; the trip count must be a multiple of it."""
+    if not isinstance(loop.trip, int) or loop.trip % factor:
+        raise ValueError("the trip count is not a multiple of the unroll factor")
+    body = [instr for k in range(factor) for instr in later_iteration(loop, k)]
+    streams = tuple(replace(s, step=s.step * factor) for s in loop.streams)
+    trip = loop.trip // factor
+    return replace(loop, step=loop.step * factor, trip=trip, min_trip=trip, streams=streams, body=tuple(body))
+
+
+def flat_iterations(loop: Loop, count: int, kit: Kit) -> list[Instr]:
+    """The next `count` iterations as straight code, address registers advanced after them."""
+    body = [instr for k in range(count) for instr in later_iteration(loop, k)]
+    for stream in loop.streams:
+        if stream.step * count:
+            body += kit.add(stream.base, stream.base, stream.step * count)
+    return body
+
+
+def peeled(loop: Loop, count: int) -> Loop:
+    """The loop that is left after `count` iterations were done in front of it."""
+    if not isinstance(loop.trip, int):
+        raise ValueError("only loops of known trip are peeled")
+    shift = loop.step * count
+    body = tuple(
+        replace(i, operands=tuple(_moved(v, {}, loop.iterator, shift) for v in i.operands))
+        for i in instructions(loop.body)
+    )
+    return replace(loop, trip=loop.trip - count, min_trip=loop.trip - count, body=body)
+
+
+def with_explicit_streams(loop: Loop, streams: Iterable[VReg], kit: Kit) -> Loop:
+    """Address additions at the end of the body in place of the given streams."""
+    chosen = set(streams)
+    extra: list[Item] = []
+    for stream in loop.streams:
+        if stream.base in chosen and stream.step:
+            extra += kit.add(stream.base, stream.base, stream.step)
+    kept = tuple(s for s in loop.streams if s.base not in chosen and s.step)
+    return replace(loop, streams=kept, body=(*loop.body, *extra))
+
+
+def without_idle_streams(loop: Loop, live_out: Collection[VReg], facts: Facts) -> Loop:
+    """The loop without the streams that nothing reads, in it or after it."""
+    used = registers(live_before(loop.body, NOTHING, facts)) | set(live_out)
+    return replace(loop, streams=tuple(s for s in loop.streams if s.base in used))
+
+
+def flatten_short_loops(items: Sequence[Item], kit: Kit, limit: int) -> tuple[Item, ...]:
+    """Short innermost loops of known trip become straight code, from the inside out."""
+    result: list[Item] = []
+    for item in items:
+        match item:
+            case Loop():
+                loop = replace(item, body=flatten_short_loops(item.body, kit, limit))
+                size = len(loop.body)
+                if isinstance(loop.trip, int) and is_innermost(loop) and (loop.trip <= 1 or loop.trip * size <= limit):
+                    result += flat_iterations(loop, loop.trip, kit)
+                else:
+                    result.append(loop)
+            case If():
+                result.append(replace(item, then=flatten_short_loops(item.then, kit, limit)))
+            case Instr():
+                result.append(item)
+    return tuple(result)
+
+
+def count_loops(items: Iterable[Item]) -> int:
+    count = 0
+    for item in items:
+        match item:
+            case Loop(body=inner):
+                count += 1 + count_loops(inner)
+            case If(then=inner):
+                count += count_loops(inner)
+            case Instr():
+                pass
+    return count
+
+
+def legal_offsets(instrs: Sequence[Instr], facts: Facts, kit: Kit, streams: Iterable[VReg] = ()) -> list[Instr]:
+    """Straight code whose constant offsets are in range: those that are not go through registers of their own."""
+    free = set(streams)
+    result: list[Instr] = []
+    near: dict[VReg | Phys, list[tuple[int, VReg]]] = {}
+    for instr in instrs:
+        operands: list[OperandValue] = []
+        for value in instr.operands:
+            if isinstance(value, Mem) and value.base not in free and instr.instruction.memory is not None:
+                memory = instr.instruction.memory
+                if displaced(value.offset, memory.scale, memory.side, facts) is None:
+                    value = _rebased(value, instr, facts, kit, near, result)
+            operands.append(value)
+        result.append(replace(instr, operands=tuple(operands)))
+        for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
+            if operand.write and isinstance(value, Reg):
+                near.pop(value.vreg, None)
+    return result
+
+
+def _rebased(
+    value: Mem,
+    instr: Instr,
+    facts: Facts,
+    kit: Kit,
+    near: dict[VReg | Phys, list[tuple[int, VReg]]],
+    result: list[Instr],
+) -> Mem:
+    memory = instr.instruction.memory
+    if memory is None:
+        return value
+    for offset, register in near.get(value.base, ()):
+        if displaced(value.offset - offset, memory.scale, memory.side, facts) is not None:
+            return Mem(register, value.offset - offset, value.access)
+    cls = facts.target.address_modes.base_classes[memory.side]
+    register = kit.fresh(cls, "base")
+    result += kit.add(register, value.base, value.offset)
+    near.setdefault(value.base, []).append((value.offset, register))
+    return Mem(register, 0, value.access)
+
+
+def copied_predicates(items: Sequence[Item], kit: Kit) -> tuple[Item, ...]:
+    """Each run of predicated instructions gets a copy of its predicate, so that the original may be any register."""
+    result: list[Item] = []
+    original: VReg | None = None
+    copy: VReg | None = None
+    for item in items:
+        match item:
+            case Instr(predicate=Predicate() as predicate):
+                if copy is None or predicate.register != original:
+                    original = predicate.register
+                    copy = kit.fresh(original.cls, "if")
+                    result += kit.move(copy, original)
+                result.append(replace(item, predicate=replace(predicate, register=copy)))
+                written = [v.vreg for v in item.operands if isinstance(v, Reg)]
+                if original in written:
+                    copy = None
+            case Instr():
+                result.append(item)
+                copy = None
+            case Loop():
+                result.append(replace(item, body=copied_predicates(item.body, kit)))
+                copy = None
+            case If():
+                result.append(replace(item, then=copied_predicates(item.then, kit)))
+                copy = None
+    return tuple(result)

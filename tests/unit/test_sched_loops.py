@@ -1,0 +1,190 @@
+"""Schedules of known loops: intervals, addresses, loop shapes, reports, and what is said when nothing fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dspgen.asmir.ir import Function, Instr, Loop, Mem, MemRef, Reg, Stream, VReg
+from dspgen.emit.text import print_lines
+from dspgen.errors import NoSchedule
+from dspgen.sched.ir import LoopReport, Packet, Scheduled
+from dspgen.sched.schedule import schedule
+from dspgen.sim.run import simulate
+from dspgen.target.load import load_target
+from dspgen.target.model import Target
+from tests.support.sched_programs import Writer
+
+TARGET = load_target("ft_m7002")
+
+
+def inputs(target: Target, *names: str) -> tuple[tuple[VReg, str], ...]:
+    """Pointer arguments where the calling convention puts them."""
+    pairs = target.register_class(target.abi.pointer_class)
+    single = target.register_class(pairs.pair_of or pairs.name).names
+    found = []
+    for name, first in zip(names, target.abi.arguments, strict=False):
+        place = pairs.names[single.index(first) // 2] if pairs.pair_of else first
+        found.append((VReg(name, pairs.name), place))
+    return tuple(found)
+
+
+def matrix_product(target: Target, rows: int, vectors: int, depth: int) -> Function:
+    """C = A * B for one tile of `rows` by `vectors` vectors, the accumulators in registers."""
+    w = Writer(target)
+    arguments = inputs(target, "a", "b", "c")
+    a, b, c = (r for r, _ in arguments)
+    width = 4 * target.lanes
+    row = vectors * width
+    starts = [VReg(f"a{r}", w.address["scalar"]) for r in range(rows)]
+    for r, start in enumerate(starts):
+        pointer(w, start, a, r * depth * 4)
+    from_b = VReg("from_b", w.address["vector"])
+    pointer(w, from_b, b, 0)
+    sums = [[VReg(f"c{r}.{v}", w.vector) for v in range(vectors)] for r in range(rows)]
+    for r in range(rows):
+        for v in range(vectors):
+            w.constant(Reg(sums[r][v]), 0)
+    before, w.items = w.items, []
+    columns = [VReg(f"b{v}", w.vector) for v in range(vectors)]
+    for v, column in enumerate(columns):
+        reference = MemRef("b", v * width, (("k", row),), 4, target.lanes, 4)
+        w.memory("vld", "i32", Reg(column), Mem(from_b, v * width, reference), (1, 0))
+    for r in range(rows):
+        scalar, vector = VReg(f"x{r}", w.scalar), VReg(f"y{r}", w.vector)
+        reference = MemRef("a", r * depth * 4, (("k", 4),), 4, 1, 4)
+        w.memory("ld", "i32", Reg(scalar), Mem(starts[r], 0, reference))
+        w.op("bcast", "i32", Reg(vector), Reg(scalar))
+        for v in range(vectors):
+            w.op("mac", "f32", Reg(sums[r][v]), Reg(vector), Reg(columns[v]), Reg(sums[r][v]))
+    streams = tuple(Stream(s, 4, "scalar") for s in starts) + (Stream(from_b, row, "vector"),)
+    loop = Loop("product_k", "k", 1, depth, streams, tuple(w.items), depth)
+    w.items = [*before, loop]
+    to_c = VReg("to_c", w.address["vector"])
+    pointer(w, to_c, c, 0)
+    for r in range(rows):
+        for v in range(vectors):
+            at = r * row + v * width
+            w.memory("vst", "i32", Reg(sums[r][v]), Mem(to_c, at, MemRef("c", at, (), 4, target.lanes, 4)), (1, 0))
+    return Function("product", arguments, tuple(w.items))
+
+
+def pointer(w: Writer, register: VReg, base: VReg, offset: int) -> None:
+    """An address register at `offset` bytes past a pointer argument."""
+    w.names = getattr(w, "names", 0) + 1
+    pair, amount = VReg(f"p{w.names}", base.cls), VReg(f"o{w.names}", w.scalar)
+    w.constant(Reg(amount), offset)
+    w.op("add", "i32", Reg(pair, "lo"), Reg(base, "lo"), Reg(amount))
+    w.op("mov", "i32", Reg(pair, "hi"), Reg(base, "hi"))
+    w.pointer(Reg(register), Reg(pair))
+
+
+def report(scheduled: Scheduled, label: str) -> LoopReport:
+    return next(r for r in scheduled.loops if r.label == label)
+
+
+def run_product(scheduled: Scheduled, target: Target, rows: int, columns: int, depth: int) -> int:
+    random = np.random.default_rng(5)
+    a = random.integers(-8, 8, (rows, depth)).astype(np.float32)
+    b = random.integers(-8, 8, (depth, columns)).astype(np.float32)
+    c = np.zeros((rows, columns), np.float32)
+    text = ".global product\nproduct:\n" + print_lines(scheduled.lines, target)
+    result = simulate(text, target, function="product", arguments=[("a", a), ("b", b), ("c", c)], engine="python")
+    np.testing.assert_array_equal(result.outputs["c"].reshape(c.shape), a @ b)
+    return result.cycles
+
+
+@pytest.mark.parametrize(("rows", "vectors", "interval"), [(9, 4, 12), (6, 6, 12), (3, 4, 6), (1, 2, 6), (8, 3, 8)])
+def test_matrix_product_reaches_its_bound(rows: int, vectors: int, interval: int) -> None:
+    scheduled = schedule(matrix_product(TARGET, rows, vectors, 64), TARGET)
+    found = report(scheduled, "product_k")
+    assert found.pipelined
+    assert found.ii == interval == max(found.res_mii, found.rec_mii)
+    cycles = run_product(scheduled, TARGET, rows, vectors * TARGET.lanes, 64)
+    assert cycles == scheduled.cycles
+
+
+def test_kernel_keeps_every_multiplier_busy() -> None:
+    scheduled = schedule(matrix_product(TARGET, 9, 4, 64), TARGET)
+    start = next(k for k, line in enumerate(scheduled.lines) if getattr(line, "name", "") == "product_k")
+    kernel = [line for line in scheduled.lines[start + 1 : start + 13] if isinstance(line, Packet)]
+    macs = [
+        sum("mac" == m.instruction.semantics[0].value.op for m in p.members if m.instruction.semantics) for p in kernel
+    ]
+    assert macs == [3] * 12
+
+
+@pytest.mark.parametrize("depth", range(1, 12))
+def test_every_short_trip_count(depth: int) -> None:
+    scheduled = schedule(matrix_product(TARGET, 2, 2, depth), TARGET)
+    assert run_product(scheduled, TARGET, 2, 2 * TARGET.lanes, depth) == scheduled.cycles
+
+
+def test_fractional_bound_unrolls() -> None:
+    """Four multiply-adds of their own on three units take 4/3 cycles an iteration."""
+    w = Writer(TARGET)
+    (arguments,) = (inputs(TARGET, "a"),)
+    base = VReg("base", w.address["vector"])
+    pointer(w, base, arguments[0][0], 0)
+    before, w.items = w.items, []
+    width = 4 * TARGET.lanes
+    source, result = VReg("x", w.vector), VReg("y", w.vector)
+    w.memory("vld", "i32", Reg(source), Mem(base, 0, MemRef("a", 0, (("i", width),), 4, TARGET.lanes, 4)), (1, 0))
+    w.op("mul", "f32", Reg(result), Reg(source), Reg(source))
+    for _ in range(3):
+        w.op("mul", "f32", Reg(result), Reg(result), Reg(source))
+    w.memory("vst", "i32", Reg(result), Mem(base, 0, MemRef("a", 0, (("i", width),), 4, TARGET.lanes, 4)), (1, 0))
+    loop = Loop("powers", "i", 1, 96, (Stream(base, width, "vector"),), tuple(w.items), 96)
+    scheduled = schedule(Function("powers", arguments, (*before, loop)), TARGET)
+    found = report(scheduled, "powers")
+    assert (found.unroll, found.ii) == (3, 4)
+
+
+def test_rows_far_apart_share_an_address_register() -> None:
+    """Nine rows whose distance is beyond an immediate offset, with fewer address registers than rows."""
+    depth = 300
+    scheduled = schedule(matrix_product(TARGET, 9, 4, depth), TARGET)
+    assert report(scheduled, "product_k").ii == 12
+    assert run_product(scheduled, TARGET, 9, 4 * TARGET.lanes, depth) == scheduled.cycles
+
+
+def test_unpipelined_on_request() -> None:
+    scheduled = schedule(matrix_product(TARGET, 2, 2, 16), TARGET, pipeline=False)
+    assert not report(scheduled, "product_k").pipelined
+    assert run_product(scheduled, TARGET, 2, 2 * TARGET.lanes, 16) == scheduled.cycles
+
+
+def test_too_few_registers_names_the_loop() -> None:
+    with pytest.raises(NoSchedule) as caught:
+        schedule(matrix_product(TARGET, 13, 5, 64), TARGET)
+    problem = caught.value.problems[0]
+    assert problem.code == "DG303"
+    assert "registers of class" in problem.message
+
+
+def test_no_branch_in_the_machine() -> None:
+    kept = tuple(i for i in TARGET.instructions if not any(s.value.op == "branch" for s in i.semantics))
+    with pytest.raises(NoSchedule) as caught:
+        schedule(Function("f", (), ()), replace(TARGET, instructions=kept))
+    assert caught.value.problems[0].code == "DG302"
+
+
+def test_empty_function_only_returns() -> None:
+    scheduled = schedule(Function("f", (), ()), TARGET)
+    assert scheduled.cycles == 1 + TARGET.pipeline.branch_delay
+    packets = [line for line in scheduled.lines if isinstance(line, Packet)]
+    assert len(packets) == 1 and len(packets[0].members) == 1
+
+
+def test_ordered_instructions_keep_their_order() -> None:
+    w = Writer(TARGET)
+    for k in range(4):
+        w.op("mul", "i32", Reg(VReg(f"x{k}", w.scalar)), Reg(VReg("y", w.scalar)), Reg(VReg("y", w.scalar)))
+    items = tuple(replace(i, ordered=True) for i in w.items if isinstance(i, Instr))
+    y = VReg("y", w.scalar)
+    function = Function("f", ((y, TARGET.abi.arguments[0]),), items)
+    scheduled = schedule(function, TARGET)
+    latency = items[0].instruction.latency
+    assert scheduled.cycles is not None and scheduled.cycles >= 4 * latency
