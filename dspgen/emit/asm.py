@@ -1,0 +1,126 @@
+"""The assembly file: what the caller must know, the packets, and what the scheduler did to each loop.
+
+Loop blocks keep the vocabulary of TI's cl6x compiler ("Optimizing your code", SPRUI04), which DSP programmers read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from dspgen.emit.header import Signature, signature_of
+from dspgen.emit.needs import Line, needs
+from dspgen.emit.text import print_lines
+from dspgen.sched.ir import CommentLine, LabelLine, LoopReport, Packet, Placed, Scheduled
+from dspgen.target.model import Target
+from plant_core.ir import Func
+from plant_core.loc import Loc
+
+_RULE = "*" + "-" * 76 + "*"
+
+
+def emit_asm(scheduled: Scheduled, target: Target, *, func: Func) -> str:
+    """The whole file. The lines of the C file that `func` was read from become comments."""
+    comment = target.text.comment
+    head = [f"{comment} {text}".rstrip() for text in _file_header(scheduled, target, signature_of(func))]
+    head.append(target.text.global_directive.replace("{name}", scheduled.name))
+    body = print_lines(tuple(_with_comments(scheduled)), target)
+    entry = "" if any(_is_label(line, scheduled.name) for line in scheduled.lines) else _label(target, scheduled.name)
+    tail = target.text.size_directive.replace("{name}", scheduled.name)
+    return "\n".join(head) + "\n" + entry + body.rstrip("\n") + "\n" + (tail + "\n" if tail else "")
+
+
+def loop_block(report: LoopReport) -> list[str]:
+    """The comment block above a loop, one string for each line."""
+    rows: list[tuple[str, str]] = []
+    if report.loc is not None:
+        rows.append(("Loop source line", str(report.loc.line)))
+    if report.unroll > 1:
+        rows.append(("Loop Unroll Multiple", f"{report.unroll}x"))
+    rows.append(("Known Trip Count", str(report.trip) if report.trip is not None else "unknown"))
+    rows.append(("Loop Carried Dependency Bound(^)", str(report.rec_mii)))
+    rows.append(("Resource Bound(*)", str(report.res_mii)))
+    lines = ["  SOFTWARE PIPELINE INFORMATION", ""]
+    lines += [f"     {name:<33}: {value}" for name, value in rows]
+    lines += ["     Resource bound per unit:"] if report.resource_bounds else []
+    binding = max((bound for _, bound in report.resource_bounds), default=0)
+    for unit, bound in report.resource_bounds:
+        lines.append(f"       {unit:<31}: {bound}{'*' if bound == binding else ''}")
+    lines += ["", "     Searching for software pipeline schedule at ..."] if report.tried or report.pipelined else []
+    for ii, reason in report.tried:
+        lines.append(f"       ii = {ii:<4} Did not find schedule: {reason}")
+    if report.pipelined:
+        lines.append(f"       ii = {report.ii:<4} Schedule found with {report.stages} iterations in parallel")
+        lines += ["", f"     Prolog {report.prolog} cycles, epilog {report.epilog} cycles"]
+    else:
+        lines += ["", f"     Not software pipelined: {report.ii} cycles an iteration"]
+    return [_RULE, *(f"*{line}" for line in lines), _RULE]
+
+
+def _file_header(scheduled: Scheduled, target: Target, signature: Signature) -> Iterator[str]:
+    yield f"{signature.name}, from {signature.source}, for {target.name}"
+    yield ""
+    for k, parameter in enumerate(signature.parameters):
+        where = target.abi.arguments[k] if k < len(target.abi.arguments) else "stack"
+        yield f"{where:<8} {parameter.c_text}"
+    if scheduled.cycles is not None:
+        yield ""
+        yield f"Takes {scheduled.cycles} cycles, from entry through the return."
+    yield ""
+    yield "The caller sees to it that:"
+    for need in needs(scheduled, target):
+        yield f"- {need}"
+    yield ""
+
+
+def _with_comments(scheduled: Scheduled) -> Iterator[Line]:
+    """The lines, with a block above each loop and each C line above the first packet that works for it."""
+    reports = {report.label: report for report in scheduled.loops}
+    names = {line.name for line in scheduled.lines if isinstance(line, LabelLine)}
+    for report in scheduled.loops:
+        if report.label not in names:  # unrolled to its end: no label is left to stand above
+            yield from (CommentLine(text) for text in loop_block(report))
+    source = _Source()
+    told: set[Loc] = set()
+    for line in scheduled.lines:
+        if isinstance(line, LabelLine):
+            told = set()
+            if (found := reports.get(line.name)) is not None:
+                yield from (CommentLine(text) for text in loop_block(found))
+        if isinstance(line, Packet):
+            here = sorted({replace(m.loc, column=1) for m in line.members if m.loc is not None} - told)
+            told.update(here)
+            yield from (CommentLine(f"{loc.line}: {text}") for loc in here if (text := source.line(loc)))
+            line = Packet(tuple(_named(m) for m in line.members))
+        yield line
+
+
+class _Source:
+    """The C files' lines, each file read once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, list[str]] = {}
+
+    def line(self, loc: Loc) -> str:
+        if loc.file not in self._files:
+            path = Path(loc.file)
+            text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+            self._files[loc.file] = text.splitlines()
+        lines = self._files[loc.file]
+        return lines[loc.line - 1].strip() if loc.line <= len(lines) else ""
+
+
+def _named(member: Placed) -> Placed:
+    """The instruction with its C line as its comment, unless it says something already."""
+    if member.comment or member.loc is None:
+        return member
+    return replace(member, comment=f"line {member.loc.line}")
+
+
+def _is_label(line: Line, name: str) -> bool:
+    return isinstance(line, LabelLine) and line.name == name
+
+
+def _label(target: Target, name: str) -> str:
+    return print_lines((LabelLine(name),), target).rstrip("\n") + "\n"

@@ -1,0 +1,94 @@
+"""The kernel's C signature, and the header file that declares it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from plant_core.ir import Buf, Func
+
+_C_TYPES = {
+    "f32": "float",
+    "f64": "double",
+    "i8": "int8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "u8": "uint8_t",
+    "u16": "uint16_t",
+    "u32": "uint32_t",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the kernel. `shape` is in elements, row-major; None for a scalar."""
+
+    name: str
+    elem: str
+    shape: tuple[int, ...] | None
+    const: bool = False
+
+    @property
+    def c_text(self) -> str:
+        """The declaration as the user would write it: `const float A[64][64]`."""
+        const = "const " if self.const else ""
+        return f"{const}{_C_TYPES[self.elem]} {self.name}" + "".join(f"[{n}]" for n in self.shape or ())
+
+    @property
+    def c_prototype(self) -> str:
+        """The declaration as a restricted pointer: `const float (*restrict A)[64]`."""
+        if self.shape is None:
+            return self.c_text
+        const = "const " if self.const else ""
+        inner = "".join(f"[{n}]" for n in self.shape[1:])
+        pointer = f"*DSPGEN_RESTRICT {self.name}"
+        return f"{const}{_C_TYPES[self.elem]} " + (f"({pointer}){inner}" if inner else pointer)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """`source` is the name of the C file, without its folder."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    source: str
+
+
+def signature_of(func: Func) -> Signature:
+    parameters = tuple(
+        Parameter(p.name, p.dtype, p.shape, p.const) if isinstance(p, Buf) else Parameter(p.name, p.dtype, None)
+        for p in func.params
+    )
+    return Signature(func.name, parameters, PurePath(func.loc.file).name)
+
+
+def emit_header(signature: Signature, needs: tuple[str, ...]) -> str:
+    """The header file: a prototype with restricted pointers, and what a caller must see to (`needs`)."""
+    guard = f"DSPGEN_{''.join(c if c.isalnum() else '_' for c in signature.name).upper()}_H"
+    parameters = ", ".join(p.c_prototype for p in signature.parameters) or "void"
+    notes = "\n".join(f" * - {need}" for need in needs)
+    return f"""/* {signature.name}, from {signature.source}. The caller sees to it that:
+{notes}
+ */
+#ifndef {guard}
+#define {guard}
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define DSPGEN_RESTRICT __restrict
+extern "C" {{
+#else
+#define DSPGEN_RESTRICT restrict
+#endif
+
+void {signature.name}({parameters});
+
+#ifdef __cplusplus
+}}
+#endif
+#undef DSPGEN_RESTRICT
+
+#endif
+"""

@@ -1,0 +1,52 @@
+"""The manifest: what a build system or a test bench must know about an emitted kernel, as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from dspgen.emit.header import Signature
+from dspgen.emit.needs import needs
+from dspgen.sched.ir import LoopReport, Scheduled
+from dspgen.target.model import Target
+
+
+def manifest(scheduled: Scheduled, target: Target, signature: Signature) -> dict[str, object]:
+    """Plain values: parameters and their registers, what the caller must see to, cycles, loops, registers."""
+    return {
+        "kernel": signature.name,
+        "source": signature.source,
+        "isa": target.name,
+        "parameters": [
+            {
+                "name": p.name,
+                "type": p.elem,
+                "shape": list(p.shape) if p.shape is not None else None,
+                "const": p.const,
+                "register": target.abi.arguments[k] if k < len(target.abi.arguments) else None,
+            }
+            for k, p in enumerate(signature.parameters)
+        ],
+        "needs": list(needs(scheduled, target)),
+        "cycles_estimate": scheduled.cycles,
+        "loops": [loop_object(report) for report in scheduled.loops],
+        "registers_used": list(scheduled.registers_used),
+    }
+
+
+def emit_manifest(scheduled: Scheduled, target: Target, signature: Signature) -> str:
+    return json.dumps(manifest(scheduled, target, signature), indent=2) + "\n"
+
+
+def loop_object(report: LoopReport) -> dict[str, object]:
+    """One loop as the manifest and `--json` show it."""
+    return {
+        "line": report.loc.line if report.loc is not None else None,
+        "label": report.label,
+        "pipelined": report.pipelined,
+        "ii": report.ii,
+        "res_mii": report.res_mii,
+        "rec_mii": report.rec_mii,
+        "stages": report.stages,
+        "unroll": report.unroll,
+        "trip": report.trip,
+    }

@@ -1,0 +1,164 @@
+"""The C function being written: its names, its lines, and its accesses to memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dspgen.sim.cops import Operations, lanes_of_type
+from dspgen.sim.ir import Code, Node, Op
+from dspgen.target.model import Memory, Side
+
+FAULTS = ("", "end", "limit", "outside", "misaligned", "double", "branches", "unwritten", "target", "unit", "port")
+
+
+@dataclass(slots=True)
+class Frame:
+    """`fields` are the static record's: registers `r`, values in flight `p`, their masks `m`, flags `a`, places `q`."""
+
+    code: Code
+    memories: tuple[Memory, ...]
+    ops: Operations = field(default_factory=Operations)
+    fields: dict[str, str] = field(default_factory=dict)
+    finders: dict[str, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    lanes: int = 1
+    temporaries: int = 0
+
+    def cell(self, index: int) -> str:
+        cell = self.code.cells[index]
+        name = f"r{index}"
+        if name not in self.fields:
+            self.fields[name] = self.ops.type(f"u{cell.storage}", cell.lanes)
+        return f"s.{name}"
+
+    def slot(self, kind: str, uid: int, index: int, copy: int, ctype: str) -> str:
+        name = f"{kind}{uid}_{index}_{copy}"
+        self.fields.setdefault(name, ctype)
+        return f"s.{name}"
+
+    def issued(self, kind: str, uid: int, index: int, copy: int) -> str:
+        """A slot that an earlier state's code has filled."""
+        name = f"{kind}{uid}_{index}_{copy}"
+        if name not in self.fields:
+            raise KeyError(name)
+        return f"s.{name}"
+
+    def fault(self, kind: str, where: int, detail: str = "0") -> str:
+        return f"return refuse(head, {FAULTS.index(kind)}, {where}, {detail});"
+
+    def leaf(self, node: Node) -> str:
+        match node.op:
+            case "read":
+                return self.cell(node.value)
+            case "read_lane":
+                return f"{self.cell(node.value)}[{node.imm[0]}]"
+            case "address":
+                return "address"
+        raise ValueError(node.op)
+
+    # Memory
+
+    def fetch_address(self, op: Op) -> None:
+        assert op.address is not None and op.access is not None
+        self.lines.append(f"u64 address = {self.ops.expression(op.address, self.leaf)};")
+        align = op.access.align
+        if align > 1 and op.access.force:
+            self.lines.append(f"address -= address % {align};")
+        elif align > 1:
+            fault = self.fault("misaligned", op.uid, "address")
+            self.lines.append(f"if (UNLIKELY(address % {align})) {fault}")
+
+    def value(self, op: Op, node: Node, mask: str | None) -> str:
+        names: dict[Node, str] = {}
+        self._fetch(op, node, mask, names)
+        return self.ops.expression(node, lambda n: names[n] if n in names else self.leaf(n))
+
+    def _fetch(self, op: Op, node: Node, mask: str | None, names: dict[Node, str]) -> None:
+        """Puts what the node loads into temporaries, in the order in which the Python machine loads."""
+        for arg in node.args:
+            self._fetch(op, arg, mask, names)
+        if node.op not in ("load", "perm") or node in names:
+            return
+        self.temporaries += 1
+        name = names[node] = f"t{self.temporaries}"
+        self.lines.append(f"{self.ops.raw(node)} {name};")
+        if node.op == "perm":
+            self._perm(op, node, name, names)
+        else:
+            self._load(op, node, name, mask)
+
+    def _load(self, op: Op, node: Node, name: str, mask: str | None) -> None:
+        assert op.access is not None
+        size, lanes = node.width // 8, max(node.lanes, 1)
+        stride, first = node.imm
+        low, high = span(size, lanes, stride, first)
+        if node.lanes and (stride != 1 or lanes * size != self._bytes_of(node)):
+            self.lines.append(f"{name} = ({self.ops.raw(node)}){{0}};")
+        finder = self.finder(op.access.side)
+        fault = self.fault("outside", op.uid, f"address + {low}ll")
+        whole = f"{{ u8 *q = {finder}(address + {low}ll, {high - low}); if (UNLIKELY(!q)) {fault} "
+        gather = f"gather_{node.width}(&{name}, q - low, %s, {first * size}, {stride * size});"
+        if stride == 1 or node.lanes == 0:
+            whole += f"memcpy(&{name}, q, {lanes * size}); }}"
+        else:
+            whole += f"const i64 low = {low}; {gather % bits_of(lanes)} }}"
+        if mask is None or node.lanes != self.lanes:
+            self.lines.append(whole)
+            return
+        self.lines.append(f"if (UNLIKELY({mask} != {bits_of(self.lanes)})) {{ {name} = ({self.ops.raw(node)}){{0}};")
+        self.masked_span(op, size, stride, first, mask)
+        self.lines.append(f"{gather % mask} }} }} else {whole}")
+
+    def _bytes_of(self, node: Node) -> int:
+        return lanes_of_type(node.lanes) * node.width // 8
+
+    def masked_span(self, op: Op, size: int, stride: int, first: int, mask: str) -> None:
+        """Finds the bytes from the lowest to the highest active lane; opens a block that runs if a lane is active."""
+        assert op.access is not None
+        fault = self.fault("outside", op.uid, "address + low")
+        self.lines.append(
+            f"i64 low, high; span_of({mask}, {first * size}, {stride * size}, {size}, &low, &high); "
+            f"u8 *q = 0; if (high > low) {{ q = {self.finder(op.access.side)}(address + low, high - low); "
+            f"if (UNLIKELY(!q)) {fault}"
+        )
+
+    def _perm(self, op: Op, node: Node, name: str, names: dict[Node, str]) -> None:
+        def leaf(n: Node) -> str:
+            return names[n] if n in names else self.leaf(n)
+
+        a, b, mode = (self.ops.expression(x, leaf) for x in node.args)
+        n, kind = node.lanes, self.ops.raw(node)
+        fault = self.fault("outside", op.uid, "where")
+        self.lines.append(
+            f"{{ {kind} x = {a}, y = {b}; u64 where = {node.value}ull + {node.imm[0]}ull * ({mode}); "
+            f"u8 *q = {self.finder(None)}(where, {n}); if (UNLIKELY(!q)) {fault} "
+            f"{name} = ({kind}){{0}}; for (int k = 0; k < {n}; k++) {{ int p = q[k] % {2 * n}; "
+            f"{name}[k] = q[k] & 0x80 ? 0 : p < {n} ? x[p] : y[p - {n}]; }} }}"
+        )
+
+    def finder(self, side: Side | None) -> str:
+        """The function that turns an address into a host pointer, or null where no memory of the side has it all."""
+        name = f"find_{side or 'any'}"
+        if name not in self.finders:
+            tests = [
+                f"{{ u64 o = a - {m.base}ull; if (o <= {m.size}ull && n <= {m.size}ull - o) return memory{i} + o; }}"
+                for i, m in enumerate(self.memories)
+                if side is None or side in m.sides
+            ]
+            rest = (
+                f"static __attribute__((noinline)) u8 *{name}_rest(u64 a, u64 n) {{ {' '.join(tests[1:])} return 0; }}"
+            )
+            near = f"INLINE u8 *{name}(u64 a, u64 n) {{ {''.join(tests[:1])} return {name}_rest(a, n); }}"
+            self.finders[name] = rest + "\n" + near
+        return name
+
+
+def span(size: int, lanes: int, stride: int, first: int) -> tuple[int, int]:
+    """First byte and the byte after the last that an access covers, from its address."""
+    ends = (first, first + stride * (lanes - 1))
+    return min(ends) * size, (max(ends) + 1) * size
+
+
+def bits_of(lanes: int) -> str:
+    """The mask with so many lanes active, in C."""
+    return f"0x{(1 << lanes) - 1:x}ull"

@@ -1,0 +1,157 @@
+"""Assembled programs, and the typed value graphs that both machines run.
+
+    Assembled ::= packets, labels, data, entry
+    Op        ::= predicate, address, writes, stores, branch      one instruction with its operands resolved
+    Node      ::= op.elem[lanes](args)                            one value
+
+A `Node` is an array of `lanes` elements (a scalar where `lanes` is 0) of `elem`: i8 .. u64, f32, f64. The Python
+machine evaluates nodes with NumPy and the native one prints them as C, so the two can't drift apart in meaning.
+Leaves: `const` (value), `read` (register cell `value`), `read_lane` (lane `imm[0]` of that cell), `address` (the
+instruction's effective address), `load` (`imm` = stride, first element). `cast` resizes integers lane by lane,
+`view` regroups the same bits, `splat` copies a scalar to all lanes, `cat` joins low and high halves of a pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dspgen.sched.ir import Placed
+from dspgen.target.model import Side
+from plant_core.loc import Loc
+
+
+@dataclass(frozen=True, slots=True)
+class AsmPacket:
+    """What issues together. `idle` is the length of a no-operation in it (0: none), under its own predicate."""
+
+    members: tuple[Placed, ...]
+    loc: Loc
+    idle: int = 0
+    idle_predicate: str | None = None
+    idle_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DataItem:
+    """Bytes of a data section; `symbols` are (name, offset) into them, `fixups` are (offset, size, symbol, addend)."""
+
+    contents: bytes
+    align: int
+    symbols: tuple[tuple[str, int], ...]
+    fixups: tuple[tuple[int, int, str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """`labels` maps a label to the packet it stands before; `entry` is the first `.global` label that is code."""
+
+    file: str
+    packets: tuple[AsmPacket, ...]
+    labels: dict[str, int]
+    data: tuple[DataItem, ...] = ()
+    entry: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One physical register: `lanes` elements (0: a scalar) of `bits`, kept in `storage` bits each."""
+
+    index: int
+    name: str
+    lanes: int
+    bits: int
+    storage: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    op: str
+    elem: str
+    lanes: int
+    args: tuple[Node, ...] = ()
+    value: int = 0
+    imm: tuple[int, ...] = ()
+
+    @property
+    def width(self) -> int:
+        return int(self.elem[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """`value`, as unsigned elements of the cell's storage, lands in the cell (or in one lane) after `latency`."""
+
+    cell: int
+    lane: int | None
+    latency: int
+    value: Node
+    masked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Lane k of `value` goes to element `first + stride * k` from the effective address after `latency` cycles."""
+
+    value: Node
+    stride: int
+    first: int
+    latency: int
+    masked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The memory an instruction touches: `low` and `high` are byte offsets from the address that it spans."""
+
+    side: Side
+    align: int
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateRead:
+    cell: int
+    lane: bool
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One instruction, ready to run. `branch` is a packet number, or the node with a code address."""
+
+    uid: int
+    text: str
+    loc: Loc
+    predicate: PredicateRead | None
+    masked: bool
+    address: Node | None
+    access: Access | None
+    writes: tuple[Write, ...]
+    stores: tuple[Store, ...]
+    branch: int | Node | None
+    reads: tuple[int, ...]
+    unit: str
+    busy: int
+    resources: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A packet, ready to run; `idle` as in `AsmPacket`."""
+
+    ops: tuple[Op, ...]
+    loc: Loc
+    idle: int
+    idle_predicate: PredicateRead | None
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A program on a machine. `addresses` maps code addresses that a register may hold to packets."""
+
+    slots: tuple[Slot, ...]
+    cells: tuple[Cell, ...]
+    mask_cell: int | None
+    addresses: dict[int, int]
+    ops: tuple[Op, ...] = field(default=())

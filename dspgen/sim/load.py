@@ -1,0 +1,242 @@
+"""Puts a program, its data and its arguments into a machine: addresses, initial registers and memories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dspgen.errors import Problem, SourceError
+from dspgen.sim.ir import Assembled, Code
+from dspgen.sim.lower import lower, split_symbol
+from dspgen.sim.machine import Start
+from dspgen.sim.memory import MemoryMap, float_bits, zero_registers
+from dspgen.sim.registers import RegisterFile
+from dspgen.target.model import Memory, Target
+
+Array = Any
+Argument = Any  # a NumPy array, or an int or float, Python's or NumPy's
+ALIGN = 128
+GUARD = 128
+PACKET_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Ready to run. `places` gives each array argument's address."""
+
+    code: Code
+    memories: MemoryMap
+    start: Start
+    places: tuple[tuple[str, int, Array], ...]
+
+
+def _margin(target: Target) -> int:
+    """Bytes kept free before the first array: two vectors, since code may read a little before an array."""
+    widest = max((c.bits // 8 for c in target.registers if c.kind == "vector"), default=0)
+    return max(GUARD, -(-2 * widest * target.lanes // ALIGN) * ALIGN)
+
+
+@dataclass(slots=True)
+class _Placer:
+    """Hands out memory from the bottom of each memory; the top of the stack's memory stays free."""
+
+    target: Target
+    next: dict[str, int]
+
+    @staticmethod
+    def of(target: Target) -> _Placer:
+        return _Placer(target, {m.name: m.base + _margin(target) for m in target.memories})
+
+    def end(self, memory: Memory) -> int:
+        stack = memory.size // 8 if memory.name == self.target.abi.stack_memory else 0
+        return memory.base + memory.size - stack
+
+    def candidates(self) -> list[Memory]:
+        both = [m for m in self.target.memories if set(m.sides) == {"scalar", "vector"} and m.purpose == "data"]
+        return sorted(both, key=lambda m: not m.onchip)
+
+    def place(self, name: str, size: int, align: int, memory: str | None) -> int:
+        if memory is not None:
+            known = [m for m in self.target.memories if m.name == memory]
+            if not known:
+                names = ", ".join(m.name for m in self.target.memories)
+                raise SourceError(Problem("DG430", f"{name}: there is no memory {memory}", remedy=f"it has {names}"))
+        else:
+            known = self.candidates()
+        for candidate in known:
+            at = -(-self.next[candidate.name] // align) * align
+            if at + size <= self.end(candidate):
+                self.next[candidate.name] = at + size + GUARD
+                return at
+        where = memory or "any memory that both sides reach"
+        raise SourceError(Problem("DG430", f"{name} ({size} bytes) does not fit {where}"))
+
+
+def load(
+    program: Assembled,
+    target: Target,
+    *,
+    function: str | None,
+    arguments: Sequence[tuple[str, Argument]],
+    placement: Mapping[str, str],
+    strict: bool,
+    limit: int,
+) -> Loaded:
+    """Builds fresh memories and registers. Raises SourceError where the call does not fit the machine."""
+    memories, placer = MemoryMap.of(target), _Placer.of(target)
+    symbols, code_addresses, code_end = _code_addresses(program, target)
+    symbols |= _place_data(program, memories, placer, symbols)
+    places = _place_arrays(arguments, placement, memories, placer)
+    code = lower(program, target, symbols, code_addresses)
+    setter = _Setter(target, RegisterFile(target), zero_registers(code), set())
+    setter.call([(n, v) for n, v in arguments], {n: a for n, a, _ in places})
+    setter.machine_state(code_end)
+    entry = _entry(program, function)
+    start = Start(setter.registers, frozenset(setter.written), entry, code_end, strict, limit)
+    return Loaded(code, memories, start, tuple(places))
+
+
+def _entry(program: Assembled, function: str | None) -> int:
+    if function is None:
+        return program.labels[program.entry] if program.entry is not None else 0
+    if function not in program.labels:
+        raise SourceError(Problem("DG429", f"{program.file}: there is no label {function}"))
+    return program.labels[function]
+
+
+def _code_addresses(program: Assembled, target: Target) -> tuple[dict[str, int], dict[int, int], int]:
+    """Code lives where no memory is; the address after it is where the function returns to."""
+    size = (len(program.packets) + 2) * PACKET_BYTES
+    base = 0x10000
+    for memory in sorted(target.memories, key=lambda m: m.base):
+        if base < memory.base + memory.size and memory.base < base + size:
+            base = -(-(memory.base + memory.size) // 0x10000) * 0x10000
+    symbols = {name: base + PACKET_BYTES * at for name, at in program.labels.items()}
+    named = {split_symbol(o)[0] for o in _symbol_operands(program)} | {f[2] for d in program.data for f in d.fixups}
+    taken = sorted(program.labels[n] for n in named if n in program.labels)
+    return symbols, {base + PACKET_BYTES * at: at for at in taken}, base + size
+
+
+def _symbol_operands(program: Assembled) -> list[str]:
+    """Symbols whose address the program computes with; labels of branches are not among them."""
+    return [
+        value
+        for packet in program.packets
+        for placed in packet.members
+        for value, operand in zip(placed.operands, placed.instruction.operands, strict=True)
+        if isinstance(value, str) and value.startswith("@") and operand.kind != "label"
+    ]
+
+
+def _place_data(program: Assembled, memories: MemoryMap, placer: _Placer, code: Mapping[str, int]) -> dict[str, int]:
+    symbols = dict(code)
+    bases = []
+    for item in program.data:
+        name = item.symbols[0][0] if item.symbols else "data"
+        base = placer.place(name, max(len(item.contents), 1), max(item.align, 8), None)
+        bases.append(base)
+        symbols |= {n: base + offset for n, offset in item.symbols}
+    for base, item in zip(bases, program.data, strict=True):
+        contents = bytearray(item.contents)
+        for offset, size, name, addend in item.fixups:
+            value = (symbols[name] + addend) & ((1 << (8 * size)) - 1)
+            contents[offset : offset + size] = value.to_bytes(size, "little")
+        memories.write(base, bytes(contents))
+    return symbols
+
+
+def _place_arrays(
+    arguments: Sequence[tuple[str, Argument]],
+    placement: Mapping[str, str],
+    memories: MemoryMap,
+    placer: _Placer,
+) -> list[tuple[str, int, Array]]:
+    places = []
+    for name, value in arguments:
+        if isinstance(value, np.ndarray) and value.ndim > 0:
+            contents = np.ascontiguousarray(value)
+            address = placer.place(name, max(contents.nbytes, 1), ALIGN, placement.get(name))
+            memories.write(address, contents.tobytes())
+            memories.named.append((name, address, contents.nbytes))
+            places.append((name, address, value))
+    return places
+
+
+@dataclass(slots=True)
+class _Setter:
+    """Writes initial register values and remembers which cells then count as written."""
+
+    target: Target
+    file: RegisterFile
+    registers: list[Array]
+    written: set[int]
+
+    def set(self, name: str, value: int, classes: tuple[str, ...] | None = None) -> None:
+        place = self.file.place(name, classes) or self.file.place(name)
+        if place is None:
+            raise SourceError(Problem("DG430", f"{self.target.name}: there is no register {name}"))
+        for cell in place.cells:
+            spec = self.file.cells[cell]
+            kept = value & ((1 << spec.bits) - 1)
+            if place.lane is not None:
+                self.registers[cell][place.lane] = kept
+            else:
+                self.registers[cell][:] = kept
+            value >>= spec.bits
+            self.written.add(cell)
+
+    def call(self, arguments: Sequence[tuple[str, Argument]], places: Mapping[str, int]) -> None:
+        abi = self.target.abi
+        if len(arguments) > len(abi.arguments):
+            text = f"{len(arguments)} arguments; the calling convention passes {len(abi.arguments)} in registers"
+            raise SourceError(Problem("DG430", text))
+        for register, (name, value) in zip(abi.arguments, arguments, strict=False):
+            if name in places:
+                self._wide(register, places[name], abi.pointer_class)
+            else:
+                self._scalar(register, name, value)
+
+    def _wide(self, register: str, value: int, class_name: str) -> None:
+        cls = self.target.register_class(class_name)
+        if cls.pair_of is None:
+            self.set(register, value)
+            return
+        low = self.target.register_class(cls.pair_of).names.index(register)
+        self.set(cls.names[low // 2], value, (class_name,))
+
+    def _scalar(self, register: str, name: str, value: Argument) -> None:
+        abi = self.target.abi
+        if isinstance(value, np.ndarray):
+            value = value[()]
+        if isinstance(value, float) and isinstance(value, np.float64):
+            self._wide(register, float_bits(float(value), True), abi.wide_class)
+        elif isinstance(value, np.float16 | np.float32 | float):
+            self.set(register, float_bits(float(value), False))
+        elif isinstance(value, np.int64 | np.uint64):
+            self._wide(register, int(value) & ((1 << 64) - 1), abi.wide_class)
+        elif isinstance(value, int | np.integer | np.bool_):
+            self.set(register, int(value) & ((1 << 64) - 1))
+        else:
+            text = f"argument {name} is neither an array nor a number: {type(value).__name__}"
+            raise SourceError(Problem("DG430", text))
+
+    def machine_state(self, return_address: int) -> None:
+        """Return address, stacks, the lane mask, and what the calling convention promises at entry."""
+        target, abi = self.target, self.target.abi
+        memory = target.memory(abi.stack_memory)
+        room = memory.size // 16
+        top = (memory.base + memory.size - min(4096, room // 2)) & ~(ALIGN - 1)
+        self.set(abi.scalar_stack, top)
+        if abi.vector_stack != abi.scalar_stack:
+            self.set(abi.vector_stack, (memory.base + memory.size - room) & ~(ALIGN - 1))
+        self.set(abi.return_address, return_address)
+        if target.mask_register is not None:
+            self.set(target.mask_register, (1 << target.lanes) - 1)
+        for name, value in abi.entry_values.items():
+            self.set(name, value)
+        for name in (*abi.callee_saved, *abi.reserved):
+            place = self.file.place(name)
+            self.written |= set(place.cells) if place else set()

@@ -1,0 +1,434 @@
+"""Turns placed instructions into `Op`s: operands become register cells, semantics become typed nodes.
+
+Before: an instruction on x, y, z with semantics `d = add.i32(a, b)`. After: `Write(cell of z, add(read x, read y))`.
+Requires: every operand fits its instruction (the assembler checked it). Ensures: both machines agree on its meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dspgen.errors import IsaError, Problem
+from dspgen.sched.ir import Address, Placed
+from dspgen.sim.ir import Access, Assembled, Code, Node, Op, PredicateRead, Slot, Store, Write
+from dspgen.sim.registers import Place, RegisterFile
+from dspgen.target.model import Instruction, MemoryAccess, Operand, SemExpr, Target
+from plant_core.loc import Loc
+
+MASK64 = (1 << 64) - 1
+COMPARISONS = frozenset({"lt", "ltu", "gt", "le", "ge", "eq", "ne"})
+BITS = frozenset({"and", "or", "xor", "not", "mov", "select"})
+CROSS_IMM = {"lane": 1, "insert": 2, "dup_lane": 1, "align": 2}
+
+
+def lower(program: Assembled, target: Target, symbols: dict[str, int], code_addresses: dict[int, int]) -> Code:
+    """`symbols` gives every label's address; `code_addresses` maps code addresses to packet numbers."""
+    if not target.pipeline.exposed:
+        raise IsaError(Problem("DG191", f"{target.name}: the simulator runs exposed pipelines only"))
+    registers = RegisterFile(target)
+    mask = registers.cell_of(target.mask_register) if target.mask_register else None
+    slots: list[Slot] = []
+    ops: list[Op] = []
+    for packet in program.packets:
+        members = []
+        for placed in packet.members:
+            members.append(_Lowering(placed, target, registers, symbols, program.labels).op(len(ops), mask))
+            ops.append(members[-1])
+        idle_predicate = _predicate(packet.idle_predicate, packet.idle_negated, target, registers)
+        slots.append(Slot(tuple(members), packet.loc, packet.idle, idle_predicate))
+    return Code(tuple(slots), tuple(registers.cells), mask, code_addresses, tuple(ops))
+
+
+def _predicate(name: str | None, negated: bool, target: Target, registers: RegisterFile) -> PredicateRead | None:
+    if name is None:
+        return None
+    cell = registers.cell_of(name)
+    if cell is None:
+        raise IsaError(Problem("DG192", f"predicate register {name} is not in any register class"))
+    return PredicateRead(cell, name in target.predicates.lane, negated)
+
+
+def _is_masked(instruction: Instruction, target: Target) -> bool:
+    """The lane mask governs the instructions that list it as read; all of the vector side where none does."""
+    if any(target.mask_register in i.implicit_reads for i in target.instructions):
+        return target.mask_register in instruction.implicit_reads
+    vector = {m for u in target.units if u.side == "vector" for m in u.members}
+    return any(u in vector for u in instruction.units)
+
+
+def const(value: int, elem: str) -> Node:
+    return Node("const", elem, 0, (), value & ((1 << int(elem[1:])) - 1))
+
+
+def cast(node: Node, elem: str) -> Node:
+    """Resizes to `elem`'s width; widening follows `elem`'s sign unless the node is known to be unsigned."""
+    width = int(elem[1:])
+    if node.width == width:
+        return node if node.elem == elem else Node("retag", elem, node.lanes, (node,))
+    if node.op == "const":
+        return const(_signed(node.value, node.width) if node.elem[0] == "i" else node.value, elem)
+    return Node("cast", elem, node.lanes, (node,))
+
+
+def _signed(value: int, width: int) -> int:
+    value &= (1 << width) - 1
+    return value - (1 << width) if value >> (width - 1) else value
+
+
+def splat(node: Node, lanes: int) -> Node:
+    return node if node.lanes == lanes or lanes == 0 else Node("splat", node.elem, lanes, (node,))
+
+
+@dataclass(slots=True)
+class _Lowering:
+    placed: Placed
+    target: Target
+    registers: RegisterFile
+    symbols: dict[str, int]
+    labels: dict[str, int]
+    cells_read: list[int] = field(default_factory=list)
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.placed.instruction
+
+    def fail(self, what: str) -> IsaError:
+        return IsaError(Problem("DG193", f"instruction {self.instruction.id}: {what}"))
+
+    def op(self, uid: int, mask: int | None) -> Op:
+        ins, placed = self.instruction, self.placed
+        predicate = _predicate(placed.predicate, placed.negated, self.target, self.registers)
+        masked = mask is not None and _is_masked(ins, self.target)
+        address, access, writes = self._memory(ins.memory)
+        stores: list[Store] = []
+        branch: int | Node | None = None
+        for statement in ins.semantics:
+            if statement.target is not None:
+                writes += self._assign(statement.target, statement.value, masked or bool(predicate and predicate.lane))
+            elif statement.value.op == "branch":
+                branch = self._branch(statement.value.args[0])
+            else:
+                stores.append(self._store(statement.value, masked or bool(predicate and predicate.lane)))
+        return Op(
+            uid=uid,
+            text=ins.mnemonic,
+            loc=placed.loc or Loc("<text>", 0),
+            predicate=predicate,
+            masked=masked,
+            address=address,
+            access=access,
+            writes=tuple(writes),
+            stores=tuple(stores),
+            branch=branch,
+            reads=tuple(dict.fromkeys(self.cells_read)),
+            unit=placed.unit,
+            busy=ins.busy,
+            resources=ins.resources,
+        )
+
+    # Operands
+
+    def _value_of(self, operand: Operand) -> str | int | Address:
+        return self.placed.operands[self.instruction.operands.index(operand)]
+
+    def _memory(self, memory: MemoryAccess | None) -> tuple[Node | None, Access | None, list[Write]]:
+        operand = next((o for o in self.instruction.operands if o.kind == "memory"), None)
+        if operand is None or memory is None:
+            return None, None, []
+        address = self._value_of(operand)
+        if not isinstance(address, Address):
+            raise self.fail(f"operand {operand.name} is no memory operand")
+        base = self._place(address.base)
+        cell = self.registers.cells[base.cells[0]]
+        old = self._read(cell.index, None)
+        effective = moved = old
+        if address.mode != "none":
+            moved = self._moved(old, address, memory.scale, cell.bits)
+            if address.mode not in ("post_inc", "post_dec"):
+                effective = moved
+        access = Access(memory.side, memory.align, memory.force_align)
+        updates = []
+        if address.mode not in ("none", "plus", "minus"):
+            latency = self.target.address_modes.update_latency
+            updates = [Write(cell.index, None, latency, cast(moved, f"u{cell.storage}"), False)]
+        return effective, access, updates
+
+    def _moved(self, old: Node, address: Address, scale: int, bits: int) -> Node:
+        elem = old.elem
+        if isinstance(address.offset, str):
+            offset = cast(self._read(self._place(address.offset).cells[0], None), elem)
+        else:
+            offset = const(address.offset, elem)
+        if scale != 1:
+            offset = Node("mul", elem, 0, (offset, const(scale, elem)))
+        op = "sub" if address.mode in ("minus", "post_dec", "pre_dec") else "add"
+        return self._wrapped(Node(op, elem, 0, (old, offset)), bits)
+
+    @staticmethod
+    def _wrapped(node: Node, bits: int) -> Node:
+        if bits == node.width:
+            return node
+        return Node("and", node.elem, node.lanes, (node, splat(const((1 << bits) - 1, node.elem), node.lanes)))
+
+    def _place(self, name: str, classes: tuple[str, ...] | None = None) -> Place:
+        place = self.registers.place(name, classes)
+        if place is None:
+            raise self.fail(f"{name} is not a register of {', '.join(classes or ())}")
+        return place
+
+    def _read(self, index: int, lane: int | None) -> Node:
+        cell = self.registers.cells[index]
+        self.cells_read.append(index)
+        sign = "i" if cell.bits == cell.storage else "u"
+        if lane is not None:
+            return Node("read_lane", f"{sign}{cell.storage}", 0, (), index, (lane,))
+        return Node("read", f"{sign}{cell.storage}", cell.lanes, (), index)
+
+    def _read_place(self, place: Place, part: str) -> Node:
+        if len(place.cells) == 1:
+            return self._read(place.cells[0], place.lane)
+        if part:
+            return self._read(place.cells[part == "hi"], None)
+        low, high = self._read(place.cells[0], None), self._read(place.cells[1], None)
+        return self._cat(low, high)
+
+    def _cat(self, low: Node, high: Node) -> Node:
+        if low.width > 32 or high.width != low.width or low.lanes != high.lanes:
+            raise self.fail("cat needs two halves of one width, at most 32 bits each")
+        return Node("cat", f"i{2 * low.width}", low.lanes, (low, high))
+
+    def _symbol(self, text: str) -> int:
+        name, addend = split_symbol(text)
+        return self.symbols[name] + addend
+
+    # Expressions
+
+    def _expr(self, expr: SemExpr, total: int) -> Node:
+        """`total`: the bits of the vector that is wanted, for operations whose width their arguments don't tell."""
+        match expr.op:
+            case "int":
+                return const(expr.value, "i64")
+            case "place":
+                return self._leaf(expr)
+            case "ld" | "vld":
+                return self._load(expr, total)
+            case "cat":
+                return self._cat(self._narrow(expr.args[0], total), self._narrow(expr.args[1], total))
+            case "addr":
+                node = self._expr(expr.args[0], total)
+                return node if node.width == 64 else Node("cast", "u64", node.lanes, (cast(node, f"u{node.width}"),))
+            case "trunc":
+                return self._expr(expr.args[0], total)
+            case "sext" | "zext" | "bits" | "set_high":
+                return self._bits(expr, total)
+            case "perm":
+                return self._perm(expr, total)
+            case _:
+                return self._operation(expr, total)
+
+    def _narrow(self, expr: SemExpr, total: int) -> Node:
+        node = self._expr(expr, total)
+        return cast(node, "i32") if node.op == "const" else node
+
+    def _leaf(self, expr: SemExpr) -> Node:
+        operand = next((o for o in self.instruction.operands if o.name == expr.name), None)
+        if operand is None:
+            return self._read_place(self._place(expr.name), expr.part)
+        value = self._value_of(operand)
+        if isinstance(value, int):
+            return const(value, "i64")
+        if isinstance(value, Address):
+            raise self.fail(f"memory operand {expr.name} outside a load or store")
+        if value.startswith("@"):
+            return const(symbol_value(operand, self._symbol(value)), "i64")
+        return self._read_place(self._place(value, operand.classes or None), expr.part)
+
+    def _load(self, expr: SemExpr, total: int) -> Node:
+        elem = expr.type.replace("f", "i")
+        if expr.op == "ld":
+            return Node("load", elem, 0, (), 0, (1, 0))
+        stride, first = self._int(expr.args[1]), self._int(expr.args[2])
+        lanes = self.target.lanes
+        if total and int(elem[1:]) * lanes > total:
+            lanes = total // int(elem[1:])
+        return Node("load", elem, lanes, (), 0, (stride, first))
+
+    def _int(self, expr: SemExpr) -> int:
+        if expr.op == "int":
+            return expr.value
+        node = self._expr(expr, 0)
+        if node.op != "const":
+            raise self.fail("a number is needed where the semantics have a register")
+        return _signed(node.value, 64)
+
+    def _bits(self, expr: SemExpr, total: int) -> Node:
+        x = self._expr(expr.args[0], total)
+        if expr.op == "set_high":
+            y = cast(self._expr(expr.args[1], total), f"i{x.width}")
+            lanes = max(x.lanes, y.lanes)
+            return Node("set_high", x.elem, lanes, (splat(x, lanes), splat(y, lanes)))
+        if expr.op == "bits":
+            high, low = self._int(expr.args[1]), self._int(expr.args[2])
+            return Node("bits", f"u{x.width}", x.lanes, (x,), 0, (high, low))
+        amount = self._int(expr.args[1])
+        sign = "i" if expr.op == "sext" else "u"
+        width = 64 if x.lanes == 0 else x.width
+        wide = x if x.width == width else Node("cast", f"u{width}", x.lanes, (cast(x, f"u{x.width}"),))
+        return Node(expr.op, f"{sign}{width}", x.lanes, (wide,), 0, (amount,))
+
+    def _perm(self, expr: SemExpr, total: int) -> Node:
+        patterns = self.target.pattern_memory
+        if patterns is None:
+            raise self.fail("perm without a pattern memory")
+        elem = expr.type.replace("f", "i")
+        a, b = (self._typed(e, elem, total) for e in expr.args[:2])
+        mode = cast(self._expr(expr.args[2], total), "u64")
+        return Node("perm", elem, a.lanes, (a, b, mode), patterns.base, (patterns.bytes_per_mode,))
+
+    def _typed(self, expr: SemExpr, elem: str, total: int) -> Node:
+        return self._retype(self._expr(expr, total), elem)
+
+    def _retype(self, node: Node, elem: str) -> Node:
+        width = int(elem[1:])
+        if node.lanes and node.op in ("read", "cat", "load") and node.width > width:
+            return Node("view", elem, node.lanes * node.width // width, (node,))
+        if node.width != width and node.elem[0] == "f":
+            raise self.fail(f"{node.elem} value used as {elem}")
+        return cast(node, elem)
+
+    def _operation(self, expr: SemExpr, total: int) -> Node:
+        op, elem = expr.op, expr.type
+        if op.startswith("cvt_"):
+            _, source, result = op.split("_")
+            return Node(op, result, *self._one(expr.args[0], source, total))
+        if op in ("lo", "hi"):
+            node = self._expr(expr.args[0], 0)
+            return Node(op, f"i{node.width // 2}", node.lanes, (node,))
+        if op == "pair":
+            return self._cat(self._narrow(expr.args[0], total // 2), self._narrow(expr.args[1], total // 2))
+        if op in ("bcast", "iota", "mask_first"):
+            return self._spread(expr, total)
+        if op in CROSS_IMM or op.startswith("reduce_"):
+            return self._cross(expr, total)
+        if op == "bcast_pair":
+            pair = self._expr(expr.args[0], 0)
+            halves = [Node(part, f"i{pair.width // 2}", 0, (pair,)) for part in ("lo", "hi")]
+            return self._cat(*(splat(h, self.target.lanes) for h in halves))
+        if op in BITS:
+            elem = "i" + elem[1:]
+        sources = [elem] * len(expr.args)
+        if op == "ltu":
+            sources = ["u" + elem[1:]] * 2
+        args = [self._typed(a, s, total) for a, s in zip(expr.args, sources, strict=True)]
+        lanes = max((a.lanes for a in args), default=0)
+        if any(a.lanes not in (0, lanes) for a in args):
+            raise self.fail(f"{op}.{elem}: operands of {sorted({a.lanes for a in args})} lanes")
+        result = "i32" if op in COMPARISONS else elem
+        kind = "lt" if op == "ltu" else op
+        return Node(kind, result, lanes, tuple(splat(a, lanes) for a in args))
+
+    def _one(self, expr: SemExpr, elem: str, total: int) -> tuple[int, tuple[Node, ...]]:
+        node = self._typed(expr, elem, total)
+        return node.lanes, (node,)
+
+    def _spread(self, expr: SemExpr, total: int) -> Node:
+        elem = expr.type
+        lanes = total // int(elem[1:]) if total else self.target.lanes
+        if expr.op == "bcast":
+            node = self._typed(expr.args[0], elem, total)
+            return splat(node, lanes) if node.lanes == 0 else node
+        imm = tuple(self._int(a) for a in expr.args)
+        return Node(expr.op, elem, lanes, (), 0, imm)
+
+    def _cross(self, expr: SemExpr, total: int) -> Node:
+        count = CROSS_IMM.get(expr.op, 1)
+        args = tuple(self._typed(a, expr.type, total) for a in expr.args[:count])
+        imm = tuple(self._int(a) for a in expr.args[count:])
+        scalar = expr.op == "lane" or expr.op.startswith("reduce_")
+        return Node(expr.op, expr.type, 0 if scalar else args[0].lanes, args, 0, imm)
+
+    # Effects
+
+    def _branch(self, expr: SemExpr) -> int | Node:
+        operand = next((o for o in self.instruction.operands if o.name == expr.name), None)
+        value = self._value_of(operand) if operand else None
+        if isinstance(value, str) and value.startswith("@"):
+            return self.labels[value[1:]]
+        return cast(self._expr(expr, 0), "u64")
+
+    def _store(self, expr: SemExpr, masked: bool) -> Store:
+        elem = expr.type.replace("f", "i")
+        stride, first = (self._int(expr.args[1]), self._int(expr.args[2])) if expr.op == "vst" else (1, 0)
+        lane_bits = next((c.bits for c in self.target.registers if c.kind == "vector"), 32)
+        value = self._expr(expr.args[-1], lane_bits * self.target.lanes if expr.op == "vst" else 0)
+        value = cast(value, elem)
+        if expr.op == "vst":
+            value = splat(value, value.lanes or self.target.lanes)
+        memory = self.instruction.memory
+        latency = memory.store_latency if memory else 1
+        return Store(value, stride, first, latency, masked and expr.op == "vst")
+
+    def _assign(self, place_expr: SemExpr, expr: SemExpr, masked: bool) -> list[Write]:
+        operand = next((o for o in self.instruction.operands if o.name == place_expr.name), None)
+        if operand is None:
+            place = self._place(place_expr.name)
+            latency = self.instruction.latency or 1
+        else:
+            place = self._place(str(self._value_of(operand)), operand.classes or None)
+            latency = operand.latency
+        cells = [self.registers.cells[c] for c in place.cells]
+        if place_expr.part and len(cells) == 2:
+            cells = [cells[place_expr.part == "hi"]]
+        lanes = cells[0].lanes if place.lane is None else 0
+        total = lanes * cells[0].storage * len(cells)
+        value = self._expr(expr, total)
+        if len(cells) == 2:
+            wide = self._fit(value, lanes, 2 * cells[0].storage)
+            parts = [Node(part, f"u{cells[0].storage}", lanes, (wide,)) for part in ("lo", "hi")]
+        else:
+            parts = [self._wrapped(self._fit(value, lanes, cells[0].storage), cells[0].bits)]
+        return [Write(c.index, place.lane, latency, v, masked and lanes > 0) for c, v in zip(cells, parts, strict=True)]
+
+    def _fit(self, node: Node, lanes: int, width: int) -> Node:
+        """The node as `lanes` unsigned elements of `width` bits."""
+        if node.lanes == lanes:
+            if node.elem[0] == "f" and node.width < width:
+                node = cast(node, f"u{node.width}")
+                return Node("cast", f"u{width}", lanes, (node,))
+            if node.width < width and node.elem[0] == "i":
+                return cast(cast(node, f"i{width}"), f"u{width}")
+            return cast(node, f"u{width}")
+        if node.lanes == 0:
+            return splat(self._fit(node, 0, width), lanes)
+        if node.lanes * node.width == lanes * width:
+            return Node("view", f"u{width}", lanes, (node,))
+        raise self.fail(f"{node.lanes} lanes of {node.width} bits into {lanes} of {width}")
+
+
+def split_symbol(text: str) -> tuple[str, int]:
+    """'@name+4' -> ('name', 4)."""
+    body = text[1:]
+    for sign in "+-":
+        head, found, tail = body.rpartition(sign)
+        if found and head and tail.isdigit():
+            return head, int(sign + tail)
+    return body, 0
+
+
+def literal_value(operand: Operand, value: int, *, hexadecimal: bool) -> int:
+    """What the text's number means, by the operand's own rule for literals."""
+    match operand.literal:
+        case "low_half":
+            return _signed(value, 16) if operand.imm is None or operand.imm[0] < 0 else value & 0xFFFF
+        case "high_half":
+            return value if hexadecimal and 0 <= value <= 0xFFFF else (value >> 16) & 0xFFFF
+        case _:
+            return value
+
+
+def symbol_value(operand: Operand, address: int) -> int:
+    """The bits of a symbol's address that the operand takes."""
+    if operand.symbol_bits is None:
+        return address
+    high, low = operand.symbol_bits
+    return (address >> low) & ((1 << (high - low + 1)) - 1)

@@ -1,0 +1,338 @@
+"""The plain machine: runs a program packet by packet over NumPy registers. It is what the native machine must equal.
+
+In a cycle all registers are read first. Memory is read at issue and written when a store's latency has passed; a
+register keeps its old value until a write lands. A taken branch in cycle t lands in cycle t + 1 + delay slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dspgen.sim.ir import Code, Op, Slot, Store, Write
+from dspgen.sim.memory import MemoryMap, fault, unwritten_warning
+from dspgen.sim.semantics import Thunk, compile_node
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a run begins: `registers` as raw arrays by cell, the cells that count as written, where to start and stop."""
+
+    registers: list[Array]
+    written: frozenset[int]
+    entry: int
+    return_address: int
+    strict: bool
+    limit: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run did. `visits[p]` counts issues of packet p; `idle` the cycles in which nothing issued."""
+
+    cycles: int
+    idle: int
+    visits: list[int]
+    registers: list[Array]
+    warnings: list[str] = field(default_factory=list)
+    finished: bool = True
+
+
+class Interrupted(Exception):
+    """The cycle budget of a trial run is spent; nothing is wrong with the program."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    op: Op
+    cell: int
+    lane: int | None
+    mask: Array | None
+    value: Array
+    store: Store | None = None
+    address: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """An op with its nodes compiled."""
+
+    op: Op
+    address: Thunk | None
+    writes: tuple[tuple[Write, Thunk], ...]
+    stores: tuple[tuple[Store, Thunk], ...]
+    branch: Thunk | None
+
+
+class Machine:
+    """One run of a program. `trace` gets one line a packet."""
+
+    def __init__(self, code: Code, memories: MemoryMap, start: Start, trace: Callable[[str], None] | None = None):
+        self.code, self.memories, self.start, self.trace = code, memories, start, trace
+        self.registers = [r.copy() for r in start.registers]
+        self.address = 0
+        self.active: Array | None = None
+        self.op: Op | None = None
+        self.written = set(start.written)
+        self.warnings: dict[tuple[int, int], str] = {}
+        self.time = self.idle = 0
+        self.visits = [0] * len(code.slots)
+        self.pending: dict[int, list[_Pending]] = {}
+        self.branch: tuple[int, int] | None = None
+        self.branch_op: Op | None = None
+        self.reserved: dict[str, set[int]] = {}
+        self.ready = [[self._prepare(op) for op in slot.ops] for slot in code.slots]
+        self.full = (1 << next((c.lanes for c in code.cells if c.lanes), 1)) - 1
+
+    def _prepare(self, op: Op) -> _Ready:
+        return _Ready(
+            op,
+            compile_node(op.address, self) if op.address is not None else None,
+            tuple((w, compile_node(w.value, self)) for w in op.writes),
+            tuple((s, compile_node(s.value, self)) for s in op.stores),
+            compile_node(op.branch, self) if op.branch is not None and not isinstance(op.branch, int) else None,
+        )
+
+    def run(self, delay: int, budget: int | None = None) -> Outcome:
+        """Runs to the return. Raises SourceError at a fault, Interrupted once `budget` cycles are spent."""
+        with np.errstate(all="ignore"):
+            at, wait = self.start.entry, 0
+            while at >= 0:
+                if budget is not None and self.time >= budget:
+                    raise Interrupted
+                if self.time >= self.start.limit:
+                    raise fault(self.code, "limit", at, 0, self.memories, self.start.limit)
+                at, wait = self._cycle(at, wait, delay)
+            registers = [r.copy() for r in self.registers]
+            self._drain()
+        return Outcome(self.time, self.idle, self.visits, registers, [self.warnings[k] for k in sorted(self.warnings)])
+
+    def _cycle(self, at: int, wait: int, delay: int) -> tuple[int, int]:
+        """One cycle at packet `at` (`wait` cycles of it are left over); gives the next packet, -1 after the return."""
+        if wait:
+            self.idle += 1
+            following = (at, wait - 1) if wait > 1 else (at + 1, 0)
+        else:
+            if at >= len(self.code.slots):
+                raise fault(self.code, "end", at, 0, self.memories)
+            slot = self.code.slots[at]
+            self.visits[at] += 1
+            length = self._length(slot)
+            if slot.idle and not slot.ops:
+                self.idle += 1
+            if self.trace is not None:
+                self._trace(slot)
+            for ready in self.ready[at]:
+                self._issue(ready, delay)
+            following = (at, length - 1) if length > 1 else (at + 1, 0)
+        self.time += 1
+        self._land(self.pending.pop(self.time, []))
+        if self.branch is not None and self.branch[0] == self.time:
+            target, self.branch = self.branch[1], None
+            return target, 0
+        return following
+
+    def _length(self, slot: Slot) -> int:
+        if slot.idle_predicate is None:
+            return max(slot.idle, 1)
+        p = slot.idle_predicate
+        return slot.idle if bool(self.registers[p.cell][0]) != p.negated else 1
+
+    def _trace(self, slot: Slot) -> None:
+        assert self.trace is not None
+        self.trace(f"{self.time:8d}  {slot.loc.line:6d}  " + " | ".join(op.text for op in slot.ops))
+
+    # Issue
+
+    def _issue(self, ready: _Ready, delay: int) -> None:
+        op = self.op = ready.op
+        self._reserve(op)
+        mask: Array | None = None
+        if op.predicate is not None:
+            p = op.predicate
+            self._check_read(op, p.cell)
+            condition = (self.registers[p.cell] != 0) != p.negated
+            if not p.lane and not condition[0]:
+                return
+            mask = condition if p.lane else None
+        if op.masked:
+            mask = self._with_lane_mask(mask)
+        for cell in op.reads:
+            self._check_read(op, cell)
+        self.active = mask
+        if ready.address is not None and op.access is not None:
+            self.address = self._align(op, int(ready.address()[0]))
+        for write, thunk in ready.writes:
+            pending = _Pending(op, write.cell, write.lane, mask if write.masked else None, thunk())
+            self.pending.setdefault(self.time + write.latency, []).append(pending)
+        for store, thunk in ready.stores:
+            self._issue_store(op, store, thunk(), mask if store.masked else None)
+        if op.branch is not None:
+            self._take(op, ready.branch, delay)
+
+    def _with_lane_mask(self, mask: Array | None) -> Array | None:
+        cell = self.code.mask_cell
+        assert cell is not None
+        bits = int(self.registers[cell][0])
+        if bits & self.full == self.full:
+            return mask
+        lanes = np.array([bits >> k & 1 for k in range(self.full.bit_length())], dtype=bool)
+        return lanes if mask is None else mask & lanes
+
+    def _check_read(self, op: Op, cell: int) -> None:
+        if cell in self.written or (op.uid, cell) in self.warnings:
+            return
+        if self.start.strict:
+            raise fault(self.code, "unwritten", op.uid, cell, self.memories)
+        self.warnings[op.uid, cell] = unwritten_warning(op, self.code.cells[cell].name)
+
+    def _reserve(self, op: Op) -> None:
+        if op.busy > 1 or self.reserved.get(op.unit):
+            self._hold(op, op.unit, 0, op.busy, "unit")
+        for name, first, cycles in op.resources:
+            self._hold(op, "port " + name, first, cycles, "port")
+
+    def _hold(self, op: Op, name: str, first: int, cycles: int, kind: str) -> None:
+        held = self.reserved.setdefault(name, set())
+        held -= {t for t in held if t < self.time}
+        wanted = set(range(self.time + first, self.time + first + cycles))
+        if held & wanted:
+            raise fault(self.code, kind, op.uid, 0, self.memories)
+        held |= wanted
+
+    def _align(self, op: Op, address: int) -> int:
+        assert op.access is not None
+        align = op.access.align
+        if address % align:
+            if not op.access.force:
+                raise fault(self.code, "misaligned", op.uid, address, self.memories)
+            address -= address % align
+        return address
+
+    def _take(self, op: Op, target: Thunk | None, delay: int) -> None:
+        if self.branch is not None:
+            raise fault(self.code, "branches", op.uid, 0, self.memories)
+        if target is None:
+            assert isinstance(op.branch, int)
+            self.branch = (self.time + 1 + delay, op.branch)
+            return
+        address = int(target()[0])
+        if address == self.start.return_address:
+            self.branch = (self.time + 1 + delay, -1)
+        elif address in self.code.addresses:
+            self.branch = (self.time + 1 + delay, self.code.addresses[address])
+        else:
+            raise fault(self.code, "target", op.uid, address, self.memories)
+
+    # Memory
+
+    def _span(self, size: int, lanes: int, stride: int, first: int) -> tuple[Array, int, int]:
+        """Byte offsets of each element from the address, and the first and last byte of those that are active."""
+        offsets = (first + stride * np.arange(lanes)) * size
+        used = offsets[self.active] if self._partial(lanes) else offsets
+        if used.size == 0:
+            return offsets, 0, 0
+        return offsets, int(used.min()), int(used.max()) + size
+
+    def gather(self, size: int, lanes: int, stride: int, first: int) -> Array:
+        op = self.op
+        assert op is not None and op.access is not None
+        offsets, low, high = self._span(size, lanes, stride, first)
+        kind = f"u{size}"
+        if high == low:
+            return np.zeros(lanes, dtype=kind)
+        place = self._find(op, low, high)
+        if stride == 1 and high - low == lanes * size:
+            return np.frombuffer(place[0][place[1] : place[1] + high - low].tobytes(), dtype=kind)
+        picks = np.arange(lanes)[self.active] if self._partial(lanes) else np.arange(lanes)
+        at = (place[1] - low + offsets[picks])[:, None] + np.arange(size)
+        out = np.zeros(lanes, dtype=kind)
+        out[picks] = place[0][at].view(kind)[:, 0]
+        return out
+
+    def _partial(self, lanes: int) -> bool:
+        """Whether a lane mask governs an access of so many lanes."""
+        return self.active is not None and len(self.active) == lanes
+
+    def _find(self, op: Op, low: int, high: int) -> tuple[Array, int]:
+        assert op.access is not None
+        place = self.memories.find(self.address + low, high - low, op.access.side)
+        if place is None:
+            raise fault(self.code, "outside", op.uid, self.address + low, self.memories)
+        return place[0].bytes, place[1]
+
+    def patterns(self, address: int, count: int) -> Array:
+        place = self.memories.find(address, count, None)
+        if place is None:
+            assert self.op is not None
+            raise fault(self.code, "outside", self.op.uid, address, self.memories)
+        return place[0].bytes[place[1] : place[1] + count]
+
+    def _issue_store(self, op: Op, store: Store, value: Array, mask: Array | None) -> None:
+        self.active = mask
+        lanes = max(store.value.lanes, 1)
+        _, low, high = self._span(store.value.width // 8, lanes, store.stride, store.first)
+        if high > low:
+            self._find(op, low, high)
+        pending = _Pending(op, -1, None, mask, value, store, self.address)
+        self.pending.setdefault(self.time + store.latency, []).append(pending)
+
+    # Landing
+
+    def _land(self, due: list[_Pending]) -> None:
+        seen: dict[int, list[_Pending]] = {}
+        for entry in due:
+            if entry.store is not None:
+                self._write_memory(entry)
+                continue
+            for other in seen.get(entry.cell, []):
+                if self._overlap(entry, other):
+                    raise fault(self.code, "double", entry.op.uid, entry.cell, self.memories)
+            seen.setdefault(entry.cell, []).append(entry)
+        for entries in seen.values():
+            for entry in entries:
+                self._write_register(entry)
+
+    @staticmethod
+    def _overlap(a: _Pending, b: _Pending) -> bool:
+        if a.lane is not None and b.lane is not None:
+            return a.lane == b.lane
+        if a.lane is not None or b.lane is not None:
+            return True
+        masks = [m for m in (a.mask, b.mask) if m is not None]
+        return bool(np.any(np.logical_and.reduce(masks))) if masks else True
+
+    def _write_register(self, entry: _Pending) -> None:
+        self.written.add(entry.cell)
+        old = self.registers[entry.cell]
+        if entry.lane is not None:
+            new = old.copy()
+            new[entry.lane] = entry.value[0]
+        elif entry.mask is not None and len(old) == len(entry.mask):
+            new = np.where(entry.mask, entry.value, old)
+        else:
+            new = entry.value
+        self.registers[entry.cell] = new
+
+    def _write_memory(self, entry: _Pending) -> None:
+        store, size = entry.store, entry.value.dtype.itemsize
+        assert store is not None and entry.op.access is not None
+        for k, element in enumerate(entry.value):
+            if entry.mask is not None and not entry.mask[k]:
+                continue
+            address = entry.address + (store.first + store.stride * k) * size
+            place = self.memories.find(address, size, entry.op.access.side)
+            assert place is not None
+            place[0].bytes[place[1] : place[1] + size] = np.frombuffer(element.tobytes(), dtype=np.uint8)
+
+    def _drain(self) -> None:
+        """Stores that are in flight at the return still land; the function's cycles are over."""
+        for when in sorted(self.pending):
+            for entry in self.pending.pop(when):
+                if entry.store is not None:
+                    self._write_memory(entry)

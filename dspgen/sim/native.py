@@ -1,0 +1,165 @@
+"""Compiles a program's C with the host compiler and runs it; compiled programs are kept in a cache directory."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dspgen.errors import DspgenError, Problem
+from dspgen.sim.cframe import FAULTS
+from dspgen.sim.cgen import HEAD, Block, Generated, generate, register_bytes
+from dspgen.sim.load import Loaded
+from dspgen.sim.machine import Outcome
+from dspgen.sim.memory import fault, unwritten_warning
+from dspgen.target.model import Target
+
+# A thousand packets of straight code take the optimizer seconds; unoptimized they still run by the million a second.
+LONG_TEXT = 600_000
+FLAGS = ("-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-w", "-Wno-psabi", "-shared", "-fPIC")
+COMPILERS = ("cc", "gcc", "clang")
+Array = Any
+_lock = threading.Lock()
+
+
+@functools.cache
+def compiler() -> tuple[str, str] | None:
+    """The host compiler's path and version, or None."""
+    for name in COMPILERS:
+        path = shutil.which(name)
+        if path is not None:
+            done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return path, done.stdout.split("\n")[0]
+    return None
+
+
+def default_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "dspgen" / "sim"
+
+
+def run(loaded: Loaded, target: Target, cache_dir: str | None = None) -> Outcome:
+    """Runs to the return, as `Machine.run` does, from the same state to the same result. Raises TooManyStates."""
+    start = loaded.start
+    made = generate(
+        loaded.code,
+        target.memories,
+        entry=start.entry,
+        delay=target.pipeline.branch_delay,
+        return_address=start.return_address,
+        strict=start.strict,
+        initial=start.written,
+    )
+    library = _library(made.text, Path(cache_dir) if cache_dir is not None else default_cache())
+    return _call(library, made, loaded)
+
+
+def _library(text: str, cache: Path) -> ctypes.CDLL:
+    found = compiler()
+    if found is None:
+        raise DspgenError(
+            Problem("DG440", "the native simulator needs a C compiler", remedy="install cc, gcc or clang")
+        )
+    path, version = found
+    flags = ("-O1" if len(text) < LONG_TEXT else "-O0", *FLAGS, *_machine_flag(path))
+    key = hashlib.sha256("\0".join([text, version, *flags, *_processor()]).encode()).hexdigest()[:32]
+    library = cache / f"{key}.so"
+    if not library.exists():
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            cache = Path(tempfile.mkdtemp(prefix="dspgen-sim-"))
+            library = cache / f"{key}.so"
+        _compile(path, flags, text, library)
+    return ctypes.CDLL(str(library))
+
+
+@functools.cache
+def _processor() -> tuple[str, ...]:
+    """What -march=native depends on: a cache on a shared disk may serve several machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ()
+    return tuple(line for line in lines if line.startswith(("flags", "Features")))[:1]
+
+
+@functools.cache
+def _machine_flag(path: str) -> tuple[str, ...]:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "empty.c"
+        source.write_text("int empty;\n", encoding="utf-8")
+        command = [path, "-march=native", "-c", str(source), "-o", str(source) + ".o"]
+        return ("-march=native",) if subprocess.run(command, capture_output=True, check=False).returncode == 0 else ()
+
+
+def _compile(path: str, flags: tuple[str, ...], text: str, library: Path) -> None:
+    """Compiles beside the final name and renames, so that another process never sees half a file."""
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        source, made = Path(folder) / "program.c", Path(folder) / "program.so"
+        source.write_text(text, encoding="utf-8")
+        command = [path, *flags, str(source), "-o", str(made), "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{path} refused the simulator's own C:\n{done.stderr[:2000]}")
+        os.replace(made, library)
+
+
+def _call(library: ctypes.CDLL, made: Generated, loaded: Loaded) -> Outcome:
+    code, start = loaded.code, loaded.start
+    head = np.zeros(HEAD, dtype=np.uint64)
+    head[0] = start.limit
+    counts = np.zeros(max(len(made.blocks), 1), dtype=np.uint64)
+    written = np.zeros(len(code.cells), dtype=np.uint8)
+    written[sorted(start.written)] = 1
+    warned = np.zeros(max(len(made.checks), 1), dtype=np.uint8)
+    packed = b"".join(r.tobytes() for r in start.registers)
+    registers = np.frombuffer(packed, dtype=np.uint8).copy()
+    assert len(registers) == register_bytes(code.cells)
+    memories = (ctypes.c_void_p * max(len(loaded.memories.regions), 1))(
+        *(r.bytes.ctypes.data for r in loaded.memories.regions)
+    )
+    with _lock:
+        status = library.run(
+            ctypes.c_void_p(head.ctypes.data),
+            memories,
+            *(ctypes.c_void_p(a.ctypes.data) for a in (counts, written, warned, registers)),
+        )
+    if status:
+        kind = FAULTS[int(head[1])]
+        raise fault(code, kind, int(head[2]), int(head[3]), loaded.memories, start.limit)
+    warnings = [unwritten_warning(code.ops[u], code.cells[c].name) for (u, c), w in _sorted(made, warned) if w]
+    visits, idle = _visits(made.blocks, counts, len(code.slots))
+    return Outcome(int(head[4]), idle, visits, _unpack(loaded, registers), warnings)
+
+
+def _sorted(made: Generated, warned: Array) -> list[tuple[tuple[int, int], int]]:
+    return sorted((pair, int(warned[i])) for i, pair in enumerate(made.checks))
+
+
+def _visits(blocks: tuple[Block, ...], counts: Array, slots: int) -> tuple[list[int], int]:
+    visits, idle = [0] * slots, 0
+    for block, count in zip(blocks, counts.tolist(), strict=False):
+        idle += block.idle * count
+        for packet in block.packets:
+            visits[packet] += count
+    return visits, idle
+
+
+def _unpack(loaded: Loaded, registers: Array) -> list[Array]:
+    out, offset = [], 0
+    for cell, old in zip(loaded.code.cells, loaded.start.registers, strict=True):
+        size = cell.storage // 8 * max(cell.lanes, 1)
+        out.append(registers[offset : offset + size].view(old.dtype).copy())
+        offset += size
+    return out

@@ -1,0 +1,173 @@
+"""Runs assembly text on a target: the simulator's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from dspgen.errors import Problem, SourceError
+from dspgen.sim import native
+from dspgen.sim.ir import Assembled, Code
+from dspgen.sim.load import Argument, Loaded, load
+from dspgen.sim.machine import Interrupted, Machine, Outcome
+from dspgen.sim.parse import assemble
+from dspgen.sim.registers import RegisterFile
+from dspgen.sim.states import TooManyStates
+from dspgen.target.model import Target
+from plant_core.loc import Loc
+
+Array = Any
+Engine = Literal["auto", "python", "native"]
+CYCLE_LIMIT = 20_000_000_000
+PYTHON_CYCLE_LIMIT = 50_000_000
+TRIAL_CYCLES = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class SimResult:
+    """What a run did. `idle` are the cycles in which nothing issued; `unit_busy` shares of the cycles by unit member.
+
+    `outputs` has every array argument's final contents; `result` is the result register as a signed integer and
+    `result_bits` the 64 bits of its pair. A no-operation counts as a packet but not as an instruction.
+    """
+
+    cycles: int
+    packets: int
+    instructions: int
+    idle: int
+    unit_busy: dict[str, float]
+    outputs: dict[str, Array]
+    result: int
+    result_bits: int
+    warnings: tuple[str, ...]
+    engine: str
+    registers: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def result_f32(self) -> float:
+        return float(np.uint32(self.result_bits & 0xFFFFFFFF).view(np.float32))
+
+    @property
+    def result_f64(self) -> float:
+        return float(np.uint64(self.result_bits).view(np.float64))
+
+
+def simulate(
+    program: str | Assembled,
+    target: Target,
+    *,
+    function: str | None = None,
+    arguments: Sequence[tuple[str, Argument]] = (),
+    placement: Mapping[str, str] | None = None,
+    strict: bool = True,
+    engine: Engine = "auto",
+    trace: Callable[[str], None] | None = None,
+    limit: int | None = None,
+    file: str = "<text>",
+    cache_dir: str | None = None,
+) -> SimResult:
+    """Calls `function` (default: the first `.global` label) and runs it to its return.
+
+    `arguments` are (name, value) in calling order: an array is placed in memory (in `placement[name]`, else on chip
+    where it fits) and passed as a pointer; a float is passed as single unless it is a numpy.float64, an int as a word
+    unless it is a numpy 64-bit integer. `strict`: reading a register never written is an error, else a warning.
+    Raises SourceError (DG4xx) for text that can't be assembled and for what the machine would refuse.
+    """
+    assembled = program if isinstance(program, Assembled) else assemble(program, target, file)
+    top = limit if limit is not None else (PYTHON_CYCLE_LIMIT if engine == "python" else CYCLE_LIMIT)
+
+    def fresh() -> Loaded:
+        return load(
+            assembled,
+            target,
+            function=function,
+            arguments=arguments,
+            placement=placement or {},
+            strict=strict,
+            limit=top,
+        )
+
+    loaded = fresh()
+    delay = target.pipeline.branch_delay
+    extra: list[str] = []
+    if engine == "native":
+        outcome, used = _native(loaded, assembled, target, cache_dir), "native"
+    elif engine == "python" or trace is not None:
+        outcome, used = Machine(loaded.code, loaded.memories, loaded.start, trace).run(delay), "python"
+    else:
+        try:
+            outcome = Machine(loaded.code, loaded.memories, loaded.start).run(delay, TRIAL_CYCLES)
+            used = "python"
+        except Interrupted:
+            loaded = fresh()
+            if native.compiler() is None:
+                extra.append("no C compiler is at hand: the Python machine runs, which is slow")
+                outcome, used = Machine(loaded.code, loaded.memories, loaded.start).run(delay), "python"
+            else:
+                outcome, used = _native(loaded, assembled, target, cache_dir), "native"
+    return _result(loaded, assembled, target, outcome, used, extra)
+
+
+def _native(loaded: Loaded, program: Assembled, target: Target, cache_dir: str | None) -> Outcome:
+    try:
+        return native.run(loaded, target, cache_dir)
+    except TooManyStates as error:
+        remedy = "run it on the Python machine"
+        problem = Problem(
+            "DG441", "the program has too many paths for the native simulator", Loc(program.file, 1), remedy
+        )
+        raise SourceError(problem) from error
+
+
+def _result(
+    loaded: Loaded, program: Assembled, target: Target, outcome: Outcome, engine: str, extra: list[str]
+) -> SimResult:
+    code = loaded.code
+    instructions, busy = _totals(code, outcome.visits, target)
+    outputs = {}
+    for name, address, value in loaded.places:
+        raw = loaded.memories.read(address, value.nbytes) or b""
+        outputs[name] = np.frombuffer(raw, dtype=value.dtype).reshape(value.shape).copy()
+    bits = _result_bits(target, outcome.registers)
+    width = target.register_class(target.abi.scalar_class).bits
+    low = bits & ((1 << width) - 1)
+    return SimResult(
+        cycles=outcome.cycles,
+        packets=sum(outcome.visits),
+        instructions=instructions,
+        idle=outcome.idle,
+        unit_busy={u: b / max(outcome.cycles, 1) for u, b in busy.items()},
+        outputs=outputs,
+        result=low - (1 << width) if low >> (width - 1) else low,
+        result_bits=bits,
+        warnings=(*program.warnings, *outcome.warnings, *extra),
+        engine=engine,
+        registers={c.name: outcome.registers[c.index] for c in code.cells},
+    )
+
+
+def _totals(code: Code, visits: Sequence[int], target: Target) -> tuple[int, dict[str, int]]:
+    busy = dict.fromkeys(target.unit_members, 0)
+    instructions = 0
+    for slot, count in zip(code.slots, visits, strict=True):
+        instructions += count * len(slot.ops)
+        for op in slot.ops:
+            busy[op.unit] = busy.get(op.unit, 0) + count * op.busy
+    return instructions, busy
+
+
+def _result_bits(target: Target, registers: Sequence[Array]) -> int:
+    """The result register, with its pair's high half above it."""
+    file, abi = RegisterFile(target), target.abi
+    wide = target.register_class(abi.wide_class)
+    place = file.place(abi.result)
+    if wide.pair_of is not None and (names := target.register_class(wide.pair_of).names) and abi.result in names:
+        place = file.place(wide.names[names.index(abi.result) // 2], (wide.name,))
+    value = shift = 0
+    for cell in place.cells if place else ():
+        value |= int(registers[cell][0]) << shift
+        shift += file.cells[cell].storage
+    return value

@@ -1,0 +1,65 @@
+"""Packets printed as text and read back are the same packets."""
+
+from __future__ import annotations
+
+import pytest
+
+from dspgen.emit.text import format_operand, print_lines
+from dspgen.sched.ir import Address, CommentLine, LabelLine, Nop, Packet, Placed
+from dspgen.sim.parse import assemble
+from dspgen.target.load import load_target
+from dspgen.target.model import Target
+from tests.support.sim_programs import Generator
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return load_target("ft_m7002")
+
+
+def parts(placed: Placed) -> tuple[object, ...]:
+    return placed.instruction.id, placed.operands, placed.predicate, placed.negated
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_round_trip(target: Target, seed: int) -> None:
+    lines = [LabelLine("start"), *Generator(target, seed).block(25)]
+    program = assemble(print_lines(lines, target), target)
+    printed = [line for line in lines if not isinstance(line, LabelLine)]
+    assert len(printed) == len(program.packets)
+    for line, packet in zip(printed, program.packets, strict=True):
+        if isinstance(line, Nop):
+            assert (packet.idle, packet.members) == (line.cycles, ())
+            continue
+        assert isinstance(line, Packet)
+        assert packet.idle == (0 if line.members else 1)
+        assert [parts(m) for m in line.members] == [parts(m) for m in packet.members]
+
+
+def test_layout(target: Target) -> None:
+    add = target.instruction("SADD")
+    lines = [
+        CommentLine("two\nlines"),
+        LabelLine("f"),
+        Packet((Placed(add, "SMAC1", ("R1", "R2", "R3"), "R0", True), Placed(add, "SMAC2", (1, "R2", "R4")))),
+        Nop(9),
+    ]
+    assert print_lines(lines, target).split("\n") == [
+        "; two",
+        "; lines",
+        "f:",
+        "        [!R0] SADD.M1 R1, R2, R3",
+        "|       SADD.M2 1, R2, R4",
+        "        SNOP 7",
+        "        SNOP 2",
+        "",
+    ]
+
+
+def test_operands(target: Target) -> None:
+    memory = target.instruction("VLDW").operands[0]
+    assert format_operand(Address("AR1", "none"), memory, target) == "*AR1"
+    assert format_operand(Address("AR1", "pre_dec", "OR2"), memory, target) == "*--AR1[OR2]"
+    assert format_operand("@loop", memory, target) == "loop"
+    high = target.instruction("SMOVIH").operands[0]
+    assert format_operand(0x12, high, target) == "0x0012"
