@@ -1,0 +1,103 @@
+"""The user's files: texts and NumPy archives, read and written with errors that name the file."""
+
+from __future__ import annotations
+
+import difflib
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dspgen.errors import DspgenError, Problem, SourceError
+from plant_core.ir import Buf, Func, ScalarParam
+
+_DTYPES = {"f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
+_DTYPES |= {"u8": "uint8", "u16": "uint16", "u32": "uint32"}
+
+
+def read_arrays(path: str) -> dict[str, Any]:
+    """The entries of an `.npz` file."""
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            raise ValueError("it holds one array, without a name")
+        with found:
+            return {name: found[name] for name in found.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        problem = Problem("DG503", f"--inputs {path} can't be read: {error}", remedy="write it with numpy.savez")
+        raise DspgenError(problem) from error
+
+
+def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
+    """An `.npz` file; the same arrays make the same bytes."""
+    try:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, value in arrays.items():  # not numpy.savez, whose own parameters' names no array could have
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as entry:
+                    np.lib.format.write_array(entry, np.asarray(value), allow_pickle=False)
+    except OSError as error:
+        raise DspgenError(Problem("DG504", f"--outputs {path} can't be written: {error.strerror}")) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DspgenError(Problem("DG504", f"{path} can't be written: {error.strerror}")) from error
+
+
+def read_text(path: str) -> str:
+    """The file's text; what is not UTF-8 is taken as GB 18030, and what is neither byte by byte."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise SourceError(Problem("DG506", f"{path} can't be read: {error.strerror}")) from error
+    for encoding in ("utf-8", "gb18030"):
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return data.decode("latin-1")
+
+
+def kernel_inputs(func: Func, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The given values as their parameters' types; not each parameter need be given, but each value needs its own."""
+    parameters = {p.name: p for p in func.params}
+    problems: list[Problem] = []
+    values: dict[str, Any] = {}
+    for name, given in arrays.items():
+        value = _fitted(parameters[name], given) if name in parameters else _unknown(name, func)
+        if isinstance(value, Problem):
+            problems.append(value)
+        else:
+            values[name] = value
+    if problems:
+        raise DspgenError(*problems)
+    return values
+
+
+def _unknown(name: str, func: Func) -> Problem:
+    names = [p.name for p in func.params]
+    near = difflib.get_close_matches(name, names, 1)
+    remedy = f"did you mean '{near[0]}'?" if near else f"the parameters are {', '.join(names)}"
+    return Problem("DG508", f"--inputs has '{name}', which is no parameter of {func.name}", func.loc, remedy)
+
+
+def _fitted(parameter: Buf | ScalarParam, given: Any) -> Any:
+    """The value as the parameter's type, or what is wrong with it. Integers must keep their values."""
+    shape = parameter.shape if isinstance(parameter, Buf) else ()
+    if given.shape != shape:
+        what = f"'{parameter.name}' of shape {given.shape}; the parameter's is {shape}"
+        return Problem("DG508", f"--inputs has {what}", parameter.loc)
+    wanted = np.dtype(_DTYPES[parameter.dtype])
+    floats = wanted.kind == "f"
+    if given.dtype.kind not in ("iuf" if floats else "iu"):
+        what = f"'{parameter.name}' of type {given.dtype}; the parameter's is {wanted}"
+        return Problem("DG508", f"--inputs has {what}", parameter.loc)
+    value = given.astype(wanted)
+    if not floats and not np.array_equal(value, given):
+        return Problem("DG508", f"--inputs has values of '{parameter.name}' outside {wanted}", parameter.loc)
+    return value if isinstance(parameter, Buf) else value.item()

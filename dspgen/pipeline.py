@@ -1,0 +1,222 @@
+"""The road from C text to verified assembly: one function that reads like the picture in docs/architecture.md."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from dspgen import oracle
+from dspgen.asmir.ir import Function
+from dspgen.asmir.lower import lower
+from dspgen.emit.asm import emit_asm
+from dspgen.errors import SourceError
+from dspgen.frontend.read import read_c
+from dspgen.options import Options
+from dspgen.rewrite.optimise import Remark, optimise
+from dspgen.sched.ir import LoopReport, Scheduled
+from dspgen.sched.schedule import schedule
+from dspgen.sim.run import Engine, SimResult, simulate
+from dspgen.target.model import Target
+from dspgen.target.operations import OperationTable
+from dspgen.tiling.bound import bound
+from dspgen.tiling.candidates import Candidate, candidates, scalar_candidate
+from dspgen.tiling.machine import Machine
+from dspgen.tiling.nests import Nest, nests
+from dspgen.tiling.search import Choice, search
+from dspgen.vecdsl.build import build
+from dspgen.vecdsl.hoist import hoist
+from dspgen.vecdsl.ir import Program
+from dspgen.vecdsl.promote import promote
+from dspgen.vecdsl.ranges import readable
+from dspgen.vecdsl.simplify import simplify
+from dspgen.vecdsl.straighten import straighten
+from plant_core.affine import accesses
+from plant_core.astgen import generate
+from plant_core.dependence import Dependence, memory_dependences, rebalance_reductions
+from plant_core.ir import Buf, Func
+from plant_core.legality import check_legal
+from plant_core.scalars import expand_scalars
+from plant_core.schedule import normalise_loops
+from plant_core.tiles import CompPlan, Plan
+from plant_core.tree import Tree
+
+FINALISTS = 8
+
+OnStage = Callable[[str, object], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """All that compiling one function made, stage by stage. `source` is the function as written."""
+
+    source: Func
+    func: Func
+    choices: tuple[Choice, ...]
+    tree: Tree
+    program: Program
+    assembly: Function
+    scheduled: Scheduled
+    asm: str
+    remarks: tuple[Remark, ...]
+    compile_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A compiled kernel's run on the simulator, compared with the C program's."""
+
+    kernel: str
+    isa: str
+    cycles: int
+    bound_cycles: int
+    efficiency: float
+    verified: bool
+    max_error: float
+    compile_seconds: float
+    simulate_seconds: float
+    unit_busy: dict[str, float]
+    loops: tuple[LoopReport, ...]
+    remarks: tuple[Remark, ...]
+    outputs: dict[str, np.ndarray] = field(repr=False)
+    details: tuple[str, ...] = ()
+
+
+def compile_file(path: str, target: Target, options: Options, *, on_stage: OnStage | None = None) -> Compiled:
+    """C text in, assembly text out. `on_stage` is called with each stage's name and result."""
+    started = time.perf_counter()
+    seen: OnStage = on_stage or (lambda name, value: None)
+    source = read_c(path, function=options.function, defines=options.defines)
+    seen("scop", source)
+    func = expand_scalars(normalise_loops(rebalance_reductions(source, reassoc=options.fp == "reassoc")))
+    seen("expanded", func)
+    choices = choose_plans(func, target, options)
+    seen("plan", choices)
+    backend = compile_plan(func, _plan(choices), target, options, on_stage=seen)
+    asm = emit_asm(backend.scheduled, target, func=source)
+    seen("asm", asm)
+    return replace(backend, source=source, choices=choices, asm=asm, compile_seconds=time.perf_counter() - started)
+
+
+def compile_plan(
+    func: Func,
+    plan: Plan,
+    target: Target,
+    options: Options,
+    *,
+    known: tuple[Dependence, ...] | None = None,
+    on_stage: OnStage | None = None,
+) -> Compiled:
+    """The stages below tiling, for one plan: loop tree, vector DSL, extraction, linear assembly, packets."""
+    seen: OnStage = on_stage or (lambda name, value: None)
+    check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
+    tree = generate(func, plan)
+    seen("tree", tree)
+    program = simplify(build(func, tree, target.lanes))
+    seen("vecdsl", program)
+    program = hoist(straighten(promote(program, target.lanes), target.lanes), target.lanes)
+    seen("promoted", program)
+    best = optimise(program, target, fp=options.fp, rewrite=options.rewrite, readable=readable(program))
+    seen("rewritten", best.program)
+    assembly = lower(best.program, target, pipeline=options.pipeline)
+    seen("lasm", assembly)
+    scheduled = schedule(assembly, target, pipeline=options.pipeline)
+    seen("packets", scheduled)
+    return Compiled(func, func, (), tree, best.program, assembly, scheduled, "", tuple(best.remarks), 0.0)
+
+
+def choose_plans(func: Func, target: Target, options: Options) -> tuple[Choice, ...]:
+    """Each nest's plan, by compiling and scheduling the model's finalists."""
+    machine = Machine(target, OperationTable(target))
+    choices = []
+    for nest in nests(func):
+        finalists = candidates(nest, target, machine, FINALISTS)
+        alone = _alone(func, nest)
+        choices.append(
+            search(
+                finalists, scalar_candidate(nest), partial(_cycles, alone, memory_dependences(alone), target, options)
+            )
+        )
+    return tuple(choices)
+
+
+def _cycles(func: Func, known: tuple[Dependence, ...], target: Target, options: Options, candidate: Candidate) -> float:
+    scheduled = compile_plan(func, Plan(candidate.plans), target, options, known=known).scheduled
+    return float(scheduled.cycles) if scheduled.cycles is not None else candidate.cycles
+
+
+def _alone(func: Func, nest: Nest) -> Func:
+    """One nest as a function of its own: local arrays become parameters, so that their values count."""
+    comps = tuple(c for c in func.comps if c.name in nest.names)
+    bufs = tuple(replace(b, kind="param") if b.shape else b for b in func.bufs)
+    scalars = tuple(p for p in func.params if not isinstance(p, Buf))
+    used = {name for c in nest.comps for name in (c.comp.target.buf, *(a.buf for a in accesses(c.comp.value)))}
+    arrays = tuple(b for b in bufs if b.shape and b.name in used)
+    return replace(func, params=(*arrays, *scalars), bufs=bufs, comps=comps)
+
+
+def _plan(choices: tuple[Choice, ...]) -> Plan:
+    merged: list[tuple[str, CompPlan]] = [p for c in choices for p in c.candidate.plans]
+    return Plan(tuple(merged))
+
+
+def run_file(
+    path: str,
+    target: Target,
+    options: Options,
+    *,
+    inputs: Mapping[str, np.ndarray | int | float] | None = None,
+    seed: int = 0,
+    engine: Engine = "auto",
+    on_stage: OnStage | None = None,
+) -> RunResult:
+    """Compile, simulate the emitted text, and compare every output array with the C program's."""
+    compiled = compile_file(path, target, options, on_stage=on_stage)
+    func = compiled.source
+    given = {**oracle.default_inputs(path, func, options.defines), **(inputs or {})}
+    values = oracle.random_inputs(func, seed, given)
+    started = time.perf_counter()
+    result = simulate_kernel(compiled, target, values, engine=engine)
+    simulated = time.perf_counter() - started
+    single = oracle.run_c(path, func, values, options.defines)
+    double = oracle.run_c(path, func, values, options.defines, double=True)
+    verified, max_error, details = oracle.compare(func, result.outputs, single, double, options.fp)
+    sizes = {k: int(v) for k, v in values.items() if isinstance(v, int)}
+    machine = Machine(target, OperationTable(target))
+    limit = bound(func, target, machine, data=options.data, values=sizes).cycles
+    return RunResult(
+        kernel=func.name,
+        isa=target.name,
+        cycles=result.cycles,
+        bound_cycles=limit,
+        efficiency=limit / result.cycles,
+        verified=verified,
+        max_error=max_error,
+        compile_seconds=compiled.compile_seconds,
+        simulate_seconds=simulated,
+        unit_busy=dict(result.unit_busy),
+        loops=compiled.scheduled.loops,
+        remarks=compiled.remarks,
+        outputs=result.outputs,
+        details=details,
+    )
+
+
+class RefusedCode(RuntimeError):
+    """The simulator refuses the text that was generated: a fault of the compiler, not of its user."""
+
+
+def simulate_kernel(
+    compiled: Compiled, target: Target, values: Mapping[str, np.ndarray | int | float], *, engine: Engine = "auto"
+) -> SimResult:
+    """Run the emitted text on fresh copies of `values`."""
+    arguments = [
+        (p.name, np.array(values[p.name]) if isinstance(p, Buf) else values[p.name]) for p in compiled.source.params
+    ]
+    try:
+        return simulate(compiled.asm, target, function=compiled.source.name, arguments=arguments, engine=engine)
+    except SourceError as refusal:
+        raise RefusedCode(refusal.render()) from refusal

@@ -1,0 +1,248 @@
+"""What the command line shows: one JSON object, or tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dspgen.asmir.ir import Function
+from dspgen.emit.linear import emit_linear
+from dspgen.emit.text import print_lines
+from dspgen.sched.ir import LabelLine, LoopReport, Nop, Packet, Placed, Scheduled
+from dspgen.target.model import Target
+from dspgen.tiling.search import Choice
+from dspgen.vecdsl.ir import Program
+from dspgen.vecdsl.printer import print_program
+from plant_core.ir import Func
+from plant_core.printer import print_expr, print_func
+from plant_core.tree import For, If, Leaf, Seq, Tree
+
+WIDE = 140  # columns where the output is no terminal
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that never folds a table because its output is a file or a pipe."""
+    out = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return out if out.is_terminal else Console(stderr=stderr, highlight=False, width=WIDE)
+
+
+def result_object(**found: Any) -> dict[str, Any]:
+    """The object of `--json`: every key of the contract (null where unknown), then whatever else is given."""
+    keys = "kernel isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds".split()
+    base: dict[str, Any] = dict.fromkeys(keys)
+    base |= {"unit_busy": {}, "tiles": [], "loops": [], "remarks": []}
+    return {k: plain(v) for k, v in (base | found).items()}
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold; numbers that are not finite become null."""
+    match value:
+        case bool() | int() | str() | None:
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {str(k): plain(v) for k, v in value.items()}
+        case Sequence():
+            return [plain(v) for v in value]
+    return plain(value.item())  # a NumPy scalar
+
+
+def results_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """One line for each kernel: cycles, bound, efficiency, whether it was right, and what it took."""
+    table = Table(title="dspgen: cycles on the simulator, against the bound of the machine")
+    table.add_column("kernel", no_wrap=True)
+    for name in ("cycles", "bound", "efficiency"):
+        table.add_column(name, justify="right")
+    table.add_column("verified")
+    for name in ("max error", "compile s", "simulate s"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        verdict = {True: Text("yes", "green"), False: Text("NO", "bold red")}.get(
+            row["verified"], Text("failed", "red")
+        )
+        table.add_row(
+            row["kernel"],
+            _number(row["cycles"]),
+            _number(row["bound_cycles"]),
+            _format(row["efficiency"], "{:.1%}"),
+            verdict,
+            _format(row["max_error"], "{:.1e}"),
+            _format(row["compile_seconds"], "{:.2f}"),
+            _format(row["simulate_seconds"], "{:.2f}"),
+        )
+    return table
+
+
+def loops_table(loops: Sequence[LoopReport]) -> Table:
+    table = Table(title="loops")
+    for name in (
+        "line",
+        "ii",
+        "resource bound",
+        "recurrence bound",
+        "iterations in parallel",
+        "unroll",
+        "trip",
+        "busiest",
+    ):
+        table.add_column(name, justify="right")
+    for loop in loops:
+        busiest = max(loop.resource_bounds, key=lambda pair: pair[1], default=("", 0))[0]
+        table.add_row(
+            str(loop.loc.line) if loop.loc else "",
+            str(loop.ii) if loop.pipelined else f"{loop.ii} (not pipelined)",
+            str(loop.res_mii),
+            str(loop.rec_mii),
+            str(loop.stages),
+            str(loop.unroll),
+            str(loop.trip) if loop.trip is not None else "unknown",
+            busiest,
+        )
+    return table
+
+
+def busy_table(unit_busy: Mapping[str, float]) -> Table:
+    table = Table(title="busy share of each unit")
+    for name in unit_busy:
+        table.add_column(name, justify="right")
+    table.add_row(*(f"{share:.1%}" for share in unit_busy.values()))
+    return table
+
+
+def schedule_table(scheduled: Scheduled, report: LoopReport, target: Target) -> Table:
+    """The kernel of one loop: a row for each cycle, a column for each unit that it uses."""
+    kernel = _kernel(scheduled, report.label, target.pipeline.branch_delay)
+    used = {m.unit for packet in kernel if isinstance(packet, Packet) for m in packet.members}
+    units = [name for name in target.unit_members if name in used]
+    where = f"line {report.loc.line}" if report.loc else report.label
+    table = Table(title=f"{where}: {'ii' if report.pipelined else 'cycles an iteration'} = {report.ii}")
+    table.add_column("cycle", justify="right")
+    for name in units:
+        table.add_column(name, no_wrap=True)
+    cycle = 0
+    for line in kernel:
+        if isinstance(line, Nop):
+            table.add_row(f"{cycle}" if line.cycles == 1 else f"{cycle}-{cycle + line.cycles - 1}")
+            cycle += line.cycles
+            continue
+        cells = {m.unit: _cell(m) for m in line.members}
+        table.add_row(str(cycle), *(cells.get(name, "") for name in units))
+        cycle += 1
+    return table
+
+
+def description_tables(description: Mapping[str, Any]) -> list[Table]:
+    """`dspgen isa show`: one table for each part of the description that is a list of rows, one for the rest."""
+    facts = Table("fact", "value", title=str(description.get("name", "")))
+    tables = [facts]
+    for key, value in description.items():
+        rows = value if isinstance(value, list) else []
+        if rows and all(isinstance(row, Mapping) for row in rows):
+            columns = list(dict.fromkeys(name for row in rows for name in row))
+            table = Table(*columns, title=key)
+            for row in rows:
+                table.add_row(*(Text(_words(row.get(c))) for c in columns))
+            tables.append(table)
+        else:
+            facts.add_row(Text(key), Text(_words(value)))
+    return tables
+
+
+def stage_text(value: object, target: Target) -> str | None:
+    """The program after a stage, as text; None for a stage whose result has no text."""
+    match value:
+        case str():
+            return value
+        case Func():
+            return print_func(value)
+        case For() | If() | Seq() | Leaf():
+            return print_tree(value) + "\n"
+        case Program():
+            return print_program(value)
+        case Function():
+            return emit_linear(value, target)
+        case Scheduled():
+            return print_lines(value.lines, target)
+        case tuple():
+            return "".join(f"{line}\n" for choice in value if isinstance(choice, Choice) for line in _choice(choice))
+    return None
+
+
+def _choice(choice: Choice) -> Iterator[str]:
+    yield f"chosen: {choice.candidate.title}"
+    for trial in choice.trials:
+        outcome = f"{trial.cycles:.0f} cycles" if trial.cycles is not None else f"refused: {trial.refused}"
+        yield f"  tried {trial.title}: estimated {trial.estimate:.0f}, {outcome}"
+
+
+def print_tree(tree: Tree, indent: str = "") -> str:
+    """The loop tree in C's words; a leaf names its statement, the first point of its box and the box's sizes."""
+    deeper = indent + "  "
+    match tree:
+        case For(iterator, lower, upper, step, body):
+            head = f"for {iterator} from {print_expr(lower)} below {print_expr(upper)} step {step}:"
+            return f"{indent}{head}\n{print_tree(body, deeper)}"
+        case If(condition, then):
+            return f"{indent}if {print_expr(condition)}:\n{print_tree(then, deeper)}"
+        case Seq(children):
+            return "\n".join(print_tree(child, indent) for child in children)
+        case Leaf(comp, origin, tile):
+            lane = f", {'partial sums' if tile.reduce else 'lanes'} along {tile.lane}" if tile.lane else ""
+            split = f", split {', '.join(tile.split)}" if tile.split else ""
+            point = ", ".join(print_expr(e) for e in origin)
+            return f"{indent}{comp.name}[{point}] of {' x '.join(map(str, tile.spans)) or 1}{lane}{split}"
+
+
+def _kernel(scheduled: Scheduled, label: str, delay: int) -> list[Packet | Nop]:
+    """The lines from a loop's label through the delay slots of the branch back to it."""
+    found: list[Packet | Nop] = []
+    inside = False
+    left: int | None = None
+    for line in scheduled.lines:
+        if isinstance(line, LabelLine):
+            inside = inside or line.name == label
+        if not inside or not isinstance(line, Packet | Nop):
+            continue
+        found.append(line)
+        if left is not None:
+            left -= line.cycles if isinstance(line, Nop) else 1
+        elif isinstance(line, Packet) and any(_branches_to(m, label) for m in line.members):
+            left = delay
+        if left is not None and left <= 0:
+            break
+    return found
+
+
+def _branches_to(member: Placed, label: str) -> bool:
+    return member.instruction.branch and any(isinstance(o, str) and o.lstrip("@") == label for o in member.operands)
+
+
+def _cell(member: Placed) -> Text:
+    line = f" {member.loc.line}" if member.loc else ""
+    condition = f"[{'!' if member.negated else ''}{member.predicate}] " if member.predicate else ""
+    return Text(f"{condition}{member.instruction.mnemonic}{line}")
+
+
+def _number(value: int | float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _format(value: float | None, how: str) -> str:
+    return "-" if value is None else how.format(value)
+
+
+def _words(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case list() | tuple():
+            return ", ".join(_words(v) for v in value)
+        case Mapping():
+            return ", ".join(f"{k} {_words(v)}" for k, v in value.items())
+    return str(value)

@@ -1,0 +1,50 @@
+"""What all tests share: Hypothesis profiles, the examples and the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from dspgen.target.load import load_target
+from dspgen.target.model import Target
+
+ROOT = Path(__file__).parent.parent
+
+settings.register_profile(
+    "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("nightly", settings.get_profile("default"), max_examples=1000, derandomize=False)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def examples(root: Path) -> Path:
+    return root / "examples"
+
+
+@pytest.fixture(scope="session")
+def ft_m7002() -> Target:
+    return load_target("ft_m7002")
+
+
+@pytest.fixture
+def dspgen(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command line in this process: exit status, stdout, stderr."""
+    from dspgen.cli import main
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exit:
+            main(arguments)
+        out, err = capsys.readouterr()
+        assert isinstance(exit.value.code, int)
+        return exit.value.code, out, err
+
+    return run

@@ -1,0 +1,68 @@
+"""Every example compiles, and its assembly computes on the simulator what the C program computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dspgen import oracle
+from dspgen.options import Options
+from dspgen.pipeline import compile_file, run_file, simulate_kernel
+from dspgen.target.model import Target
+from tests.support.examples import SMALL, defines
+
+LONG = {"fft256"}  # to compile
+MOST = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in SMALL]
+
+
+def test_every_example_has_a_small_size(examples: Path) -> None:
+    assert sorted(path.stem for path in examples.glob("*.c")) == sorted(SMALL)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_verified(name: str, examples: Path, ft_m7002: Target) -> None:
+    result = run_file(str(examples / f"{name}.c"), ft_m7002, Options(defines=defines(name)))
+    assert result.verified
+    assert result.bound_cycles <= result.cycles
+
+
+@pytest.mark.parametrize("name", ["conv2d_full", "fir16", "matmul"])
+def test_engines_agree(name: str, examples: Path, ft_m7002: Target) -> None:
+    """The generated C and the plain Python machine give the same arrays, in the same cycles, as foretold if known."""
+    path, options = str(examples / f"{name}.c"), Options(defines=defines(name))
+    compiled = compile_file(path, ft_m7002, options)
+    values = oracle.random_inputs(compiled.source, 3)
+    python, native = (simulate_kernel(compiled, ft_m7002, values, engine=e) for e in ("python", "native"))
+    assert python.cycles == native.cycles
+    assert compiled.scheduled.cycles in (None, python.cycles)
+    assert python.unit_busy == native.unit_busy
+    for array in python.outputs:
+        assert np.array_equal(python.outputs[array], native.outputs[array], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_verified_without_rewriting(name: str, examples: Path, ft_m7002: Target) -> None:
+    options = Options(defines=defines(name), rewrite=False)
+    assert run_file(str(examples / f"{name}.c"), ft_m7002, options).verified
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_verified_without_pipelining(name: str, examples: Path, ft_m7002: Target) -> None:
+    options = Options(defines=defines(name), pipeline=False)
+    assert run_file(str(examples / f"{name}.c"), ft_m7002, options).verified
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_strict_is_bit_for_bit(name: str, examples: Path, ft_m7002: Target) -> None:
+    result = run_file(str(examples / f"{name}.c"), ft_m7002, Options(defines=defines(name), fp="strict"))
+    assert result.verified
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_verified_at_full_size(name: str, examples: Path, ft_m7002: Target) -> None:
+    result = run_file(str(examples / f"{name}.c"), ft_m7002, Options())
+    assert result.verified
+    assert result.bound_cycles <= result.cycles
