@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dspgen import oracle
 from dspgen.asmir.ir import Function
 from dspgen.asmir.lower import lower
 from dspgen.emit.asm import emit_asm
-from dspgen.errors import SourceError
+from dspgen.errors import NoSchedule, SourceError
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark, optimise
@@ -43,10 +43,13 @@ from plant_core.scalars import expand_scalars
 from plant_core.schedule import normalise_loops
 from plant_core.tiles import CompPlan, Plan
 from plant_core.tree import Tree
+from plant_core.values import NUMPY, is_float
 
 FINALISTS = 8
+SIMULATED_FINALISTS = 3
 
 OnStage = Callable[[str, object], None]
+Kept = dict[Plan, tuple[list[tuple[str, object]], "Compiled"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,9 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     seen("scop", source)
     func = expand_scalars(normalise_loops(rebalance_reductions(source, reassoc=options.fp == "reassoc")))
     seen("expanded", func)
-    choices = choose_plans(func, target, options)
+    choices, kept = choose_plans(func, target, options)
     seen("plan", choices)
-    backend = compile_plan(func, _plan(choices), target, options, on_stage=seen)
+    backend = _compile_choices(func, choices, kept, target, options, seen)
     asm = emit_asm(backend.scheduled, target, func=source)
     seen("asm", asm)
     return replace(backend, source=source, choices=choices, asm=asm, compile_seconds=time.perf_counter() - started)
@@ -128,24 +131,84 @@ def compile_plan(
     return Compiled(func, func, (), tree, best.program, assembly, scheduled, "", tuple(best.remarks), 0.0)
 
 
-def choose_plans(func: Func, target: Target, options: Options) -> tuple[Choice, ...]:
-    """Each nest's plan, by compiling and scheduling the model's finalists."""
+def _compile_choices(
+    func: Func, choices: tuple[Choice, ...], kept: Kept, target: Target, options: Options, seen: OnStage
+) -> Compiled:
+    """The whole function under its nests' plans. Where these together need more registers than there are, nests give
+    way to scalar code, one after the other."""
+    plan = _plan(choices)
+    if plan in kept:
+        stages, compiled = kept[plan]
+        for name, value in stages:
+            seen(name, value)
+        return compiled
+    for given_up in range(len(choices)):
+        try:
+            return compile_plan(func, plan, target, options, on_stage=seen)
+        except NoSchedule:
+            choices = tuple(_scalar(c) if k == given_up else c for k, c in enumerate(choices))
+            plan = _plan(choices)
+    return compile_plan(func, plan, target, options, on_stage=seen)
+
+
+def _scalar(choice: Choice) -> Choice:
+    plans = tuple((name, CompPlan(plan.order)) for name, plan in choice.candidate.plans)
+    return replace(choice, candidate=replace(choice.candidate, plans=plans, title="scalar"))
+
+
+def choose_plans(func: Func, target: Target, options: Options) -> tuple[tuple[Choice, ...], Kept]:
+    """Each nest's plan, by compiling and scheduling the model's finalists; where there is but one nest, its candidates
+    are whole functions, and are kept."""
     machine = Machine(target, OperationTable(target))
+    found = nests(func)
+    kept: Kept = {}
     choices = []
-    for nest in nests(func):
+    for nest in found:
         finalists = candidates(nest, target, machine, FINALISTS)
-        alone = _alone(func, nest)
-        choices.append(
-            search(
-                finalists, scalar_candidate(nest), partial(_cycles, alone, memory_dependences(alone), target, options)
-            )
+        alone = func if len(found) == 1 else _alone(func, nest)
+        evaluate = _Evaluate(alone, memory_dependences(alone), target, options, kept)
+        choices.append(search(finalists, scalar_candidate(nest), evaluate))
+    return tuple(choices), kept
+
+
+@dataclass(slots=True)
+class _Evaluate:
+    """A candidate's cycles. The schedule tells them where trips are constant; else a run on zeros counts them (control
+    flow depends on sizes only), for the first few candidates; else the model's, scaled as these were."""
+
+    func: Func
+    known: tuple[Dependence, ...]
+    target: Target
+    options: Options
+    kept: Kept
+    simulated: int = 0
+    ratio: float | None = None
+
+    def __call__(self, candidate: Candidate) -> float:
+        plan = Plan(candidate.plans)
+        stages: list[tuple[str, object]] = []
+        compiled = compile_plan(
+            self.func,
+            plan,
+            self.target,
+            self.options,
+            known=self.known,
+            on_stage=lambda *stage: stages.append(stage),
         )
-    return tuple(choices)
+        self.kept[plan] = (stages, compiled)
+        cycles = compiled.scheduled.cycles
+        return float(cycles) if cycles is not None else self._unscheduled(compiled, candidate)
 
-
-def _cycles(func: Func, known: tuple[Dependence, ...], target: Target, options: Options, candidate: Candidate) -> float:
-    scheduled = compile_plan(func, Plan(candidate.plans), target, options, known=known).scheduled
-    return float(scheduled.cycles) if scheduled.cycles is not None else candidate.cycles
+    def _unscheduled(self, compiled: Compiled, candidate: Candidate) -> float:
+        sizes_known = all(isinstance(p, Buf) or is_float(p.dtype) for p in self.func.params)
+        if not sizes_known or self.simulated == SIMULATED_FINALISTS:
+            return candidate.cycles * (self.ratio or 1.0)
+        zeros = {p.name: np.zeros(p.shape, NUMPY[p.dtype]) if isinstance(p, Buf) else 0.0 for p in self.func.params}
+        asm = emit_asm(compiled.scheduled, self.target, func=self.func)
+        cycles = float(simulate_kernel(replace(compiled, asm=asm), self.target, zeros).cycles)
+        self.simulated += 1
+        self.ratio = min(self.ratio or math.inf, cycles / candidate.cycles)
+        return cycles
 
 
 def _alone(func: Func, nest: Nest) -> Func:
@@ -210,13 +273,25 @@ class RefusedCode(RuntimeError):
 
 
 def simulate_kernel(
-    compiled: Compiled, target: Target, values: Mapping[str, np.ndarray | int | float], *, engine: Engine = "auto"
+    compiled: Compiled,
+    target: Target,
+    values: Mapping[str, np.ndarray | int | float],
+    *,
+    engine: Engine = "auto",
+    strict: bool = True,
 ) -> SimResult:
-    """Run the emitted text on fresh copies of `values`."""
-    arguments = [
-        (p.name, np.array(values[p.name]) if isinstance(p, Buf) else values[p.name]) for p in compiled.source.params
-    ]
+    """Run the emitted text on fresh copies of `values`. Not `strict`: registers never written read as they are."""
+    arguments = [(p.name, _passed(p, values[p.name])) for p in compiled.source.params]
     try:
-        return simulate(compiled.asm, target, function=compiled.source.name, arguments=arguments, engine=engine)
+        name = compiled.source.name
+        return simulate(compiled.asm, target, function=name, arguments=arguments, engine=engine, strict=strict)
     except SourceError as refusal:
         raise RefusedCode(refusal.render()) from refusal
+
+
+def _passed(param: Buf | ScalarParam, value: np.ndarray | int | float) -> np.ndarray | int | float:
+    """A copy of an array; a number in its parameter's width, which decides the registers that it comes in."""
+    if isinstance(param, Buf):
+        return np.array(value)
+    number: int | float = NUMPY[param.dtype](value)
+    return number

@@ -2,7 +2,7 @@
 
 Before: `op t, ...; ...; mov t, c` with t written once, and c neither read nor written in between.
 After:  `op c, ...; ...`, every other reader of t reading c.
-Requires: t does not live past the block (temporaries of lowering never do, unless a later block reads them: checked).
+Requires: t does not live past the block: no temporary of lowering does; variables that do are named in `keep`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from dspgen.asmir.ir import If, Instr, Item, Loop, Mem, OperandValue, Reg, VReg
 
 
-def coalesce_moves(items: list[Item]) -> list[Item]:
+def coalesce_moves(items: list[Item], keep: frozenset[VReg] = frozenset()) -> list[Item]:
     """One pass over a block, last move first."""
     items = list(items)
     index = len(items) - 1
@@ -20,7 +20,7 @@ def coalesce_moves(items: list[Item]) -> list[Item]:
         item = items[index]
         if isinstance(item, Instr) and (move := _plain_move(item)) is not None:
             source, destination = move
-            start = _only_definition(items, index, source)
+            start = None if source in keep else _only_definition(items, index, source)
             if start is not None and not _disturbed(items, start, index, source, destination):
                 for k in range(start, len(items)):
                     items[k] = _rename(items[k], source, destination)
@@ -31,13 +31,14 @@ def coalesce_moves(items: list[Item]) -> list[Item]:
 
 def _plain_move(instr: Instr) -> tuple[VReg, VReg] | None:
     semantics = instr.instruction.semantics
-    if len(semantics) != 1 or semantics[0].value.op != "place" or instr.predicate is not None:
+    if len(semantics) != 1 or instr.predicate is not None:
         return None
-    target = semantics[0].target
-    if target is None or target.part or semantics[0].value.part:
+    target, value = semantics[0].target, semantics[0].value
+    value = value.args[0] if value.op == "mov" else value
+    if target is None or target.part or value.op != "place" or value.part:
         return None
     by_name = {o.name: v for o, v in zip(instr.instruction.operands, instr.operands, strict=True)}
-    source, destination = by_name.get(semantics[0].value.name), by_name.get(target.name)
+    source, destination = by_name.get(value.name), by_name.get(target.name)
     match source, destination:
         case Reg(vreg=s, part=""), Reg(vreg=d, part="") if s.cls == d.cls and s != d:
             return s, d

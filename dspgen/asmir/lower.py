@@ -178,7 +178,7 @@ class _Lowering:
                 step=stmt.step,
                 trip=trip,
                 streams=streams,
-                body=tuple(coalesce_moves(body)),
+                body=tuple(coalesce_moves(body, frozenset(r.vreg for r in carried) | set(level.scaled.values()))),
                 min_trip=trip if isinstance(trip, int) else stmt.min_trip,
                 pipeline=self.pipeline,
                 loc=stmt.loc or next((x.loc for x in _stores_below(stmt.body) if x.loc), None),

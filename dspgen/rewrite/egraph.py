@@ -101,7 +101,7 @@ class _Engine:
             self.run(f"(relation fact_{name} ({' '.join(['Term'] * arity)}))")
         for head in heads:
             self.run(_declaration(head))
-        for line in lines:
+        for line in dict.fromkeys(lines):  # egglog refuses a rule twice
             self.run(line)
 
     def run(self, line: str) -> list[Any]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 import highspy
 import numpy as np
 
-from dspgen.rewrite.extract import CYCLE_WEIGHT, Choice, CyclicChoice, Problem, restrict, tree_costs
+from dspgen.rewrite.greedy import tree_costs
+from dspgen.rewrite.problem import CYCLE_WEIGHT, Choice, CyclicChoice, Problem, restrict
 
 
 @dataclass(frozen=True, slots=True)

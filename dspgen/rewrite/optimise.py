@@ -16,10 +16,11 @@ from dspgen.rewrite import milp
 from dspgen.rewrite.alignment import Congruence, of_address, of_iterator, of_term
 from dspgen.rewrite.egraph import Limits, saturate
 from dspgen.rewrite.emission import Names, Unplaceable, emit
-from dspgen.rewrite.extract import Choices, Extraction, Recurrence, as_written, extract, make_problem
+from dspgen.rewrite.extract import Extraction, as_written, extract
 from dspgen.rewrite.facts import Readable, facts_of, propose_loads
 from dspgen.rewrite.graph import EGraph, Node, TermGraph, class_types, unsaturated
 from dspgen.rewrite.machine import ELEM_BYTES, Implementation, Machine, Value
+from dspgen.rewrite.problem import Choices, Recurrence, make_problem
 from dspgen.rewrite.region import Built, Region, build
 from dspgen.rewrite.rules import FpMode
 from dspgen.rewrite.selection import choose_rules

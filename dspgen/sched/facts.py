@@ -48,6 +48,10 @@ class Facts:
         self._phys = self._physical_atoms()
         abi = target.abi
         kept = (*abi.reserved, *abi.callee_saved, abi.scalar_stack, abi.vector_stack, abi.return_address)
+        fixed = {a[0] for n in (*abi.reserved, abi.return_address) if n for a in self.physical(n)}
+        self.callers = frozenset(
+            a[0] for n in abi.callee_saved for a in self.physical(n) if isinstance(a[0], str) and a[0] not in fixed
+        )
         self.untouchable = frozenset(a[0] for n in kept if n for a in self.physical(n) if isinstance(a[0], str))
 
     def is_pair(self, cls: str) -> bool:

@@ -70,8 +70,10 @@ def _layout(blocks: Sequence[Block], facts: Facts) -> list[_Stretch]:
     for number, block in enumerate(blocks):
         first.append(len(stretches))
         rounds = 1 + (-(-longest // len(block.cycles)) if block.steady else 0)
+        # Results may land in the very cycle after the return; they must not meet there either.
+        leaves = block.target is None and not (block.through and number + 1 < len(blocks))
         for _ in range(rounds):
-            stretches.append(_Stretch(number, len(block.cycles)))
+            stretches.append(_Stretch(number, len(block.cycles) + int(leaves)))
         last.append(len(stretches) - 1)
     at_label = {label: number for number, block in enumerate(blocks) for label in block.labels}
     for number, block in enumerate(blocks):

@@ -12,7 +12,7 @@ from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.live import Live
 from dspgen.sched.ops import Op
 
-_MARGIN = 2  # registers kept back of each class, as landings and pairs do not fit perfectly
+_SPARE = 32  # one register in so many (and one more) is kept back: landings and pairs do not fit perfectly
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ def _preference(
             change[cls] = change.get(cls, 0) + 1
     over = tight = 0
     for cls, amount in change.items():
-        limit = room.get(cls, 0) - _MARGIN
+        limit = room.get(cls, 0) - 1 - room.get(cls, 0) // _SPARE
         total = versions.live.get(cls, 0) + amount
         if amount > 0 and total > limit:
             over += total - limit

@@ -130,6 +130,14 @@ class Kit:
                 )
         return None
 
+    def room(self, cls: str) -> int:
+        """Registers of a class that code may use, those of the caller's that can be kept elsewhere included."""
+        facts = self.facts
+        names = set(facts.classes[cls].names)
+        others = {c.name: 1 for c in facts.target.registers if c.kind in ("address", "offset") and c.name != cls}
+        saved = sorted(names & facts.callers)
+        return len(names - facts.untouchable) + sum(1 for n in saved if self.shelter(n, others) is not None)
+
     def add(self, target: VReg, source: VReg | Phys, amount: int) -> list[Instr]:
         """`target = source + amount` for scalar and address registers (bytes)."""
         if amount == 0 and isinstance(source, VReg):

@@ -215,7 +215,10 @@ class Layout:
             setup += kit.add(after_prolog, trip, -before)
             setup += kit.binary("shr", passes, after_prolog, unroll.bit_length() - 1)
             setup += kit.move(rest, trip)
-            setup += kit.when(large, kit.binary("and", rest, after_prolog, unroll - 1))
+            # A copy for the predicate: the original lives on, and need not sit in a predicate register.
+            now = kit.fresh(kit.scalar, "if")
+            setup += kit.move(now, large)
+            setup += kit.when(now, kit.binary("and", rest, after_prolog, unroll - 1))
         except NoSchedule as error:
             return ((plan.report.ii, str(error)),)
         made = pieces_of(plan, facts, kit, passes)

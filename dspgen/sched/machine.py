@@ -55,9 +55,10 @@ class ReservationTable:
                 self._rows[self._row(cycle + k)][resource] = _FREE
         self._issued[self._row(cycle)] -= 1
 
-    def blockers(self, cycle: int, reservation: Reservation) -> list[int]:
-        """Operations to evict so that this one fits: those on the unit with the fewest, and on the extras."""
+    def blockers(self, cycle: int, reservation: Reservation, worth: Sequence[int]) -> list[int]:
+        """Operations to evict so that this one fits: those of the least worth on one unit, and those on the extras."""
         best: list[int] | None = None
+        price: tuple[int, int] | None = None
         for unit in reservation.alternatives:
             if self.interval is not None and reservation.busy > self.interval:
                 continue
@@ -66,8 +67,9 @@ class ReservationTable:
                 holder = self._rows[self._row(cycle + k)][unit]
                 if holder != _FREE:
                     found[holder] = None
-            if best is None or len(found) < len(best):
-                best = list(found)
+            cost = (len(found), sum(worth[op] for op in found))
+            if price is None or cost < price:
+                best, price = list(found), cost
         blocking = dict.fromkeys(best or [])
         for resource, first, count in reservation.extras:
             for k in range(first, first + count):

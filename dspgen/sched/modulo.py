@@ -164,7 +164,7 @@ def modulo_schedule(
                 break
         if placed is None:
             placed = earliest if last_tried[op] < earliest else last_tried[op] + 1
-            for victim in table.blockers(placed, reservations[op]):
+            for victim in table.blockers(placed, reservations[op], heights):
                 table.remove(victim)
                 cycle[victim] = None
                 waiting.add(victim)

@@ -28,7 +28,7 @@ from dspgen.sched.values import Values, analyse
 
 _MOST_COPIES = 8  # body copies tried for a fractional bound
 _MOST_OPERATIONS = 256  # in an unrolled body
-_PATIENCE = 24  # intervals tried beyond the bound
+_PATIENCE = 16  # intervals tried beyond the bound
 _GAIN = Fraction(20, 19)  # an unrolled body must be over 5 % faster
 
 
@@ -146,7 +146,7 @@ def plan_loop(
                 return Plan(body, shape, _report(prepared, body, shape, factor, facts, tried), prepared.loop.streams)
             failure = failure or found
         tried.append((interval, failure))
-        interval += 1 if attempt < 8 else max(1, interval // 8)
+        interval += 1 if attempt < 4 else max(1, interval // 8)
     return tried
 
 
@@ -173,13 +173,13 @@ def _attempt(
         if split is None:
             return "no access can advance its address register"
         groups += split
-    groups = _merged(groups, prepared, interval, facts, through)
+    groups = _merged(groups, prepared, interval, facts, kit, through)
     least = max(facts.target.packets.minimum_ii, facts.branch_delay + 1)
     body = Body(prepared.loop.label, prepared.ops, prepared.values, schedule, groups, least)
     shape = choose_shape(body, facts, trip)
     if shape is None:
         return f"{trip} iterations are too few for {schedule.stages} stages"
-    if (excess := _register_excess(body, shape, facts, through)) is not None:
+    if (excess := _register_excess(body, facts, kit, through)) is not None:
         return excess
     if isinstance(made := expand(body, shape, facts, kit, passes=2), str):
         return made
@@ -187,15 +187,14 @@ def _attempt(
 
 
 def _merged(
-    groups: list[Group], prepared: Prepared, interval: int, facts: Facts, through: Mapping[str, int]
+    groups: list[Group], prepared: Prepared, interval: int, facts: Facts, kit: Kit, through: Mapping[str, int]
 ) -> list[Group]:
     """Address groups within the registers that the loop has for them."""
     room: dict[str, int] = {}
     for cls in facts.target.registers:
         if cls.kind in ("address", "offset"):
             others = sum(1 for w in prepared.values.webs if w.register.cls == cls.name)
-            free = len(set(cls.names) - facts.untouchable)
-            room[cls.name] = free - others - through.get(cls.name, 0)
+            room[cls.name] = kit.room(cls.name) - others - through.get(cls.name, 0)
     return merge_groups(groups, interval, room, room, facts, prepared.loop.label)
 
 
@@ -213,7 +212,7 @@ def _lifetimes(values: Values, interval: int) -> list[tuple[int, int, list[tuple
     return list(found.values())
 
 
-def _register_excess(body: Body, shape: Shape, facts: Facts, through: Mapping[str, int]) -> str | None:
+def _register_excess(body: Body, facts: Facts, kit: Kit, through: Mapping[str, int]) -> str | None:
     """Why the kernel needs more registers than there are, if it does: the most that are live in any cycle."""
     interval = body.schedule.interval
     live: dict[str, list[int]] = {}
@@ -246,7 +245,7 @@ def _register_excess(body: Body, shape: Shape, facts: Facts, through: Mapping[st
         for cycle in range(interval):
             row[cycle] += 1
     for cls, row in sorted(live.items()):
-        room = len(set(facts.classes[cls].names) - facts.untouchable)
+        room = kit.room(cls)
         if max(row) > room:
             return f"{max(row)} registers of class {cls} needed, {room} available"
     return None

@@ -18,7 +18,7 @@ from dspgen.sched.sections import Block
 from dspgen.sched.unroll import copied_predicates, count_loops, flatten_short_loops
 from dspgen.target.model import Target
 
-_ATTEMPTS = 32
+_ATTEMPTS = 20
 _BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
@@ -123,11 +123,7 @@ def room_elsewhere(facts: Facts, name: str, borrowed: Sequence[str]) -> dict[str
 
 def _borrow(settings: Settings, failure: Failure, facts: Facts, kit: Kit) -> bool:
     """Use registers that the caller wants kept, if their values can be kept in another class meanwhile."""
-    saved = {str(a[0]) for n in facts.target.abi.callee_saved for a in facts.physical(n)}
-    fixed = {
-        str(a[0]) for n in (*facts.target.abi.reserved, facts.target.abi.return_address) for a in facts.physical(n)
-    }
-    names = [n for n in facts.classes[failure.cls].names if n in saved - fixed and n not in settings.borrowed]
+    names = [n for n in facts.classes[failure.cls].names if n in facts.callers and n not in settings.borrowed]
     wanted = names[: max(1, failure.needed - failure.available)]
     possible = [n for n in wanted if kit.shelter(n, room_elsewhere(facts, n, [*settings.borrowed, n])) is not None]
     settings.borrowed += possible
@@ -146,16 +142,17 @@ def _relax(settings: Settings, failure: Failure, laid: Laid, facts: Facts, kit: 
         if piece >= 0 and piece not in remedy:
             remedy.add(piece)
             return True
-    for label in laid.owners[failure.block]:
-        if label in laid.intervals and label not in settings.plain:
-            bumps = settings.bumps[label] = settings.bumps.get(label, 0) + 1
-            squeezed = settings.squeeze.setdefault(label, {})
-            squeezed[failure.cls] = squeezed.get(failure.cls, 0) + max(1, failure.needed - failure.available)
-            if bumps > 1:
-                settings.least_interval[label] = laid.intervals[label] + 1 + laid.intervals[label] // 8
-            if bumps > _BUMPS:
-                settings.plain.add(label)
-            return _afresh(settings)
+    owners = [x for x in laid.owners[failure.block] if x in laid.intervals and x not in settings.plain]
+    for label in owners:
+        bumps = settings.bumps[label] = settings.bumps.get(label, 0) + 1
+        squeezed = settings.squeeze.setdefault(label, {})
+        squeezed[failure.cls] = squeezed.get(failure.cls, 0) + max(1, failure.needed - failure.available)
+        if bumps > 1:
+            settings.least_interval[label] = laid.intervals[label] + 1 + laid.intervals[label] // 8
+        if bumps > _BUMPS:
+            settings.plain.add(label)
+    if owners:
+        return _afresh(settings) if settings.plain.intersection(owners) else True
     if settings.flat_limit and settings.flattens:
         settings.flat_limit = 0
         return _afresh(settings)

@@ -58,15 +58,15 @@ class Frame:
 
     # Memory
 
-    def fetch_address(self, op: Op) -> None:
+    def fetch_address(self, op: Op, misaligned: str) -> None:
+        """`misaligned` is what to do at an address that is no multiple and that the access does not force to be one."""
         assert op.address is not None and op.access is not None
         self.lines.append(f"u64 address = {self.ops.expression(op.address, self.leaf)};")
         align = op.access.align
         if align > 1 and op.access.force:
             self.lines.append(f"address -= address % {align};")
         elif align > 1:
-            fault = self.fault("misaligned", op.uid, "address")
-            self.lines.append(f"if (UNLIKELY(address % {align})) {fault}")
+            self.lines.append(f"if (UNLIKELY(address % {align})) {{ {misaligned} }}")
 
     def value(self, op: Op, node: Node, mask: str | None) -> str:
         names: dict[Node, str] = {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from dspgen.sim.cframe import Frame, bits_of, span
 from dspgen.sim.ir import Cell, Code, Node, Op, PredicateRead, Store, Write
+from dspgen.sim.memory import MISALIGNED
 from dspgen.sim.states import RETURN, InFlight, State, Step, always_written, explore
 from dspgen.target.model import Memory
 
@@ -248,7 +249,7 @@ class _Writer:
             self._check_read(op, cell, known)
         mask = self._mask(op, copy)
         if op.address is not None and op.access is not None:
-            self.frame.fetch_address(op)
+            self.frame.fetch_address(op, self._misaligned(op))
         for index, write in enumerate(op.writes):
             spec = self.frame.code.cells[write.cell]
             lanes = 0 if write.lane is not None else spec.lanes
@@ -259,6 +260,15 @@ class _Writer:
         if op.branch is not None:
             self._take(op, place, state)
         self.frame.lines.append("} }")
+
+    def _misaligned(self, op: Op) -> str:
+        assert op.access is not None
+        if self.strict:
+            return self.frame.fault("misaligned", op.uid, "address")
+        if op.access.force or op.access.align == 1:
+            return ""
+        number = self.checks.setdefault((op.uid, MISALIGNED), len(self.checks))
+        return f"warned[{number}] = 1; address -= address % {op.access.granule};"
 
     def _check_read(self, op: Op, cell: int, known: int) -> None:
         if known >> cell & 1:
@@ -366,6 +376,12 @@ class _Writer:
         masks = self._entry_mask(entry, a.masked), self._entry_mask(other, b.masked)
         if a.lane is None and b.lane is None and (known := [m for m in masks if m is not None]):
             tests.append(f"({' & '.join(known)})")
+        ops = self.frame.code.ops[entry.uid], self.frame.code.ops[other.uid]
+        if any(op.predicate is not None for op in ops) and a.lane == b.lane:
+            first, second = (self.frame.issued("p", f.uid, f.index, f.copy) for f in (entry, other))
+            spec = self.frame.code.cells[a.cell]
+            size = spec.storage // 8 * (max(spec.lanes, 1) if a.lane is None else 1)
+            tests.append(f"memcmp(&{first}, &{second}, {size})")
         self.frame.lines.append(
             f"if ({' && '.join(tests) or '1'}) {self.frame.fault('double', entry.uid, str(a.cell))}"
         )

@@ -32,11 +32,11 @@ _SPACE = {".zero", ".space", ".skip"}
 _STRINGS = {".string", ".asciz", ".ascii"}
 _COMMON = {".common", ".comm", ".lcomm"}
 _SILENT = re.compile(
-    r"\.(size|type|text|data|bss|rodata|section|file|loc|cfi_\w+|ident|weak|local|hidden|previous|set|equ|u?leb128|sleb128|"
+    r"\.(size|type|text|data|bss|rodata|section|file|loc|cfi_\w+|ident|weak|extern|local|hidden|previous|set|equ|u?leb128|sleb128|"
     r"p2align|attribute|end|even|title|ref|def|endfunc|func|version|line|stab\w*|global|globl)$"
 )
 _EXPRESSION = re.compile(r"([A-Za-z_.$][\w.$]*)\s*(?:([+-])\s*(\w+))?$")
-DEBUG_SECTIONS = (".debug", ".eh_frame", ".note", ".comment")
+DEBUG_SECTIONS = (".debug", ".eh_frame", ".gcc_except_table", ".note", ".comment")
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class DataReader:
         """Takes a directive; True where it consumed `labels` as names of data."""
         word, rest = line.word.lower(), line.rest
         if word == ".section":
-            self._debug = rest.startswith(DEBUG_SECTIONS)
+            self._debug = rest.lstrip('"').startswith(DEBUG_SECTIONS)
         elif word in (".text", ".data", ".bss"):
             self._debug = False
         elif word in (".align", ".balign", ".p2align"):
@@ -138,9 +138,13 @@ class DataReader:
         self._bytes += bytes(size)
 
     def _string(self, word: str, rest: str, loc: Loc) -> None:
-        try:
-            value = ast.literal_eval("b" + rest)
-        except (SyntaxError, ValueError):
-            self.problems.append(Problem("DG410", f"{word} needs a quoted string", loc))
-            return
-        self._bytes += value + (b"" if word == ".ascii" else b"\0")
+        end = b"" if word == ".ascii" else b"\0"
+        plain = "".join(c if c.isascii() else "".join(f"\\{b:03o}" for b in c.encode()) for c in rest)
+        if re.fullmatch(r'"(?:[^"\\]|\\.)*"(?:\s*,\s*"(?:[^"\\]|\\.)*")*', plain):
+            try:
+                for text in re.findall(r'"(?:[^"\\]|\\.)*"', plain):
+                    self._bytes += ast.literal_eval("b" + text) + end
+                return
+            except (SyntaxError, ValueError):
+                pass
+        self.problems.append(Problem("DG410", f"{word} needs a quoted string", loc))

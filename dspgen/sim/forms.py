@@ -28,12 +28,18 @@ class Misfit:
 
 
 class Forms:
-    """The target's instructions by mnemonic. `symbols` and `code_labels` are set once the text's labels are known."""
+    """The target's instructions by mnemonic. `symbols` and `code_labels` are set once the text's labels are known.
+
+    `external` takes the names, with where they first stand, that the text uses but leaves to other files to define: in
+    an instruction that moves a part of an address any name may be one, elsewhere only those `declared`.
+    """
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.symbols: frozenset[str] = frozenset()
         self.code_labels: frozenset[str] = frozenset()
+        self.declared: frozenset[str] = frozenset()
+        self.external: dict[str, Loc] = {}
         nop = target.text.nop.split()[:1]
         self.mnemonics = frozenset([*(self._fold(i.mnemonic) for i in target.instructions), *nop])
         self._by_name: dict[str, list[Instruction]] = {}
@@ -130,7 +136,9 @@ class Forms:
             wanted = ", ".join(operand.classes) or "a number"
             return Misfit(3, "DG405", f"{token.text} can't stand here (it takes {wanted})", token.loc)
         takes_symbol = operand.symbol_bits is not None or operand.kind == "immediate" or operand.imm is not None
-        if takes_symbol and token.text in self.symbols:
+        if operand.symbol_bits is not None and token.text not in self.symbols and ":" not in token.text:
+            self.external.setdefault(token.text, token.loc)
+        if takes_symbol and (token.text in self.symbols or token.text in self.external):
             sign = f"{token.addend:+d}" if token.addend else ""
             return f"@{token.text}{sign}"
         return self._unknown(token, labels=operand.kind == "immediate")
@@ -157,6 +165,9 @@ class Forms:
 
     def _label(self, token: Token) -> Value | Misfit:
         if token.kind == "name" and token.text in self.code_labels and not token.addend:
+            return f"@{token.text}"
+        if token.kind == "name" and token.text in self.declared and not token.addend:
+            self.external.setdefault(token.text, token.loc)
             return f"@{token.text}"
         if token.kind != "name" or self._fold(token.text) in self._known:
             return Misfit(2, "DG405", f"a label is needed here, not {token.text}", token.loc)

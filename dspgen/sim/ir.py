@@ -43,7 +43,10 @@ class DataItem:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """`labels` maps a label to the packet it stands before; `entry` is the first `.global` label that is code."""
+    """`labels` maps a label to the packet it stands before; `entry` is the first `.global` label that is code.
+
+    `external` are symbols that the text uses and does not define.
+    """
 
     file: str
     packets: tuple[AsmPacket, ...]
@@ -51,6 +54,7 @@ class Assembled:
     data: tuple[DataItem, ...] = ()
     entry: str | None = None
     warnings: tuple[str, ...] = ()
+    external: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +106,15 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The memory an instruction touches: `low` and `high` are byte offsets from the address that it spans."""
+    """How an instruction touches memory: `force` drops the address bits below `align`.
+
+    Elsewhere a misaligned address is a fault in strict runs; in others the bits below `granule` are dropped.
+    """
 
     side: Side
     align: int
     force: bool
+    granule: int
 
 
 @dataclass(frozen=True, slots=True)

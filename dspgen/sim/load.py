@@ -20,6 +20,7 @@ Array = Any
 Argument = Any  # a NumPy array, or an int or float, Python's or NumPy's
 ALIGN = 128
 GUARD = 128
+GAP = 1024  # between arrays: a last vector may be stored whole
 PACKET_BYTES = 32
 
 
@@ -69,7 +70,7 @@ class _Placer:
         for candidate in known:
             at = -(-self.next[candidate.name] // align) * align
             if at + size <= self.end(candidate):
-                self.next[candidate.name] = at + size + GUARD
+                self.next[candidate.name] = at + size + GAP
                 return at
         where = memory or "any memory that both sides reach"
         raise SourceError(Problem("DG430", f"{name} ({size} bytes) does not fit {where}"))
@@ -88,6 +89,9 @@ def load(
     """Builds fresh memories and registers. Raises SourceError where the call does not fit the machine."""
     memories, placer = MemoryMap.of(target), _Placer.of(target)
     symbols, code_addresses, code_end = _code_addresses(program, target)
+    for k, name in enumerate(program.external, 1):
+        symbols[name] = code_end + PACKET_BYTES * k
+        memories.named.append((f"{name}, which is not defined in this file,", symbols[name], PACKET_BYTES))
     symbols |= _place_data(program, memories, placer, symbols)
     places = _place_arrays(arguments, placement, memories, placer)
     code = lower(program, target, symbols, code_addresses)
@@ -109,7 +113,7 @@ def _entry(program: Assembled, function: str | None) -> int:
 
 def _code_addresses(program: Assembled, target: Target) -> tuple[dict[str, int], dict[int, int], int]:
     """Code lives where no memory is; the address after it is where the function returns to."""
-    size = (len(program.packets) + 2) * PACKET_BYTES
+    size = (len(program.packets) + 2 + len(program.external)) * PACKET_BYTES
     base = 0x10000
     for memory in sorted(target.memories, key=lambda m: m.base):
         if base < memory.base + memory.size and memory.base < base + size:
@@ -117,7 +121,8 @@ def _code_addresses(program: Assembled, target: Target) -> tuple[dict[str, int],
     symbols = {name: base + PACKET_BYTES * at for name, at in program.labels.items()}
     named = {split_symbol(o)[0] for o in _symbol_operands(program)} | {f[2] for d in program.data for f in d.fixups}
     taken = sorted(program.labels[n] for n in named if n in program.labels)
-    return symbols, {base + PACKET_BYTES * at: at for at in taken}, base + size
+    end = base + (len(program.packets) + 1) * PACKET_BYTES
+    return symbols, {base + PACKET_BYTES * at: at for at in taken}, end
 
 
 def _symbol_operands(program: Assembled) -> list[str]:

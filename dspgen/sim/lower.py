@@ -146,7 +146,8 @@ class _Lowering:
             moved = self._moved(old, address, memory.scale, cell.bits)
             if address.mode not in ("post_inc", "post_dec"):
                 effective = moved
-        access = Access(memory.side, memory.align, memory.force_align)
+        word = self.target.register_class(self.target.abi.scalar_class).bits // 8
+        access = Access(memory.side, memory.align, memory.force_align, min(memory.align, word))
         updates = []
         if address.mode not in ("none", "plus", "minus"):
             latency = self.target.address_modes.update_latency
@@ -353,7 +354,8 @@ class _Lowering:
         operand = next((o for o in self.instruction.operands if o.name == expr.name), None)
         value = self._value_of(operand) if operand else None
         if isinstance(value, str) and value.startswith("@"):
-            return self.labels[value[1:]]
+            name = value[1:]
+            return self.labels[name] if name in self.labels else const(self.symbols[name], "u64")
         return cast(self._expr(expr, 0), "u64")
 
     def _store(self, expr: SemExpr, masked: bool) -> Store:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dspgen.sim.ir import Code, Op, Slot, Store, Write
-from dspgen.sim.memory import MemoryMap, fault, unwritten_warning
+from dspgen.sim.memory import MISALIGNED, MemoryMap, fault, warning
 from dspgen.sim.semantics import Thunk, compile_node
 
 Array = Any
@@ -189,7 +189,7 @@ class Machine:
             return
         if self.start.strict:
             raise fault(self.code, "unwritten", op.uid, cell, self.memories)
-        self.warnings[op.uid, cell] = unwritten_warning(op, self.code.cells[cell].name)
+        self.warnings[op.uid, cell] = warning(self.code, op.uid, cell)
 
     def _reserve(self, op: Op) -> None:
         if op.busy > 1 or self.reserved.get(op.unit):
@@ -210,7 +210,10 @@ class Machine:
         align = op.access.align
         if address % align:
             if not op.access.force:
-                raise fault(self.code, "misaligned", op.uid, address, self.memories)
+                if self.start.strict:
+                    raise fault(self.code, "misaligned", op.uid, address, self.memories)
+                self.warnings.setdefault((op.uid, MISALIGNED), warning(self.code, op.uid, MISALIGNED))
+                align = op.access.granule
             address -= address % align
         return address
 
@@ -291,7 +294,7 @@ class Machine:
                 self._write_memory(entry)
                 continue
             for other in seen.get(entry.cell, []):
-                if self._overlap(entry, other):
+                if self._overlap(entry, other) and not self._agree(entry, other):
                     raise fault(self.code, "double", entry.op.uid, entry.cell, self.memories)
             seen.setdefault(entry.cell, []).append(entry)
         for entries in seen.values():
@@ -306,6 +309,13 @@ class Machine:
             return True
         masks = [m for m in (a.mask, b.mask) if m is not None]
         return bool(np.any(np.logical_and.reduce(masks))) if masks else True
+
+    @staticmethod
+    def _agree(a: _Pending, b: _Pending) -> bool:
+        """Whether one of two writes is predicated and both write the same, which hand-written code does."""
+        if (a.op.predicate is None and b.op.predicate is None) or a.lane != b.lane:
+            return False
+        return np.array_equal(a.value, b.value)
 
     def _write_register(self, entry: _Pending) -> None:
         self.written.add(entry.cell)

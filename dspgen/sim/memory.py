@@ -13,6 +13,7 @@ from dspgen.sim.ir import Code, Op
 from dspgen.target.model import Side, Target
 
 Array = Any
+MISALIGNED = -1  # in a cell's place, for a warning of another kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,17 @@ def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, l
         "double": ("DG422", f"two writes land on {cell} in one cycle, one of them by {op.text}"),
         "branches": ("DG423", f"{op.text} is taken while another taken branch is in its delay slots"),
         "unwritten": ("DG425", f"{op.text} reads {cell}, which was never written"),
-        "target": ("DG427", f"{op.text} goes to {detail:#x}, which is no label's address"),
+        "target": ("DG427", f"{op.text} goes to {detail:#x}, which is no label's address{_known(detail, memories)}"),
         "unit": ("DG428", f"{op.text} needs {op.unit} while an earlier instruction still holds it"),
         "port": ("DG428", f"{op.text} needs a port that an earlier instruction holds in that cycle"),
     }
     number, text = texts[kind]
     return SourceError(Problem(number, text, op.loc))
+
+
+def _known(address: int, memories: MemoryMap) -> str:
+    inside = any(base <= address < base + size for _, base, size in memories.named)
+    return f" ({memories.nearest(address)})" if inside else ""
 
 
 def _program_fault(code: Code, kind: str, where: int, limit: int) -> SourceError:
@@ -106,8 +112,15 @@ def _program_fault(code: Code, kind: str, where: int, limit: int) -> SourceError
     return SourceError(Problem("DG424", "the program runs off its end: no branch is taken here", loc))
 
 
-def unwritten_warning(op: Op, name: str) -> str:
-    return f"{op.loc}: {op.text} reads {name}, which was never written; it holds zero"
+def warning(code: Code, uid: int, cell: int) -> str:
+    """What a run that is not strict tells about op `uid`: it read `cell` unwritten, or its address was misaligned."""
+    op = code.ops[uid]
+    if cell != MISALIGNED:
+        return f"{op.loc}: {op.text} reads {code.cells[cell].name}, which was never written; it holds zero"
+    access = op.access
+    align, granule = (access.align, access.granule) if access else (1, 1)
+    kept = "is used as it is" if granule == 1 else f"is rounded down to a multiple of {granule}"
+    return f"{op.loc}: {op.text} needs a multiple of {align}; the address {kept}"
 
 
 def float_bits(value: float, double: bool) -> int:

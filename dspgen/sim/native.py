@@ -20,7 +20,7 @@ from dspgen.sim.cframe import FAULTS
 from dspgen.sim.cgen import HEAD, Block, Generated, generate, register_bytes
 from dspgen.sim.load import Loaded
 from dspgen.sim.machine import Outcome
-from dspgen.sim.memory import fault, unwritten_warning
+from dspgen.sim.memory import fault, warning
 from dspgen.target.model import Target
 
 # A thousand packets of straight code take the optimizer seconds; unoptimized they still run by the million a second.
@@ -138,7 +138,7 @@ def _call(library: ctypes.CDLL, made: Generated, loaded: Loaded) -> Outcome:
     if status:
         kind = FAULTS[int(head[1])]
         raise fault(code, kind, int(head[2]), int(head[3]), loaded.memories, start.limit)
-    warnings = [unwritten_warning(code.ops[u], code.cells[c].name) for (u, c), w in _sorted(made, warned) if w]
+    warnings = [warning(code, u, c) for (u, c), w in _sorted(made, warned) if w]
     visits, idle = _visits(made.blocks, counts, len(code.slots))
     return Outcome(int(head[4]), idle, visits, _unpack(loaded, registers), warnings)
 

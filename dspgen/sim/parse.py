@@ -38,6 +38,7 @@ class _Assembler:
     labels: dict[str, int] = field(default_factory=dict)
     places: dict[str, Loc] = field(default_factory=dict)
     global_names: list[str] = field(default_factory=list)
+    declared: list[str] = field(default_factory=list)
     data: DataReader = field(default_factory=DataReader)
     forms: Forms = field(init=False)
 
@@ -56,8 +57,11 @@ class _Assembler:
                     self._label(line)
                     pending.append(line.word)
                 case "directive":
+                    names = [n.strip() for n in line.rest.split(",") if n.strip()]
                     if line.word in (global_word, ".global", ".globl"):
-                        self.global_names += [n.strip() for n in line.rest.split(",") if n.strip()]
+                        self.global_names += names
+                    elif line.word in (".extern", ".weak"):
+                        self.declared += names
                     if self.data.directive(line, pending):
                         pending = []
                 case _:
@@ -93,6 +97,7 @@ class _Assembler:
         symbols = {n for item in self.data.items for n, _ in item.symbols}
         self.forms.symbols = frozenset(symbols | set(self.labels))
         self.forms.code_labels = frozenset(self.labels)
+        self.forms.declared = frozenset({*self.global_names, *self.declared} - self.forms.symbols)
         busy: dict[str, int] = {}
         packets = []
         at = 0
@@ -100,19 +105,27 @@ class _Assembler:
             packet = self._packet(group, busy, at)
             at += max(packet.idle, 1)
             packets.append(packet)
-        self._check_fixups(symbols)
+        self._data_symbols(symbols)
         entry = next((n for n in self.global_names if n in self.labels), None)
         if not packets and not self.problems:
             self.problems.append(Problem("DG400", "there are no instructions", Loc(self.file, 1)))
+        warnings = (*self.data.warnings, *self._external_warnings())
+        external = tuple(self.forms.external)
         return Assembled(
-            self.file, tuple(packets), dict(self.labels), tuple(self.data.items), entry, tuple(self.data.warnings)
+            self.file, tuple(packets), dict(self.labels), tuple(self.data.items), entry, warnings, external
         )
 
-    def _check_fixups(self, symbols: set[str]) -> None:
+    def _data_symbols(self, symbols: set[str]) -> None:
         for item in self.data.items:
             for _, _, name, _ in item.fixups:
                 if name not in symbols and name not in self.labels:
-                    self.problems.append(Problem("DG403", f"data names the unknown symbol {name}", Loc(self.file, 1)))
+                    self.forms.external.setdefault(name, Loc(self.file, 1))
+
+    def _external_warnings(self) -> list[str]:
+        return [
+            f"{loc}: {name} is not defined in this file; it gets an address where nothing is"
+            for name, loc in self.forms.external.items()
+        ]
 
     def _packet(self, group: list[Line], busy: dict[str, int], at: int) -> AsmPacket:
         idle, idle_predicate, idle_negated = 0, None, False

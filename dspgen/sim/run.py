@@ -73,7 +73,8 @@ def simulate(
 
     `arguments` are (name, value) in calling order: an array is placed in memory (in `placement[name]`, else on chip
     where it fits) and passed as a pointer; a float is passed as single unless it is a numpy.float64, an int as a word
-    unless it is a numpy 64-bit integer. `strict`: reading a register never written is an error, else a warning.
+    unless it is a numpy 64-bit integer. `strict`: reading a register never written and a misaligned address are
+    errors, else warnings.
     Raises SourceError (DG4xx) for text that can't be assembled and for what the machine would refuse.
     """
     assembled = program if isinstance(program, Assembled) else assemble(program, target, file)
@@ -103,12 +104,23 @@ def simulate(
             used = "python"
         except Interrupted:
             loaded = fresh()
-            if native.compiler() is None:
-                extra.append("no C compiler is at hand: the Python machine runs, which is slow")
-                outcome, used = Machine(loaded.code, loaded.memories, loaded.start).run(delay), "python"
-            else:
-                outcome, used = _native(loaded, assembled, target, cache_dir), "native"
+            outcome, used = _native_or_python(loaded, target, cache_dir, extra)
     return _result(loaded, assembled, target, outcome, used, extra)
+
+
+def _native_or_python(
+    loaded: Loaded, target: Target, cache_dir: str | None, extra: list[str]
+) -> tuple[Outcome, Literal["native", "python"]]:
+    """The native machine where it can run the program, else the Python machine with a word about why."""
+    if native.compiler() is None:
+        extra.append("no C compiler is at hand: the Python machine runs, which is slow")
+    else:
+        try:
+            return native.run(loaded, target, cache_dir), "native"
+        except TooManyStates:
+            extra.append("the program has too many paths for native code: the Python machine runs, which is slow")
+    machine = Machine(loaded.code, loaded.memories, loaded.start)
+    return machine.run(target.pipeline.branch_delay), "python"
 
 
 def _native(loaded: Loaded, program: Assembled, target: Target, cache_dir: str | None) -> Outcome:

@@ -21,7 +21,8 @@ _WORD = re.compile(r"[A-Za-z_.$][\w.$]*")
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)$")
 _SYMBOL = re.compile(r"([A-Za-z_.$][\w.$]*)\s*(?:([+-])\s*(0[xX][0-9a-fA-F]+|\d+))?$")
 _MEMORY = re.compile(r"\*\s*(\+\+|--|\+|-)?\s*([\w.$]+(?:\s*:\s*[\w.$]+)?)\s*(\+\+|--)?\s*(?:\[\s*([^\]]*?)\s*\])?$")
-_DIRECTIVE = re.compile(r"\.[A-Za-z_]\w*")
+_DIRECTIVE = re.compile(r"\.\w+")
+_LINE_END = re.compile(r"\r\n|\n|\r")  # not str.splitlines, which also breaks at characters that comments may hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Reader:
         self._predicates = [(_template(p.negated), True), (_template(p.text), False)]
 
     def lines(self, text: str) -> Iterator[Line]:
-        for number, raw in enumerate(text.splitlines(), 1):
+        for number, raw in enumerate(_LINE_END.split(text.removeprefix("\ufeff").rstrip("\x1a")), 1):
             yield from self._line(self._uncomment(raw), number)
 
     def _uncomment(self, raw: str) -> str:

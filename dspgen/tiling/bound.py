@@ -69,6 +69,8 @@ def _written(func: Func, buf: Buf, values: dict[str, int]) -> int:
 
 def _live_in(func: Func, buf: Buf, values: dict[str, int]) -> int:
     """Elements whose first access is a read: those with a read that no write precedes."""
+    if not func.comps:
+        return 0
     access = isl.UnionMap.empty(func.comps[0].domain.get_space().params())
     writes, schedule = access, access
     for comp in func.comps:

@@ -24,18 +24,21 @@ _VECTORS = (1, 2, 3, 4, 6, 8, 16)
 _MOST_POINTS = 160
 _SMALL_POINTS = 72
 _MOST_INSTRUCTIONS = 400
-_PER_FAMILY = 1
+_WITHOUT_REDUCTION = 3
+# The share of a large body's loads that hold a register at any one time, about.
+_HELD = 0.35
 _ENTRY_CYCLES = 45
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan for the comps of one nest and the model's cycles for it."""
+    """A plan for the comps of one nest and the model's cycles for it. `large`: its tile is slow to schedule."""
 
     plans: tuple[tuple[str, CompPlan], ...]
     cycles: float
     title: str
     family: str = ""
+    large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,13 @@ def lane_choices(nest: Nest, machine: Machine) -> Iterator[dict[str, Lane]]:
     seen: set[tuple[tuple[str, Lane], ...]] = set()
     for primary in ids:
         sharing = [c for c in nest.comps if any(x.id == primary for x in c.loops)]
+        taken = {x.id for c in sharing for x in c.loops}
         falls = any(a.coefficient(_iterator(c, primary)) < 0 for c in sharing for a in c.accesses or ())
         for flip in (False, True) if falls else (False,):
             lanes: dict[str, Lane] = {}
             for comp in nest.comps:
                 own = [x for x in comp.loops if x.id == primary]
-                options = own or [x for x in reversed(comp.loops) if x.id != primary]
+                options = own or [x for x in reversed(comp.loops) if x.id not in taken]
                 found = (_lane(comp, option, flip and bool(own), machine) for option in options)
                 if (lane := next((x for x in found if x is not None), None)) is not None:
                     lanes[comp.comp.name] = lane
@@ -109,7 +113,7 @@ def _lane(comp: CompInfo, loop: LoopInfo, flip: bool, machine: Machine) -> Lane 
 
 
 def candidates(nest: Nest, target: Target, machine: Machine, most: int) -> list[Candidate]:
-    """At most `most` plans, the model's best first, the scalar plan always last."""
+    """At most `most` plans: small tiles, the model's best first, then large ones."""
     found: list[Candidate] = []
     for lanes in lane_choices(nest, machine):
         ranked: list[Candidate] = []
@@ -118,30 +122,27 @@ def candidates(nest: Nest, target: Target, machine: Machine, most: int) -> list[
                 choice = _Choice(spans, lanes, orders)
                 cycles = _model(nest, choice, machine)
                 if cycles is not None:
-                    ranked.append(
-                        Candidate(
-                            _plans(nest, choice, target),
-                            cycles,
-                            _title(nest, choice),
-                            _family(nest, choice, target.lanes),
-                        )
-                    )
+                    title, family = _title(nest, choice), _family(nest, choice)
+                    large = _points(nest.heaviest, choice, target.lanes) > _SMALL_POINTS
+                    ranked.append(Candidate(_plans(nest, choice, target), cycles, title, family, large))
         ranked.sort(key=lambda c: (c.cycles, c.title))
         found += _diverse(ranked)
     found.sort(key=lambda c: (c.cycles, c.title))
     unique: dict[tuple[tuple[str, CompPlan], ...], Candidate] = {}
     for candidate in found:
         unique.setdefault(candidate.plans, candidate)
-    return list(unique.values())[:most]
+    return sorted(list(unique.values())[:most], key=lambda c: c.large)
 
 
 def _diverse(ranked: list[Candidate]) -> list[Candidate]:
-    """The best few of each way to unroll the reductions: the model is weakest where it compares these."""
-    taken: dict[str, int] = {}
+    """The best of each way to unroll the reductions, since the model is weakest where it compares these; a few of the
+    best where there are none."""
+    taken: dict[tuple[str, bool], int] = {}
     kept = []
     for candidate in ranked:
-        taken[candidate.family] = taken.get(candidate.family, 0) + 1
-        if taken[candidate.family] <= _PER_FAMILY:
+        key = (candidate.family, candidate.large)
+        taken[key] = taken.get(key, 0) + 1
+        if taken[key] <= (1 if candidate.family else _WITHOUT_REDUCTION):
             kept.append(candidate)
     return kept
 
@@ -212,11 +213,22 @@ def _model(nest: Nest, choice: _Choice, machine: Machine) -> float | None:
     """Cycles of the whole nest; None if a tile needs more registers than there are."""
     total = 0.0
     for comp in nest.comps:
+        if comp is not nest.heaviest and _only_begins(comp, nest.heaviest):
+            continue
         cycles = _comp_cycles(comp, choice, machine)
         if cycles is None:
             return None
         total += cycles
     return total
+
+
+def _only_begins(comp: CompInfo, heavy: CompInfo) -> bool:
+    """Whether the comp just sets a constant that the heaviest comp accumulates upon: a register's start."""
+    return not comp.accesses or (
+        len(comp.accesses) == 1
+        and comp.comp.target.buf == heavy.comp.target.buf
+        and reduction_of(heavy.comp) is not None
+    )
 
 
 def _comp_cycles(comp: CompInfo, choice: _Choice, machine: Machine) -> float | None:
@@ -226,11 +238,10 @@ def _comp_cycles(comp: CompInfo, choice: _Choice, machine: Machine) -> float | N
     spans = {i: min(choice.spans.get(comp.loop(i).id, 1), max(comp.loop(i).extent, 1)) for i in order}
     tiles = {i: -(-max(comp.loop(i).extent, 1) // spans[i]) for i in order}
     inner = next((i for i in reversed(order) if tiles[i] > 1), None)
-    trip = tiles[inner] if inner is not None else 1
-    entries = 1
+    share, entries = 1.0, 1  # whole tiles' worth of work, and how many tiles there are with the remainders
     for iterator in order:
-        if iterator != inner:
-            entries *= tiles[iterator]
+        share *= max(comp.loop(iterator).extent, 1) / spans[iterator]
+        entries *= tiles[iterator] if iterator != inner else 1
     vectors = -(-spans[lane.iterator] // machine.lanes) if lane else 1
     body, registers = _body_cycles(comp, spans, lane, vectors, inner, machine)
     if registers > machine.vector_registers - 4:
@@ -241,7 +252,7 @@ def _comp_cycles(comp: CompInfo, choice: _Choice, machine: Machine) -> float | N
         if sums * 2 * machine.lanes > _MOST_INSTRUCTIONS:
             return None
         overhead += sums * (machine.lanes + 4)
-    return entries * (max(body, 1.0) * trip + overhead)
+    return share * max(body, 1.0) + entries * overhead
 
 
 def _sums(spans: dict[str, int], lane: str) -> int:
@@ -270,6 +281,7 @@ def _body_cycles(
     for op, count in operation_counts(comp.comp.value).items():
         machine.add(pressure, op, elem, lane is not None, count * points)
     registers = 0
+    streamed, sums = 0, 0
     groups: dict[tuple[str, tuple[tuple[str, int], ...]], list[FlatAccess]] = {}
     for access in comp.accesses or ():
         groups.setdefault((access.buf, access.coefficients), []).append(access)
@@ -282,16 +294,22 @@ def _body_cycles(
         if written and invariant and inner is not None:
             accumulators += distinct if not (lane and lane.reduce) else points
             continue
-        registers += min(distinct, 12) if not invariant else distinct
-        if invariant and inner is not None and not written:
-            continue
+        if invariant:
+            registers += distinct
+            if inner is not None and not written:
+                continue
+        else:
+            streamed += distinct
+            sums += distinct if written else 0
         stride = None if lane is None else lane.sign * first.coefficient(lane.iterator)
         machine.add_access(pressure, first, stride, distinct, written, read=any(not a.write for a in members))
-    recurrence = 0.0
-    if accumulators:
-        chain = points / accumulators
-        recurrence = chain * machine.latency("mac", elem, vector=lane is not None)
-    return max(max(pressure.values(), default=0.0), recurrence), registers + accumulators
+    latency = machine.latency("mac", elem, vector=lane is not None)
+    recurrence = points / accumulators * latency if accumulators else 0.0
+    body = max(max(pressure.values(), default=0.0), recurrence, 1.0)
+    if sums and not accumulators:
+        # Chains of one iteration run on through the next ones.
+        accumulators = round(points * latency / body)
+    return body, registers + accumulators + max(min(streamed, 12), round(_HELD * streamed))
 
 
 def _distinct(
@@ -378,18 +396,22 @@ def _plans(nest: Nest, choice: _Choice, target: Target) -> tuple[tuple[str, Comp
     return tuple(plans)
 
 
-def _family(nest: Nest, choice: _Choice, lanes: int) -> str:
-    """The spans of the heaviest comp's reduction loops, and whether the tile is small."""
-    heavy = nest.heaviest
-    lane = choice.lanes.get(heavy.comp.name)
+def _points(comp: CompInfo, choice: _Choice, lanes: int) -> int:
+    """Vectors, or scalars, of a tile of the comp."""
+    lane = choice.lanes.get(comp.comp.name)
     points = 1
-    for loop in heavy.loops:
+    for loop in comp.loops:
         span = choice.spans.get(loop.id, 1)
         points *= -(-span // lanes) if lane and lane.iterator == loop.iterator else span
+    return points
+
+
+def _family(nest: Nest, choice: _Choice) -> str:
+    """The spans of the heaviest comp's reduction loops."""
+    heavy = nest.heaviest
     written = next((a for a in heavy.accesses or () if a.write), None)
     inner = [x for x in heavy.loops if written is not None and written.coefficient(x.iterator) == 0]
-    size = "small" if points <= _SMALL_POINTS else "large"
-    return " ".join([size, *(f"{x.iterator}:{choice.spans.get(x.id, 1)}" for x in inner)])
+    return " ".join(f"{x.iterator}:{choice.spans.get(x.id, 1)}" for x in inner)
 
 
 def _title(nest: Nest, choice: _Choice) -> str:

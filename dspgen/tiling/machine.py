@@ -6,6 +6,8 @@ from dspgen.target.model import Target
 from dspgen.target.operations import Form, OperationTable, bits_elem
 from dspgen.tiling.nests import FlatAccess
 
+# The share of loads that remain where pairs of them go in one instruction: alignment lets about half of them pair.
+_PAIRED = 0.75
 _STANDS_IN = {"add": "mac", "sub": "mac", "mul": "mac"}
 
 
@@ -84,7 +86,7 @@ class Machine:
         elem = bits_elem(access.elem)
         vector = bool(stride)
         if read and (form := self.form("vld" if vector else "ld", elem, vector=vector)) is not None:
-            self._spread(pressure, form, distinct)
+            self._spread(pressure, form, distinct * (_PAIRED if self.table.forms("vld_pair", elem) else 1.0))
         if read and stride == 0 and (form := self.form("bcast", "i32", vector=True)) is not None:
             self._spread(pressure, form, distinct)
         if written and (form := self.form("vst" if vector else "st", elem, vector=vector)) is not None:

@@ -12,6 +12,11 @@ from dspgen.errors import NoSchedule
 from dspgen.tiling.candidates import Candidate
 from plant_core.loc import IllegalSchedule, PlantError
 
+# How far above the best a candidate's predicted cycles may be and still be tried; the prediction is the model's cycles
+# times the least ratio of scheduled to modelled cycles seen so far. Large tiles must be expected to win.
+_MARGIN = 1.15
+_MARGIN_LARGE = 0.9
+
 Evaluate = Callable[[Candidate], float]
 
 
@@ -38,9 +43,11 @@ def search(finalists: Sequence[Candidate], fallback: Candidate, evaluate: Evalua
     """
     trials: list[Trial] = []
     best: tuple[float, Candidate] | None = None
+    ratio = 1.0
     for candidate in finalists:
-        if best is not None and candidate.cycles > 2.5 * best[0]:
-            trials.append(Trial(candidate.title, candidate.cycles, None, "the model expects it to be far slower"))
+        margin = _MARGIN_LARGE if candidate.large else _MARGIN
+        if best is not None and candidate.cycles * ratio > margin * best[0]:
+            trials.append(Trial(candidate.title, candidate.cycles, None, "the model expects it to be slower"))
             continue
         try:
             cycles = evaluate(candidate)
@@ -48,6 +55,7 @@ def search(finalists: Sequence[Candidate], fallback: Candidate, evaluate: Evalua
             trials.append(Trial(candidate.title, candidate.cycles, None, str(refusal)))
             continue
         trials.append(Trial(candidate.title, candidate.cycles, cycles))
+        ratio = min(ratio, cycles / candidate.cycles)
         if best is None or cycles < best[0]:
             best = (cycles, candidate)
     if best is None:

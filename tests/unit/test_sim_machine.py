@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dspgen.errors import SourceError
+from dspgen.sim import states
 from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
@@ -178,17 +179,40 @@ table: .word 5, 0x2A
     [
         (" SMULIS R10, R10, R11\n SNOP 1\n SMOV R10, R11\n", "DG422", "two writes land on R11"),
         (" SMVAGA36 R13:R12, AR8\n SNOP 1\n SLDW *AR8, R20\n", "DG420", "outside its memory: "),
-        (" SMOVIL 4, R13\n SMVAGA32 R13, AR8\n SNOP 1\n SLDDW *AR8, R21:R20\n", "DG421", "needs a multiple of 8"),
+        (" SADD 4, R10, R13\n SMVAGA32 R13, AR8\n SNOP 1\n SLDDW *AR8, R21:R20\n", "DG421", "needs a multiple of 8"),
         (" SBR f\n SBR f\n", "DG423", "another taken branch"),
         (" SMOVIL 8, R20\n SBR R20\n", "DG427", "no label's address"),
         (" VFCREAL32.M1 VR3:VR2, VR5:VR4, VR6\n VFCREAL32.M1 VR3:VR2, VR5:VR4, VR7\n", "DG428", "still holds it"),
     ],
 )
 def test_refusals(target: Target, engine: Engine, body: str, code: str, words: str) -> None:
-    text = refused(target, engine, body + RETURN, np.zeros(4, dtype=np.int32), 12)
+    text = refused(target, engine, body + RETURN, np.zeros(4, dtype=np.int32), 12, strict=code == "DG421")
     assert f"error[{code}]" in text
     assert words in text
     assert text.startswith("f.s:")
+
+
+def test_a_misaligned_address_is_rounded_down_to_a_word_in_text_that_is_not_strict(
+    target: Target, engine: Engine
+) -> None:
+    body = " SADD 6, R10, R13\n SMVAGA32 R13, AR8\n SNOP 1\n SLDDW *AR8, R11:R10\n SNOP 5\n"
+    result = go(target, engine, body + RETURN, np.array([1, 2, 3, 4], dtype=np.int32))
+    assert result.result_bits == 3 << 32 | 2
+    assert [w for w in result.warnings if "multiple of 8; the address is rounded down to a multiple of 4" in w]
+
+
+def test_a_predicated_write_may_agree_with_another_of_its_cycle(target: Target, engine: Engine) -> None:
+    body = " SMOVIL 1, R1\n [R1] SMOVIL {n}, R10\n | SMOV.M1 R12, R10\n"
+    assert go(target, engine, body.format(n=8) + RETURN, 0, 8).result == 8
+    assert "DG422" in refused(target, engine, body.format(n=9) + RETURN, 0, 8)
+
+
+def test_symbols_of_other_files_are_told_and_fault_when_used(target: Target, engine: Engine) -> None:
+    result = go(target, engine, " SMOVIL.L sinf+4, R20\n SMOVIH.L sinf+4, R20\n" + RETURN)
+    assert "sinf is not defined in this file" in result.warnings[0]
+    body = " SMOVIL.L sinf, R20\n SMOVIH.L sinf, R20\n SBR R20\n"
+    assert "sinf, which is not defined" in refused(target, engine, body + RETURN)
+    assert "DG427" in refused(target, engine, " .extern g\n SBR g\n" + RETURN)
 
 
 def test_writes_that_exclude_each_other_may_land_together(target: Target, engine: Engine) -> None:
@@ -230,6 +254,14 @@ def test_auto_changes_to_the_native_machine_for_long_runs(target: Target) -> Non
     result = go(target, "auto", body + RETURN, 0)
     assert (result.result, result.engine) == (2001, "native")
     assert go(target, "auto", RETURN).engine == "python"
+
+
+def test_a_program_of_too_many_paths_runs_on_the_plain_machine(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "STATE_LIMIT", 3)
+    body = " SMOVIL 500, R1\nagain: [R1] SBR again\n | [R1] SSUB.M1 1, R1, R1\n SADD.M2 1, R10, R10\n SNOP 5\n"
+    result = go(target, "auto", body + RETURN, 0)
+    assert (result.result, result.engine) == (501, "python")
+    assert "too many paths" in result.warnings[0]
 
 
 def test_a_trace_has_one_line_a_packet(target: Target) -> None:

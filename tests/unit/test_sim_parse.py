@@ -122,6 +122,17 @@ def test_bytes_of_other_encodings_are_read(target: Target) -> None:
     assert len(assemble(raw, target).packets) == 1
 
 
+def test_only_line_ends_end_lines(target: Target) -> None:
+    text = "\ufeff; a\x0c b \u2028 c \x85 d\r\n SNOP 1 ; \x0b SNOP 0\r SNOP 2\r\n\x1a"
+    assert [p.idle for p in read(target, text).packets] == [1, 2]
+
+
+def test_strings_of_any_letters(target: Target) -> None:
+    data = read(target, ' SNOP 1\n .data\ns: .string "\u4e2d;\\n//", "b"\n .ascii "\\101"\n').data
+    assert data[0].contents == "\u4e2d;\n//\0b\0A".encode()
+    assert complaints(target, " SNOP 1\n .string abc\n") == [("DG410", 2, 2)]
+
+
 def test_unknown_directives_are_told(target: Target) -> None:
     assert "directive .strange" in read(target, " .strange 5\n SNOP 1\n").warnings[0]
 

@@ -1,0 +1,43 @@
+"""Every example with rewriting on and off: cycles, and whether both verify. Makes the table in docs/rewriting.md.
+
+python bench/rewriting.py [--write]
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from dspgen.options import Options
+from dspgen.pipeline import RunResult, run_file
+from dspgen.target.load import load_target
+
+ROOT = Path(__file__).parent.parent
+DOCUMENT = ROOT / "docs" / "rewriting.md"
+MARK = "<!-- table: bench/rewriting.py -->"
+
+
+def main() -> None:
+    target = load_target("ft_m7002")
+    rows, ratios = [], []
+    for path in sorted((ROOT / "examples").glob("*.c")):
+        on, off = (run_file(str(path), target, replace(Options(), rewrite=r)) for r in (True, False))
+        ratios.append(off.cycles / on.cycles)
+        rows.append(f"| {path.stem} | {_cell(on)} | {_cell(off)} | {ratios[-1]:.2f} |")
+        print(rows[-1], flush=True)
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    table = ["| example | cycles, on | cycles, off | off / on |", "|---|---|---|---|", *rows]
+    table.append(f"| geometric mean | | | {mean:.2f} |")
+    if "--write" in sys.argv:
+        text = DOCUMENT.read_text(encoding="utf-8")
+        DOCUMENT.write_text(text[: text.index(MARK)] + "\n".join([MARK, *table]) + "\n", encoding="utf-8")
+
+
+def _cell(result: RunResult) -> str:
+    return f"{result.cycles}" if result.verified else f"{result.cycles} (wrong)"
+
+
+if __name__ == "__main__":
+    main()

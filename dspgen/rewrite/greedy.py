@@ -1,0 +1,108 @@
+"""Extraction by prices: the cheapest term for each class, where units under pressure cost more from round to round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dspgen.rewrite.problem import Choice, CyclicChoice, Problem, restrict
+from dspgen.rewrite.score import loads, score
+
+_ROUNDS = 4
+
+Units = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """A choice as the rounds need it: what it costs without units, and what it holds, scaled."""
+
+    choice: Choice
+    args: tuple[int, ...]
+    cost: float
+    holds: tuple[tuple[Units, float], ...]
+
+
+def greedy(problem: Problem, rounds: int = _ROUNDS) -> dict[int, Choice] | None:
+    """The best of some rounds: terms are trees at first, then a class's cost is shared among its users so far."""
+    offers = _offers(problem)
+    prices = {units: 1.0 / len(units) for units in problem.unit_sets}
+    best: tuple[tuple[int, float, float], dict[int, Choice]] | None = None
+    users: dict[int, int] = {}
+    for _ in range(rounds):
+        _, pick = _cheapest(offers, prices, users)
+        if any(r not in pick for r in problem.roots):
+            return best[1] if best is not None else None
+        try:
+            chosen = restrict(pick, problem.roots)
+        except CyclicChoice:
+            users = {}
+            continue
+        found = score(problem, chosen, recurrences=False).key
+        if best is None or found < best[0]:
+            best = (found, chosen)
+        users = _users(chosen)
+        used = [c.implementation for c in chosen.values() if c.scale == 1.0]
+        pressures = {units: load / len(units) for units, load in loads(problem, used)}
+        top = max(pressures.values(), default=0.0)
+        for units, pressure in pressures.items():
+            prices[units] *= 1.0 + (pressure / top if top else 0.0)
+    return best[1] if best is not None else None
+
+
+def _users(chosen: Mapping[int, Choice]) -> dict[int, int]:
+    users: dict[int, int] = {}
+    for choice in chosen.values():
+        for arg in choice.node.args:
+            users[arg] = users.get(arg, 0) + 1
+    return users
+
+
+def tree_costs(problem: Problem) -> tuple[dict[int, float], dict[int, Choice]]:
+    """For each class the least cost of a tree, where a cycle on one of n units costs 1 / n, and the tree's top."""
+    return _cheapest(_offers(problem), {units: 1.0 / len(units) for units in problem.unit_sets}, {})
+
+
+def _offers(problem: Problem) -> dict[int, list[_Offer]]:
+    return {
+        number: [
+            _Offer(
+                c,
+                c.node.args,
+                c.cost,
+                tuple((tuple(sorted(u)), c.scale * n) for u, n in c.implementation.occupancy),
+            )
+            for c in found
+        ]
+        for number, found in problem.choices.items()
+    }
+
+
+def _cheapest(
+    offers: Mapping[int, list[_Offer]], prices: Mapping[Units, float], users: Mapping[int, int]
+) -> tuple[dict[int, float], dict[int, Choice]]:
+    weights = [
+        (number, [(o.cost + sum(n * prices.get(u, 1.0) for u, n in o.holds), o) for o in found])
+        for number, found in offers.items()
+    ]
+    cost: dict[int, float] = {}
+    shared: dict[int, float] = {}
+    pick: dict[int, Choice] = {}
+    changed = True
+    while changed:
+        changed = False
+        for number, found in weights:
+            least = cost.get(number, float("inf")) - 1e-12
+            for own, offer in found:
+                total = own
+                for arg in offer.args:
+                    if arg not in shared:
+                        break
+                    total += shared[arg]
+                else:
+                    if total < least:
+                        least = cost[number] = total
+                        shared[number] = total / users.get(number, 1)
+                        pick[number] = offer.choice
+                        changed = True
+    return cost, pick

@@ -1,0 +1,156 @@
+"""What extraction chooses from: the nodes of each class that the machine can do, with what they occupy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dspgen.rewrite.graph import EGraph, Node
+from dspgen.rewrite.machine import Implementation
+
+CYCLE_WEIGHT = 100.0  # a cycle of the bound against one of total occupancy
+INVARIANT_SCALE = 0.05
+_NODE_COST = 0.01
+_LATENCY_COST = 0.001
+_SETS_KEPT = 64
+
+Choices = dict[int, tuple["Choice", ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to make a class's value. `scale` 1, or less where the loop need not repeat it."""
+
+    node: Node
+    implementation: Implementation
+    scale: float = 1.0
+
+    @property
+    def cost(self) -> float:
+        latency = self.implementation.latency
+        return self.scale * (self.implementation.total + _LATENCY_COST * latency + _NODE_COST)
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """A carried variable's name, the class of its value in the next iteration."""
+
+    name: str
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What to choose from. `base` is the occupancy of what is done in any case: the stores."""
+
+    choices: Choices
+    roots: tuple[int, ...]
+    base: tuple[Implementation, ...]
+    recurrences: tuple[Recurrence, ...]
+    unit_sets: tuple[tuple[str, ...], ...]
+    issue: int
+
+
+def make_problem(
+    egraph: EGraph,
+    roots: Sequence[int],
+    implement: Callable[[int, Node], Implementation | None],
+    invariant: frozenset[Node],
+    base: Sequence[Implementation],
+    recurrences: Sequence[Recurrence],
+    issue: int,
+) -> Problem:
+    """Drop what the machine can't do, and what can't be completed.
+
+    A class that has nodes in `invariant` keeps those alone. Roots without choices stay without.
+    """
+    choices: dict[int, list[Choice]] = {}
+    for number in _reachable(egraph, roots):
+        found = []
+        nodes = [n for n in egraph.classes[number] if number not in n.args]
+        still = [n for n in nodes if n in invariant]
+        for node in still or nodes:
+            made = implement(number, node)
+            if made is not None:
+                found.append(Choice(node, made, INVARIANT_SCALE if node in invariant else 1.0))
+        choices[number] = found
+        if still and not found:
+            choices[number] = [Choice(n, m) for n in nodes if (m := implement(number, n)) is not None]
+    _drop_incomplete(choices)
+    kept = {c: tuple(v) for c, v in choices.items()}
+    sets = unit_sets([*base, *(c.implementation for v in kept.values() for c in v)])
+    return Problem(kept, tuple(roots), tuple(base), tuple(recurrences), sets, issue)
+
+
+def _reachable(egraph: EGraph, roots: Sequence[int]) -> list[int]:
+    seen = dict.fromkeys(roots)
+    stack = list(roots)
+    while stack:
+        for node in egraph.classes[stack.pop()]:
+            for arg in node.args:
+                if arg not in seen:
+                    seen[arg] = None
+                    stack.append(arg)
+    return sorted(seen)
+
+
+def _drop_incomplete(choices: dict[int, list[Choice]]) -> None:
+    """Keep only nodes from which a finite term can be built."""
+    buildable: set[int] = set()
+    changed = True
+    while changed:
+        changed = False
+        for number, found in choices.items():
+            if number not in buildable and any(all(a in buildable for a in c.node.args) for c in found):
+                buildable.add(number)
+                changed = True
+    for number, found in choices.items():
+        choices[number] = [c for c in found if all(a in buildable for a in c.node.args)]
+
+
+def unit_sets(implementations: Sequence[Implementation]) -> tuple[tuple[str, ...], ...]:
+    """The sets of alternatives, and unions of those that overlap: enough for the exact bound."""
+    sets = dict.fromkeys(frozenset(units) for i in implementations for units, _ in i.occupancy)
+    queue = list(sets)
+    while queue and len(sets) < _SETS_KEPT:
+        a = queue.pop(0)
+        for b in list(sets):
+            union = a | b
+            if a & b and union not in sets:
+                sets[union] = None
+                queue.append(union)
+    return tuple(sorted(tuple(sorted(s)) for s in sets))
+
+
+def topological(chosen: Mapping[int, Choice], roots: Sequence[int]) -> list[int]:
+    """Classes that `roots` need, operands first. Raises KeyError for an incomplete choice."""
+    order: list[int] = []
+    state: dict[int, int] = {}
+    for root in roots:
+        stack = [root]
+        while stack:
+            number = stack[-1]
+            if state.get(number) == 2:
+                stack.pop()
+                continue
+            if number in state:
+                state[number] = 2
+                order.append(number)
+                stack.pop()
+                continue
+            state[number] = 1
+            for arg in reversed(chosen[number].node.args):
+                if arg not in state:
+                    stack.append(arg)
+                elif state[arg] == 1:
+                    raise CyclicChoice(arg)
+    return order
+
+
+class CyclicChoice(Exception):
+    """A choice of nodes that is no term."""
+
+
+def restrict(pick: Mapping[int, Choice], roots: Sequence[int]) -> dict[int, Choice]:
+    """The part of a choice that the roots need, operands first."""
+    return {number: pick[number] for number in topological(pick, roots)}

@@ -1,0 +1,145 @@
+"""Instruction selection, address streams and carried variables of linear assembly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dspgen.asmir.coalesce import coalesce_moves
+from dspgen.asmir.ir import Function, If, Instr, Item, Loop, Mem, Reg, VReg
+from dspgen.asmir.lower import lower
+from dspgen.asmir.verify import MalformedFunction, verify
+from dspgen.errors import NoSchedule
+from dspgen.target.model import Target
+from dspgen.target.operations import OperationTable
+from dspgen.vecdsl.ir import (
+    Address,
+    ArrayDecl,
+    Carried,
+    Const,
+    Load,
+    Op,
+    Program,
+    ScalarDecl,
+    Stmt,
+    Store,
+    Var,
+    VType,
+)
+from dspgen.vecdsl.ir import Loop as VLoop
+
+F32, I32, VF32 = VType("f32", False), VType("i32", False), VType("f32", True)
+
+
+def number(value: int) -> Const:
+    return Const(value, I32)
+
+
+def loop(name: str, trip: int, body: tuple[Stmt, ...], *, step: int = 1, carried: tuple[Carried, ...] = ()) -> VLoop:
+    return VLoop(name, number(0), number(trip), step, carried, body, trip, trip)
+
+
+def program(*body: Stmt, size: int = 4096) -> Program:
+    arrays = tuple(ArrayDecl(n, "f32", size, False) for n in ("x", "y"))
+    return Program("f", ("x", "y", "a"), arrays, (ScalarDecl("a", "f32"),), body)
+
+
+def instructions(items: tuple[Item, ...]) -> Iterator[Instr]:
+    for item in items:
+        match item:
+            case Instr():
+                yield item
+            case Loop(body=inner) | If(then=inner):
+                yield from instructions(inner)
+
+
+def loops(items: tuple[Item, ...]) -> Iterator[Loop]:
+    for item in items:
+        if isinstance(item, Loop):
+            yield item
+            yield from loops(item.body)
+
+
+def ld(address: int, **terms: int) -> Load:
+    return Load("x", Address(address, tuple(sorted(terms.items()))), 1, "f32", VF32)
+
+
+def lowered(target: Target, *body: Stmt) -> Function:
+    return verify(lower(program(*body), target), target)
+
+
+def test_one_stream_for_equal_coefficients(ft_m7002: Target) -> None:
+    store = Store("y", Address(0, (("i", 1),)), 1, "f32", Op("add", (ld(0, i=1), ld(5, i=1)), VF32))
+    (found,) = loops(lowered(ft_m7002, loop("i", 8, (store,), step=16)).body)
+    assert sorted((s.step, s.side) for s in found.streams) == [(64, "vector"), (64, "vector")]
+    offsets = [o.offset for i in found.body if isinstance(i, Instr) for o in i.operands if isinstance(o, Mem)]
+    assert sorted(offsets) == [0, 0, 20]
+
+
+def test_more_streams_than_address_registers(ft_m7002: Target) -> None:
+    """Accesses that no register is left for compute their address each time, and still name what they touch."""
+    value: Load | Op = ld(0, i=1)
+    for k in range(2, 14):
+        value = Op("add", (value, ld(0, i=k)), VF32)
+    (found,) = loops(lowered(ft_m7002, loop("i", 8, (Store("y", Address(0), 1, "f32", value),))).body)
+    names = ft_m7002.register_class(ft_m7002.address_modes.base_classes["vector"]).names
+    assert 0 < len(found.streams) < len(names)
+    assert all(o.access for i in instructions(found.body) for o in i.operands if isinstance(o, Mem))
+
+
+def test_carried_variables_are_assigned_at_once(ft_m7002: Target) -> None:
+    """Two variables that trade places need a copy; each still reads the other's old value."""
+    swap = (Carried("p", Const(1.0, F32), Var("q", F32)), Carried("q", Const(2.0, F32), Var("p", F32)))
+    last = Store("y", Address(0), 1, "f32", Var("p", F32))
+    (found,) = loops(lowered(ft_m7002, loop("i", 5, (), carried=swap), last).body)
+    moves = [i for i in found.body if isinstance(i, Instr)]
+    assert len(moves) == 3
+    first = [o.vreg for o in moves[0].operands if isinstance(o, Reg)]
+    assert first[0] in {o.vreg for m in moves[1:] for o in m.operands if isinstance(o, Reg)}
+
+
+def test_a_lacking_operation_names_itself(ft_m7002: Target) -> None:
+    store = Store("y", Address(0), 1, "f32", Op("sqrt", (ld(0),), VF32))
+    with pytest.raises(NoSchedule, match=r"vector `sqrt` of type f32"):
+        lower(program(store), ft_m7002)
+
+
+def test_too_many_parameters(ft_m7002: Target) -> None:
+    names = tuple(f"x{k}" for k in range(len(ft_m7002.abi.arguments) + 1))
+    arrays = tuple(ArrayDecl(n, "f32", 16, False) for n in names)
+    with pytest.raises(NoSchedule, match="passes at most"):
+        lower(Program("f", names, arrays, (), ()), ft_m7002)
+
+
+def test_pair_loads_name_both_halves(ft_m7002: Target) -> None:
+    """The scheduler must see that a store to the high half's elements follows."""
+    pair = Op("ld_pair", (ld(0),), VF32)
+    store = Store("x", Address(16), 1, "f32", Op("lo", (pair,), VF32))
+    accesses = [o.access for i in instructions(lowered(ft_m7002, store).body) for o in i.operands if isinstance(o, Mem)]
+    assert sorted(a.count for a in accesses if a is not None) == [16, 32]
+
+
+def move_of(target: Target, source: VReg, destination: VReg) -> Instr:
+    forms = OperationTable(target).forms("mov", "i32")
+    form = next(f for f in forms if source.cls in f.operand(0).classes and destination.cls in f.result_operand.classes)
+    values = {form.args[0]: Reg(source), form.result: Reg(destination)}
+    return Instr(form.instruction, tuple(values[o.name] for o in form.instruction.operands))
+
+
+def test_a_move_of_a_fresh_value_goes_away(ft_m7002: Target) -> None:
+    a, t, c = (VReg(n, ft_m7002.abi.scalar_class) for n in "atc")
+    items = [move_of(ft_m7002, a, t), move_of(ft_m7002, t, c)]
+    assert coalesce_moves(items) == [move_of(ft_m7002, a, c)]
+
+
+def test_a_move_stays_where_the_variable_is_read_in_between(ft_m7002: Target) -> None:
+    a, b, t, c = (VReg(n, ft_m7002.abi.scalar_class) for n in "abtc")
+    items = [move_of(ft_m7002, a, t), move_of(ft_m7002, c, b), move_of(ft_m7002, t, c)]
+    assert coalesce_moves(items) == items
+
+
+def test_verify_finds_a_read_of_nothing(ft_m7002: Target) -> None:
+    a, b = (VReg(n, ft_m7002.abi.scalar_class) for n in "ab")
+    with pytest.raises(MalformedFunction, match="reads a before it is written"):
+        verify(Function("f", (), (move_of(ft_m7002, a, b),)), ft_m7002)
