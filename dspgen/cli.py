@@ -454,7 +454,9 @@ def _compiled_object(compiled: Compiled, target: Target) -> dict[str, Any]:
 
 
 def _run_object(result: RunResult) -> dict[str, Any]:
-    names = "kernel isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds unit_busy"
+    names = (
+        "kernel isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds unit_busy tiles"
+    )
     return report.result_object(
         **{name: getattr(result, name) for name in names.split()},
         loops=[loop_object(loop) for loop in result.loops],

@@ -34,10 +34,11 @@ from dspgen.vecdsl.promote import promote
 from dspgen.vecdsl.ranges import readable
 from dspgen.vecdsl.simplify import simplify
 from dspgen.vecdsl.straighten import straighten
+from dspgen.vecdsl.unsigned import EXTENSIONS, signed_memory
 from plant_core.affine import accesses
 from plant_core.astgen import generate
 from plant_core.dependence import Dependence, memory_dependences, rebalance_reductions
-from plant_core.ir import Buf, Func
+from plant_core.ir import Buf, Func, ScalarParam
 from plant_core.legality import check_legal
 from plant_core.scalars import expand_scalars
 from plant_core.schedule import normalise_loops
@@ -83,6 +84,7 @@ class RunResult:
     simulate_seconds: float
     unit_busy: dict[str, float]
     loops: tuple[LoopReport, ...]
+    tiles: tuple[str, ...]
     remarks: tuple[Remark, ...]
     outputs: dict[str, np.ndarray] = field(repr=False)
     details: tuple[str, ...] = ()
@@ -101,7 +103,20 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     backend = _compile_choices(func, choices, kept, target, options, seen)
     asm = emit_asm(backend.scheduled, target, func=source)
     seen("asm", asm)
-    return replace(backend, source=source, choices=choices, asm=asm, compile_seconds=time.perf_counter() - started)
+    remarks = (*_tile_remarks(func, backend.choices), *backend.remarks)
+    seconds = time.perf_counter() - started
+    return replace(backend, source=source, asm=asm, remarks=remarks, compile_seconds=seconds)
+
+
+def _tile_remarks(func: Func, choices: tuple[Choice, ...]) -> tuple[Remark, ...]:
+    """What was chosen for each nest, out of how many that were scheduled."""
+    found = []
+    for choice in choices:
+        scheduled = sum(t.cycles is not None for t in choice.trials)
+        loc = func.comp(choice.comps[0]).loc
+        found.append(Remark(loc, "tile", f"{choice.candidate.title}, the best of {scheduled} that were scheduled"))
+        found += [Remark(loc, "refused", f"{t.title}: {t.refused}") for t in choice.trials if t.cycles is None]
+    return tuple(found)
 
 
 def compile_plan(
@@ -118,11 +133,12 @@ def compile_plan(
     check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
     tree = generate(func, plan)
     seen("tree", tree)
-    program = simplify(build(func, tree, target.lanes))
+    program = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
     seen("vecdsl", program)
     program = hoist(straighten(promote(program, target.lanes), target.lanes), target.lanes)
     seen("promoted", program)
     best = optimise(program, target, fp=options.fp, rewrite=options.rewrite, readable=readable(program))
+    best = replace(best, program=hoist(best.program, target.lanes))
     seen("rewritten", best.program)
     assembly = lower(best.program, target, pipeline=options.pipeline)
     seen("lasm", assembly)
@@ -141,19 +157,25 @@ def _compile_choices(
         stages, compiled = kept[plan]
         for name, value in stages:
             seen(name, value)
-        return compiled
+        return replace(compiled, choices=choices)
     for given_up in range(len(choices)):
         try:
-            return compile_plan(func, plan, target, options, on_stage=seen)
+            return replace(compile_plan(func, plan, target, options, on_stage=seen), choices=choices)
         except NoSchedule:
             choices = tuple(_scalar(c) if k == given_up else c for k, c in enumerate(choices))
             plan = _plan(choices)
-    return compile_plan(func, plan, target, options, on_stage=seen)
+    return replace(compile_plan(func, plan, target, options, on_stage=seen), choices=choices)
 
 
 def _scalar(choice: Choice) -> Choice:
-    plans = tuple((name, CompPlan(plan.order)) for name, plan in choice.candidate.plans)
-    return replace(choice, candidate=replace(choice.candidate, plans=plans, title="scalar"))
+    """The nest as it is written: a plan leaves such comps alone."""
+    return replace(choice, candidate=replace(choice.candidate, plans=(), title="scalar"))
+
+
+def _only_signed(target: Target) -> set[str]:
+    """The narrow unsigned types that only loads of their signed counterparts reach."""
+    table = OperationTable(target)
+    return {u for u in EXTENSIONS if not table.forms("ld", u) and table.forms("ld", u.replace("u", "i"))}
 
 
 def choose_plans(func: Func, target: Target, options: Options) -> tuple[tuple[Choice, ...], Kept]:
@@ -164,7 +186,8 @@ def choose_plans(func: Func, target: Target, options: Options) -> tuple[tuple[Ch
     kept: Kept = {}
     choices = []
     for nest in found:
-        finalists = candidates(nest, target, machine, FINALISTS)
+        most = FINALISTS if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
+        finalists = candidates(nest, target, machine, most)
         alone = func if len(found) == 1 else _alone(func, nest)
         evaluate = _Evaluate(alone, memory_dependences(alone), target, options, kept)
         choices.append(search(finalists, scalar_candidate(nest), evaluate))
@@ -262,6 +285,7 @@ def run_file(
         simulate_seconds=simulated,
         unit_busy=dict(result.unit_busy),
         loops=compiled.scheduled.loops,
+        tiles=tuple(c.candidate.title for c in compiled.choices),
         remarks=compiled.remarks,
         outputs=result.outputs,
         details=details,
@@ -293,5 +317,5 @@ def _passed(param: Buf | ScalarParam, value: np.ndarray | int | float) -> np.nda
     """A copy of an array; a number in its parameter's width, which decides the registers that it comes in."""
     if isinstance(param, Buf):
         return np.array(value)
-    number: int | float = NUMPY[param.dtype](value)
+    number: int | float = NUMPY[param.dtype](value)  # type: ignore[assignment]
     return number

@@ -30,6 +30,7 @@ from dspgen.vecdsl import ir as v
 from dspgen.vecdsl.ir import Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType
 
 I32 = VType("i32", False)
+_SHORT = 4
 
 
 def lower(program: Program, target: Target, *, pipeline: bool = True) -> Function:
@@ -180,7 +181,7 @@ class _Lowering:
                 streams=streams,
                 body=tuple(coalesce_moves(body, frozenset(r.vreg for r in carried) | set(level.scaled.values()))),
                 min_trip=trip if isinstance(trip, int) else stmt.min_trip,
-                pipeline=self.pipeline,
+                pipeline=self.pipeline and not _always_short(stmt),
                 loc=stmt.loc or next((x.loc for x in _stores_below(stmt.body) if x.loc), None),
             )
         )
@@ -371,6 +372,11 @@ def _address_registers(target: Target) -> dict[Side, int]:
     kept = {*target.abi.reserved, *target.abi.callee_saved}
     classes = target.address_modes.base_classes
     return {s: sum(n not in kept for n in target.register_class(c).names) for s, c in classes.items()}
+
+
+def _always_short(loop: v.Loop) -> bool:
+    """Too few iterations, in a number known at run time only, to pay for the guards of a pipelined loop."""
+    return not isinstance(loop.trip, Const) and loop.max_trip is not None and loop.max_trip <= _SHORT
 
 
 def _times(term: Term, factor: int) -> Term:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from dspgen.rewrite.graph import EGraph, Node, TermGraph, constant_text
@@ -29,6 +30,7 @@ from dspgen.rewrite.rules import Instance
 from dspgen.vecdsl.ir import OPS, Elem
 
 _ENGINES_KEPT = 16
+_TERM = "term_number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +49,43 @@ class Fact:
     nodes: tuple[int, ...]
 
 
-def saturate(graph: TermGraph, rules: Sequence[Instance], facts: Sequence[Fact], lanes: int, limits: Limits) -> EGraph:
+def saturate(
+    graph: TermGraph, rules: tuple[Instance, ...], facts: Sequence[Fact], lanes: int, limits: Limits
+) -> EGraph:
     """Apply `rules` until nothing is new or the budget is spent.
 
     Requires: every rule instance of the element types in the graph. Ensures: plain classes, in a stable order.
     """
-    engine = _engine(tuple(_RuleText(r, lanes).line() for r in rules), _rule_heads(rules))
+    names: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.kind == "var":
+            names.setdefault(node.text, f"v{len(names)}")
+    nodes = tuple(replace(n, text=names[n.text]) if n.kind == "var" else n for n in graph.nodes)
+    found = _saturated(nodes, rules, tuple(facts), lanes, limits)
+    own = {short: name for name, short in names.items()}
+    classes = {
+        number: tuple(replace(n, text=own[n.text]) if n.kind == "var" else n for n in members)
+        for number, members in found.classes.items()
+    }
+    return replace(found, classes=classes)
+
+
+@lru_cache(maxsize=64)
+def _saturated(
+    nodes: tuple[Node, ...], rules: tuple[Instance, ...], facts: tuple[Fact, ...], lanes: int, limits: Limits
+) -> EGraph:
+    """Regions that differ only in names and arrays have one saturation."""
+    engine = _engine(*_program(rules, lanes))
     run = engine.run
     run("(push)")
     try:
-        for head in dict.fromkeys(_head(n) for n in graph.nodes):
+        for head in dict.fromkeys(_head(n) for n in nodes):
             if head not in engine.heads:
                 run(_declaration(head))
-        for number, node in enumerate(graph.nodes):
-            run(f"(let $n{number} {_node_text(node)})")
+        for number, node in enumerate(nodes):
+            run(f"(set ({_TERM} {number}) {_node_text(node)})")
         for fact in facts:
-            run(f"(fact_{fact.relation} {' '.join(f'$n{n}' for n in fact.nodes)})")
+            run(f"(fact_{fact.relation} {' '.join(f'({_TERM} {n})' for n in fact.nodes)})")
         reason: Literal["saturated", "budget"] = "budget"
         done = 0
         for done in range(1, limits.iterations + 1):
@@ -71,7 +94,7 @@ def saturate(graph: TermGraph, rules: Sequence[Instance], facts: Sequence[Fact],
                 break
             if done < limits.iterations and engine.size() > limits.nodes:
                 break
-        return _read_back(engine, graph, reason, done)
+        return _read_back(engine, len(nodes), reason, done)
     finally:
         run("(pop)")
 
@@ -97,6 +120,7 @@ class _Engine:
         self.heads = frozenset(heads)
         self.run("(sort Term)")
         self.run("(ruleset dspgen_rules)")
+        self.run(f"(function {_TERM} (i64) Term :no-merge)")
         for name, arity in RELATIONS.items():
             self.run(f"(relation fact_{name} ({' '.join(['Term'] * arity)}))")
         for head in heads:
@@ -109,7 +133,7 @@ class _Engine:
 
     def size(self) -> int:
         functions = self.graph.freeze().functions
-        return sum(len(f.rows) for f in functions.values() if f.output_sort == "Term" and not f.is_let_binding)
+        return sum(len(f.rows) for n, f in functions.items() if f.output_sort == "Term" and n != _TERM)
 
 
 _local = threading.local()
@@ -165,11 +189,16 @@ def _node_text(node: Node) -> str:
         case "ld" | "ld_pair":
             return f"({name} {side} {node.memory} {node.constant} {node.stride})"
         case _:
-            columns = [str(i) for i in node.imm] + [f"$n{a}" for a in node.args]
+            columns = [*(str(i) for i in node.imm), *(f"({_TERM} {a})" for a in node.args)]
             return f"({name} {side} {' '.join(columns)})"
 
 
 # -- rules to text
+
+
+@lru_cache(maxsize=256)
+def _program(rules: tuple[Instance, ...], lanes: int) -> tuple[tuple[str, ...], tuple[_Head, ...]]:
+    return tuple(line for r in rules for line in _RuleText(r, lanes).text()), _rule_heads(rules)
 
 
 def _rule_heads(rules: Sequence[Instance]) -> tuple[_Head, ...]:
@@ -196,6 +225,7 @@ class _RuleText:
     """Writes one rule instance."""
 
     def __init__(self, instance: Instance, lanes: int) -> None:
+        self.instance = instance
         self.typed: Typed = instance.typed
         self.elem = instance.elem
         self.lanes = lanes
@@ -204,14 +234,46 @@ class _RuleText:
         self.lets: list[str] = []
         self.names: dict[str, str] = {}
 
-    def line(self) -> str:
+    def text(self) -> list[str]:
+        """The rule, after the declarations that it needs of its own."""
         typed = self.typed
-        query = [f"(= ?root{i} {self.pattern(p, left=True)})" for i, p in enumerate(typed.left)]
+        near, helpers = self.neighbours() if len(typed.left) > 2 else ({}, [])
+        query = [
+            near.get(i) or f"(= ?root{i} {self.pattern(p, left=True)})"
+            for i, p in enumerate(typed.left)
+            if near.get(i) != ""
+        ]
         for relation in typed.relations:
             query.append(f"(fact_{relation.name} {' '.join(relation.holes)})")
         guards = self.guards + [self.comparison(c) for c in typed.comparisons]
         actions = [f"(union ?root{i} {self.made(p)})" for i, p in enumerate(typed.right)]
-        return f"(rule ({' '.join(query + guards)}) ({' '.join(self.lets + actions)}) :ruleset dspgen_rules)"
+        return [*helpers, self.rule(query + guards, self.lets + actions)]
+
+    @staticmethod
+    def rule(query: Sequence[str], actions: Sequence[str]) -> str:
+        return f"(rule ({' '.join(query)}) ({' '.join(actions)}) :ruleset dspgen_rules)"
+
+    def neighbours(self) -> tuple[dict[int, str], list[str]]:
+        """Two loads at a fixed distance as one relation: sums are compared late, so three loads would join cubically.
+
+        For the first the relation's text, for the second an empty one; and the relation's declaration and rule.
+        """
+        for i, first in enumerate(self.typed.left):
+            for j, second in enumerate(self.typed.left):
+                if not isinstance(first, LoadPattern) or not isinstance(second, LoadPattern) or i == j:
+                    continue
+                start, distance = first.offset.bare, replace(second.offset, terms=()).value(self.lanes, {})
+                if start is None or second.offset.terms != ((start, 1),) or not distance:
+                    continue
+                if replace(first, offset=second.offset) != second or first.stride is None or first.stride.terms:
+                    continue
+                name = f"near_{first.op}_{self.own(first.elem)}_{self.expression(first.stride)}_{distance}"
+                columns = f"{first.memory} {start} ?root{i} ?root{j}"
+                plain = _RuleText(self.instance, self.lanes)
+                query = [f"(= ?root{n} {plain.pattern(p, left=True)})" for n, p in ((i, first), (j, second))]
+                helper = self.rule(query + plain.guards, [f"({name} {columns})"])
+                return {i: f"({name} {columns})", j: ""}, [f"(relation {name} (i64 i64 Term Term))", helper]
+        return {}, []
 
     def made(self, pattern: Pattern) -> str:
         """A term of the right side; each operation gets a name, so that what is written twice is made once."""
@@ -280,19 +342,19 @@ class _RuleText:
 # -- back to plain values
 
 
-def _read_back(engine: _Engine, graph: TermGraph, reason: Literal["saturated", "budget"], iterations: int) -> EGraph:
+def _read_back(engine: _Engine, terms: int, reason: Literal["saturated", "budget"], iterations: int) -> EGraph:
     """Number the classes in the order of the graph's terms, then of the frozen rows, which is egglog's own order."""
     source = engine.graph
     functions = source.freeze().functions
     numbers: dict[Any, int] = {}
     of_node = []
-    for number in range(len(graph.nodes)):
-        value = functions[f"$n{number}"].rows[0].output
-        of_node.append(numbers.setdefault(value, len(numbers)))
+    places = {source.value_to_i64(r.inputs[0]): r.output for r in functions[_TERM].rows}
+    for number in range(terms):
+        of_node.append(numbers.setdefault(places[number], len(numbers)))
     rows: list[tuple[str, list[Any], Any]] = []
     for name in sorted(functions):
         function = functions[name]
-        if function.output_sort == "Term" and not function.is_let_binding:
+        if function.output_sort == "Term" and name != _TERM:
             rows += [(name, r.inputs, r.output) for r in function.rows if not r.subsumed]
     for _, _, output in rows:
         numbers.setdefault(output, len(numbers))

@@ -9,17 +9,18 @@ Recurrences are then shortened step by step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dspgen.rewrite.graph import Node
 from dspgen.rewrite.greedy import greedy
-from dspgen.rewrite.problem import Choice, CyclicChoice, Problem, restrict
+from dspgen.rewrite.milp import Budget, solve
+from dspgen.rewrite.problem import Choice, Problem, restrict
 from dspgen.rewrite.prune import least, least_recurrence, prune
 from dspgen.rewrite.score import Score, interval, score
 from dspgen.rewrite.shorten import shorten
 
 _LARGEST = 64  # choices with which recurrences are left to the exact method
+_KEPT = 64
 _SLACK = 1.02  # greedy may occupy so much more than the least in all, if no initiation interval is lost
 
 
@@ -30,39 +31,74 @@ class Extraction:
     method: str = field(compare=False, default="")
 
 
-Solve = Callable[[Problem, float | None], dict[int, Choice] | None]
+_Key = tuple[object, ...]
+_Found = tuple[tuple[tuple[int, int], ...], Score, str]
+_known: dict[_Key, _Found | None] = {}
 
 
-def extract(problem: Problem, written: Mapping[int, Node], solve: Solve) -> Extraction | None:
-    """The best choice found, None if no choice is complete.
+def extract(problem: Problem, budget: Budget, *, pipelined: bool) -> Extraction | None:
+    """The best choice found, None if no choice is complete. Problems that differ only in names are solved once.
 
-    `written` are the nodes as the program has them; `solve(problem, limit)` is the exact method, which may give
-    up; with a limit it minds recurrences, and that many cycles are known to be enough.
+    `pipelined`: iterations overlap, so that latency counts in recurrences only.
     """
-    pruned = prune(problem, latency=False)
+    key = (*_key(problem, budget), pipelined)
+    if key not in _known:
+        if len(_known) >= _KEPT:
+            _known.pop(next(iter(_known)), None)
+        best = _extract(problem, budget, pipelined)
+        if best is None:
+            _known[key] = None
+        else:
+            picks = tuple((n, problem.choices[n].index(c)) for n, c in best[2].items())
+            _known[key] = (picks, best[0], best[1])
+    found = _known[key]
+    if found is None:
+        return None
+    picks, reached, name = found
+    return Extraction({n: problem.choices[n][i].node for n, i in picks}, reached, name)
+
+
+def _key(problem: Problem, budget: Budget) -> _Key:
+    """All that the search looks at."""
+    names = {r.name: i for i, r in enumerate(problem.recurrences)}
+    choices = tuple(
+        (
+            number,
+            tuple(
+                (n.args, c.implementation, c.scale, n.kind, names.get(n.text, -1) if n.kind == "var" else -1)
+                for c in found
+                for n in (c.node,)
+            ),
+        )
+        for number, found in problem.choices.items()
+    )
+    nexts = tuple(r.next for r in problem.recurrences)
+    return (choices, problem.roots, problem.base, nexts, problem.unit_sets, problem.issue, budget)
+
+
+def _extract(problem: Problem, budget: Budget, pipelined: bool) -> tuple[Score, str, dict[int, Choice]] | None:
+    pruned = prune(problem, latency=not pipelined)
     chosen = greedy(pruned)
     if chosen is None:
         return None
-    candidates = [("greedy", chosen), ("as written", _as_written(problem, written))]
-    if not _enough(pruned, score(pruned, chosen, recurrences=False)):
-        exact = solve(pruned, None)
+    candidates: list[tuple[str, dict[int, Choice] | None]] = [("greedy", chosen)]
+    if not _enough(pruned, score(pruned, chosen, recurrences=False), _SLACK if pipelined else 1.0):
+        exact = solve(pruned, None, budget)
         candidates.append(("exact", exact))
         chosen = exact or chosen
     found = score(problem, chosen)
     if interval(found.recurrence) > interval(found.resources):
-        candidates += _with_recurrences(problem, chosen, found, solve)
-    scored = [(score(problem, c), name, c) for name, c in candidates if c is not None]
-    best, name, chosen = min(scored, key=lambda s: s[0].key)
-    return Extraction({n: c.node for n, c in chosen.items()}, best, name)
+        candidates += _with_recurrences(problem, chosen, found, budget)
+    return min(((score(problem, c), name, c) for name, c in candidates if c is not None), key=lambda s: s[0].key)
 
 
-def _enough(problem: Problem, found: Score) -> bool:
+def _enough(problem: Problem, found: Score, slack: float) -> bool:
     bound, total = least(problem)
-    return interval(found.resources) <= interval(bound) and found.total <= total * _SLACK
+    return interval(found.resources) <= interval(bound) and found.total <= total * slack + 1e-6
 
 
 def _with_recurrences(
-    problem: Problem, chosen: dict[int, Choice], found: Score, solve: Solve
+    problem: Problem, chosen: dict[int, Choice], found: Score, budget: Budget
 ) -> list[tuple[str, dict[int, Choice] | None]]:
     """`found` is the score of `chosen`, whose recurrences are longer than its units are busy."""
     pruned = prune(problem, latency=True)
@@ -74,26 +110,13 @@ def _with_recurrences(
     limit = max(reached.resources, reached.recurrence)
     if interval(limit) <= bound or sum(map(len, pruned.choices.values())) > _LARGEST:
         return [("shortened", better)]
-    return [("shortened", better), ("exact, with recurrences", solve(pruned, limit))]
+    return [("shortened", better), ("exact, with recurrences", solve(pruned, limit, budget))]
 
 
-def as_written(problem: Problem, written: Mapping[int, Node]) -> Extraction | None:
-    """The program's own nodes, where the machine has them all."""
-    chosen = _as_written(problem, written)
-    return (
-        None
-        if chosen is None
-        else Extraction({n: c.node for n, c in chosen.items()}, score(problem, chosen), "as written")
-    )
-
-
-def _as_written(problem: Problem, written: Mapping[int, Node]) -> dict[int, Choice] | None:
-    pick = {}
-    for number, node in written.items():
-        for choice in problem.choices.get(number, ()):
-            if choice.node == node:
-                pick[number] = choice
+def as_written(problem: Problem) -> Extraction | None:
+    """The only choice there is, where the machine has it."""
     try:
-        return restrict(pick, problem.roots)
-    except (KeyError, CyclicChoice):
+        chosen = restrict({n: found[0] for n, found in problem.choices.items() if found}, problem.roots)
+    except KeyError:
         return None
+    return Extraction({n: c.node for n, c in chosen.items()}, score(problem, chosen), "as written")

@@ -43,6 +43,20 @@ class Value:
     constants: tuple[str, ...] = ()
 
 
+_KEPT = 4
+_machines: list[Machine] = []
+
+
+def machine_of(target: Target) -> Machine:
+    """The machine of a target; the last few are kept, as they learn."""
+    for machine in _machines:
+        if machine.target is target:
+            return machine
+    _machines.append(Machine(target))
+    del _machines[:-_KEPT]
+    return _machines[-1]
+
+
 class Machine:
     """Implementations of e-nodes on one target."""
 

@@ -3,7 +3,7 @@
 A binary for each e-node; a root's nodes sum to one; a chosen node's operands have chosen nodes. Cycles are excluded by
 order variables within strongly connected components. The bound T is at least every unit set's load over its size,
 and, on request, keeps every recurrence: a potential p per class with p(node) >= p(operand) + latency, and
-p(variable) + T >= p(next). The objective is T first, then occupied cycles.
+p(variable) + T >= p(next). The objective is T first, in whole cycles, then occupied cycles.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ import numpy as np
 
 from dspgen.rewrite.greedy import tree_costs
 from dspgen.rewrite.problem import CYCLE_WEIGHT, Choice, CyclicChoice, Problem, restrict
+from dspgen.rewrite.score import interval
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """In sizes and branch-and-bound nodes, so that results don't depend on the machine's speed."""
+    """In sizes and branch-and-bound nodes, so that results don't depend on the machine's speed.
+
+    `orders`: operands within components; with more, classes that contain each other are put in an order beforehand.
+    """
 
     binaries: int = 3000
     branches: int = 60
+    orders: int = 64
 
 
 @dataclass(slots=True)
@@ -58,12 +63,14 @@ _INFINITY = highspy.kHighsInf
 
 def solve(problem: Problem, limit: float | None, budget: Budget) -> dict[int, Choice] | None:
     """The best choice within the budget, or None where there is no time for one. `limit`: see `extract`."""
-    problem = _descending(problem)
+    problem = _descending(problem, _LARGEST_COMPONENT)
+    if _orders(problem) > budget.orders:
+        problem = _descending(problem, 1)
     count = sum(len(c) for c in problem.choices.values())
     if count > budget.binaries:
         return None
     model = _Model()
-    bound = model.variable(CYCLE_WEIGHT, _INFINITY if limit is None else limit)
+    bound = model.variable(CYCLE_WEIGHT, _INFINITY if limit is None else interval(limit), integer=True)
     binaries = {
         number: [model.variable(c.cost, 1.0, integer=True) for c in found] for number, found in problem.choices.items()
     }
@@ -86,12 +93,23 @@ def solve(problem: Problem, limit: float | None, budget: Budget) -> dict[int, Ch
         return None
 
 
-def _descending(problem: Problem) -> Problem:
+def _orders(problem: Problem) -> int:
+    """How many rows `_order_rows` makes."""
+    component = {n: i for i, c in enumerate(_components(problem)) for n in c}
+    return sum(
+        component[a] == component[n]
+        for n, found in problem.choices.items()
+        for c in found
+        for a in dict.fromkeys(c.node.args)
+    )
+
+
+def _descending(problem: Problem, largest: int) -> Problem:
     """In components too large for order variables, keep the nodes whose operands are cheaper trees than their class.
 
     That excludes cycles and keeps the cheapest tree of each class.
     """
-    component = {n: i for i, c in enumerate(_components(problem)) if len(c) > _LARGEST_COMPONENT for n in c}
+    component = {n: i for i, c in enumerate(_components(problem)) if len(c) > largest for n in c}
     if not component:
         return problem
     cost, _ = tree_costs(problem)
@@ -265,7 +283,7 @@ def _run(model: _Model, budget: Budget) -> list[float] | None:
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("random_seed", 1)
     solver.setOptionValue("mip_max_nodes", budget.branches)
-    solver.setOptionValue("mip_rel_gap", 1e-3)
+    solver.setOptionValue("mip_rel_gap", 1e-4)
     solver.passModel(lp)
     solver.run()
     if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:

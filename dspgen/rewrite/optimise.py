@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from dspgen.errors import NoSchedule, Problem
 from dspgen.rewrite import milp
@@ -19,7 +18,7 @@ from dspgen.rewrite.emission import Names, Unplaceable, emit
 from dspgen.rewrite.extract import Extraction, as_written, extract
 from dspgen.rewrite.facts import Readable, facts_of, propose_loads
 from dspgen.rewrite.graph import EGraph, Node, TermGraph, class_types, unsaturated
-from dspgen.rewrite.machine import ELEM_BYTES, Implementation, Machine, Value
+from dspgen.rewrite.machine import ELEM_BYTES, Implementation, Machine, Value, machine_of
 from dspgen.rewrite.problem import Choices, Recurrence, make_problem
 from dspgen.rewrite.region import Built, Region, build
 from dspgen.rewrite.rules import FpMode
@@ -96,7 +95,7 @@ def optimise(
     the program might not; without it, only what the region itself reads. With `rewrite` off, operations that the
     machine has stay as written. Raises MissingOperation.
     """
-    worker = _Optimiser(program, Machine(target), fp, rewrite, readable, effort or Effort())
+    worker = _Optimiser(program, machine_of(target), fp, rewrite, readable, effort or Effort())
     return worker.run()
 
 
@@ -278,12 +277,11 @@ class _RegionWork:
         self.choices = problem.choices
         if base is None:
             return None
-        written: dict[int, Node] = {}
-        for node, number in zip(graph.nodes, egraph.of_node, strict=False):
-            written.setdefault(number, replace(node, args=tuple(egraph.of_node[a] for a in node.args)))
-        if egraph.reason == "none":
-            return as_written(problem, written)
-        return extract(problem, written, partial(milp.solve, budget=self.owner.effort.milp))
+        return (
+            as_written(problem)
+            if egraph.reason == "none"
+            else extract(problem, self.owner.effort.milp, pipelined=self.context.innermost)
+        )
 
     def _stores(self) -> list[Implementation] | None:
         """The occupancy of the region's stores; None if the machine lacks one."""

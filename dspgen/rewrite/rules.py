@@ -303,9 +303,9 @@ def target_rules(target: Target) -> tuple[Rule, ...]:
     return tuple(Rule(r.name, r.left, r.right, r.when, r.why, "both") for r in target.rewrites)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """One rule for one element type. `needs` and `makes` are the operations of its sides, as `OpKey`s."""
+    """One rule for one element type, compared by identity. `needs` and `makes` are its sides' operations."""
 
     rule: Rule
     elem: str

@@ -16,6 +16,13 @@ def choose_rules(
     """The rule instances to saturate with. With `rewrite` off: those that replace what the machine lacks."""
     present = {_key(n.op, n.elem, n.stride if n.kind in ("ld", "ld_pair") else 0, n.vector) for n in graph.nodes}
     elems = tuple(sorted({n.elem for n in graph.nodes}))
+    return _chosen(machine, frozenset(present), elems, fp, rewrite, associate)
+
+
+@lru_cache(maxsize=256)
+def _chosen(
+    machine: Machine, present: frozenset[OpKey], elems: tuple[str, ...], fp: FpMode, rewrite: bool, associate: bool
+) -> tuple[Instance, ...]:
     made = [i for rule in all_rules(machine) for i in _instances(rule, elems, fp, machine.lanes)]
     found = [i for i in made if _wanted(i, machine, present, rewrite=rewrite, associate=associate)]
     reachable, seen = _reachable(found, present)
@@ -62,7 +69,7 @@ def _lacks(machine: Machine, key: OpKey, present: Iterable[OpKey]) -> bool:
     return not all(_can(machine, (op, elem, stride, s)) for s in sides)
 
 
-def _wanted(instance: Instance, machine: Machine, present: set[OpKey], *, rewrite: bool, associate: bool) -> bool:
+def _wanted(instance: Instance, machine: Machine, present: frozenset[OpKey], *, rewrite: bool, associate: bool) -> bool:
     side = instance.typed.roots[0].side
     shown = side if side in ("s", "v") else ""
     if any(not _lacks(machine, (op, instance.elem, 0, shown), present) for op in instance.rule.unless):
@@ -78,7 +85,7 @@ def _wanted(instance: Instance, machine: Machine, present: set[OpKey], *, rewrit
             return any(_lacks(machine, k, present) for k in instance.needs)
 
 
-def _reachable(found: Sequence[Instance], present: set[OpKey]) -> tuple[list[Instance], set[OpKey]]:
+def _reachable(found: Sequence[Instance], present: frozenset[OpKey]) -> tuple[list[Instance], set[OpKey]]:
     """The rules that can fire, and all operations that there may then be."""
     seen = set(present)
     fired: dict[int, None] = {}

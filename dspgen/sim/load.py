@@ -19,8 +19,7 @@ from dspgen.target.model import Memory, Target
 Array = Any
 Argument = Any  # a NumPy array, or an int or float, Python's or NumPy's
 ALIGN = 128
-GUARD = 128
-GAP = 1024  # between arrays: a last vector may be stored whole
+GUARD = 1024  # bytes kept free beside an array: code may read before it, and store its last vectors whole
 PACKET_BYTES = 32
 
 
@@ -35,7 +34,7 @@ class Loaded:
 
 
 def _margin(target: Target) -> int:
-    """Bytes kept free before the first array: two vectors, since code may read a little before an array."""
+    """Bytes kept free before the first array: two vectors at least."""
     widest = max((c.bits // 8 for c in target.registers if c.kind == "vector"), default=0)
     return max(GUARD, -(-2 * widest * target.lanes // ALIGN) * ALIGN)
 
@@ -70,7 +69,7 @@ class _Placer:
         for candidate in known:
             at = -(-self.next[candidate.name] // align) * align
             if at + size <= self.end(candidate):
-                self.next[candidate.name] = at + size + GAP
+                self.next[candidate.name] = at + size + GUARD
                 return at
         where = memory or "any memory that both sides reach"
         raise SourceError(Problem("DG430", f"{name} ({size} bytes) does not fit {where}"))

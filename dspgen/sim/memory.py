@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dspgen.errors import Problem, SourceError
-from dspgen.sim.ir import Code, Op
+from dspgen.sim.ir import Code
 from dspgen.target.model import Side, Target
 
 Array = Any

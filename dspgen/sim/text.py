@@ -125,6 +125,8 @@ class Reader:
                     break
         loc = Loc(self.file, number, at + 1)
         word = re.compile(r"[A-Za-z_.$][\w.$]*").match(text, at)
+        if word is None and joined and predicate is None and at >= len(text):
+            return None  # a member whose instruction is commented out behind its bar
         if word is None:
             self.problems.append(Problem("DG400", f"no instruction can be read from '{text.strip()}'", loc))
             return None

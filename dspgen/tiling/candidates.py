@@ -32,13 +32,22 @@ _ENTRY_CYCLES = 45
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan for the comps of one nest and the model's cycles for it. `large`: its tile is slow to schedule."""
+    """A plan for the comps of one nest, the model's cycles for it, and the vectors (or scalars) of its tile."""
 
     plans: tuple[tuple[str, CompPlan], ...]
     cycles: float
     title: str
     family: str = ""
-    large: bool = False
+    points: int = 1
+
+    @property
+    def large(self) -> bool:
+        """Slow to schedule."""
+        return self.points > _SMALL_POINTS
+
+    @property
+    def rank(self) -> tuple[bool, float, int, str]:
+        return (self.large, self.cycles, self.points, self.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +132,15 @@ def candidates(nest: Nest, target: Target, machine: Machine, most: int) -> list[
                 cycles = _model(nest, choice, machine)
                 if cycles is not None:
                     title, family = _title(nest, choice), _family(nest, choice)
-                    large = _points(nest.heaviest, choice, target.lanes) > _SMALL_POINTS
-                    ranked.append(Candidate(_plans(nest, choice, target), cycles, title, family, large))
-        ranked.sort(key=lambda c: (c.cycles, c.title))
+                    points = _points(nest.heaviest, choice, target.lanes)
+                    ranked.append(Candidate(_plans(nest, choice, target), cycles, title, family, points))
+        ranked.sort(key=lambda c: c.rank)
         found += _diverse(ranked)
-    found.sort(key=lambda c: (c.cycles, c.title))
+    found.sort(key=lambda c: c.rank[1:])
     unique: dict[tuple[tuple[str, CompPlan], ...], Candidate] = {}
     for candidate in found:
         unique.setdefault(candidate.plans, candidate)
-    return sorted(list(unique.values())[:most], key=lambda c: c.large)
+    return sorted(list(unique.values())[:most], key=lambda c: c.rank)
 
 
 def _diverse(ranked: list[Candidate]) -> list[Candidate]:

@@ -48,6 +48,7 @@ class CompInfo:
     comp: Comp
     loops: tuple[LoopInfo, ...]
     accesses: tuple[FlatAccess, ...] | None  # None where one is not affine when flattened
+    box: bool = True  # whether the domain is the product of its iterators' ranges
 
     def loop(self, iterator: str) -> LoopInfo:
         return next(x for x in self.loops if x.iterator == iterator)
@@ -101,7 +102,19 @@ def _info(func: Func, comp: Comp, constants: tuple[int, ...]) -> CompInfo:
         loops.append(LoopInfo(constants[: depth + 1], iterator, low, high))
     flats = [_flat(func, a, write) for a, write in [*((a, False) for a, _ in reads(comp)), (comp.target, True)]]
     known = tuple(dict.fromkeys(f for f in flats if f is not None))
-    return CompInfo(comp, tuple(loops), known if all(f is not None for f in flats) else None)
+    affine = all(f is not None for f in flats)
+    return CompInfo(comp, tuple(loops), known if affine else None, _is_box(comp.domain, loops))
+
+
+def _is_box(domain: isl.Set, loops: list[LoopInfo]) -> bool:
+    """Of constant extents: a symbolic size makes no box."""
+    if any(x.low is None or x.high is None for x in loops):
+        return False
+    box = isl.Set.universe(domain.get_space())
+    for d, loop in enumerate(loops):
+        for bounded, value in ((isl.Set.lower_bound_val, loop.low), (isl.Set.upper_bound_val, loop.high)):
+            box = bounded(box, isl.dim_type.set, d, isl.Val.int_from_si(box.get_ctx(), value))
+    return bool(box.is_subset(domain))
 
 
 def _flat(func: Func, access: Access, write: bool) -> FlatAccess | None:

@@ -32,6 +32,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
+    """What was chosen for the nest of `comps`, and every candidate's fate."""
+
+    comps: tuple[str, ...]
     candidate: Candidate
     trials: tuple[Trial, ...]
 
@@ -62,4 +65,4 @@ def search(finalists: Sequence[Candidate], fallback: Candidate, evaluate: Evalua
         cycles = evaluate(fallback)
         trials.append(Trial(fallback.title, fallback.cycles, cycles))
         best = (cycles, fallback)
-    return Choice(best[1], tuple(trials))
+    return Choice(tuple(name for name, _ in fallback.plans), best[1], tuple(trials))

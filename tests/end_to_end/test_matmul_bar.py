@@ -1,4 +1,4 @@
-"""The bar that hand-written code sets: in the matrix product's hot loop, every multiply-add unit works in every cycle."""
+"""The bar that hand-written code sets: all multiply-add units work in every cycle of a matrix product's hot loop."""
 
 from __future__ import annotations
 

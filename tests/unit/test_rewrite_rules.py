@@ -135,6 +135,8 @@ class Sample:
             values = [
                 self.rng.choice([self.rng.randrange(-(2**31), 2**31), self.rng.choice(edges), 3]) for _ in range(count)
             ]
+            if elem.startswith("u"):
+                values = [v % 2 ** int(elem[1:]) for v in values]
         if self.divides:
             values = [v or 7 for v in values]
         return np.array(values if side == "v" else values[0], dtype=DTYPES[elem])

@@ -127,6 +127,11 @@ def test_only_line_ends_end_lines(target: Target) -> None:
     assert [p.idle for p in read(target, text).packets] == [1, 2]
 
 
+def test_a_bar_before_a_comment_is_no_member(target: Target) -> None:
+    packets = read(target, " SADD R1,R2,R3\n | ; SMOV R1,R2\n|\tSMOV R4,R5\n").packets
+    assert [len(p.members) for p in packets] == [2]
+
+
 def test_strings_of_any_letters(target: Target) -> None:
     data = read(target, ' SNOP 1\n .data\ns: .string "\u4e2d;\\n//", "b"\n .ascii "\\101"\n').data
     assert data[0].contents == "\u4e2d;\n//\0b\0A".encode()

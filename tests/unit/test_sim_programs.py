@@ -236,7 +236,7 @@ def test_a_sum_through_the_scalar_view(engine: Engine) -> None:
         "| VLDW *+AR0[16],VR1",
         " SNOP 7",
     ]
-    lines += [" VMVCGC VR0,SVR", " SNOP 1", " VMVCGC VR1,SVR"]
+    lines += [" SNOP 7", " VMVCGC VR0,SVR", " SNOP 1", " VMVCGC VR1,SVR"]
     lines += [
         "| SMVCCG SVR0,R20 ; the old one",
         " SMVCCG SVR0,R20",
@@ -385,9 +385,9 @@ f: SMVAAGL AR15,R20
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030"])
 def test_the_command_reads_files_as_they_come(tmp_path: Path, encoding: str) -> None:
-    text = "; \u5411\u91cf\u52a0\u6cd5\uff0c\u7a0b\u5e8f\r\n.global add\r\nadd:\tSMVAGA36 R11:R10,AR0\r\n|\tSMVAGA36 R13:R12,AR1;\u5730\u5740\r\n"
-    text += "\tSNOP 1\r\n\tVLDW *AR0 ,VR0\r\n|\tVLDW *AR1,VR1\r\n\tSNOP 7\r\n;|\tSNOP 1\r\n\tVFADDS32 VR0,VR1,VR2\r\n\r\n\tSBR R62\r\n\tSNOP 3\r\n"
-    text += "\tVSTW VR2,*AR1\r\n\tSNOP 2"
+    text = "; \u5411\u91cf\u52a0\u6cd5\uff0c\u7a0b\u5e8f\r\n.global add\r\nadd:\tSMVAGA36 R11:R10,AR0\r\n"
+    text += "|\tSMVAGA36 R13:R12,AR1;\u5730\u5740\r\n\tSNOP 1\r\n\tVLDW *AR0 ,VR0\r\n|\tVLDW *AR1,VR1\r\n\tSNOP 7\r\n"
+    text += ";|\tSNOP 1\r\n\tVFADDS32 VR0,VR1,VR2\r\n\r\n\tSBR R62\r\n\tSNOP 3\r\n\tVSTW VR2,*AR1\r\n\tSNOP 2"
     (tmp_path / "add.s").write_bytes(text.encode(encoding))
     x, y = np.arange(16, dtype=np.float32), np.ones(16, np.float32)
     np.savez(tmp_path / "in.npz", x=x, y=y)

@@ -28,7 +28,7 @@ def double(value: float) -> int:
 
 
 def after(setup: str, line: str, cycles: int, read: str, words: np.ndarray) -> dict[str, np.ndarray]:
-    """The registers after a run that issues `read` just `cycles` after `line`; the arrays' addresses are in AR8, AR0."""
+    """The registers after a run that issues `read` just `cycles` after `line`; AR8 and AR0 hold the array's address."""
     wait = f"\tSNOP {cycles - 1}\n" if cycles > 1 else ""
     text = ".global f\nf:\tSMVAGA36 R11:R10,AR8\n|\tSMVAGA36.M2 R11:R10,AR0\n\tSNOP 3\n"
     text += "".join(f"\t{s}\n{SETTLE}" for s in setup.split(";") if s.strip())
@@ -378,7 +378,7 @@ def test_shuffles_take_their_pattern_by_the_mode() -> None:
     both = words.view(np.uint16)
     for mnemonic, pattern, source in (("VSHUFH", picks, both), ("VSHUFW", picks[:16] % 32, words)):
         setup = "VLDW *AR0,VR10;VLDW *+AR0[16],VR11;SMOVIL 32,R12;SMOVIH 0x40160000,R12;SMVAGA32 R12,AR9;"
-        for k, value in enumerate(pattern.view(np.uint32)):
+        for value in pattern.view(np.uint32).tolist():
             setup += f"SMOVIL {value & 0xFFFF},R13;SMOVIH 0x{value >> 16:x},R13;SSTW R13,*AR9++[1];"
         setup += "SMOVIL 2,R14;SMVCGC.L R14,SMR"
         got = after(setup, f"{mnemonic} VR10,VR11,VR20", 3, "VMOV VR20,VR50", words)["VR50"]

@@ -82,7 +82,7 @@ def test_candidates_are_legal(text: str, tmp_path: Path, ft_m7002: Target, machi
     func = func_of(text, tmp_path)
     (nest,) = nests(func)
     found = candidates(nest, ft_m7002, machine, 8)
-    assert found and found == sorted(found, key=lambda c: (c.large, c.cycles, c.title))
+    assert found and found == sorted(found, key=lambda c: c.rank)
     for candidate in found:
         check_legal(func, Plan(candidate.plans), reassoc=True, lanes=ft_m7002.lanes)
 

@@ -1,0 +1,310 @@
+"""Values that find no register wait in memory: stored where they are made, loaded again right before each use.
+
+They lie below the stack pointer of their side: functions here call nothing, so no frame has to be taken. Rows that load
+and store a register come from the ISA file by what they do; a pair goes half by half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dspgen.asmir.ir import If, Instr, Item, Loop, Mem, MemRef, OperandValue, Phys, Reg, VReg
+from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.kit import Kit
+from dspgen.sched.live import NOTHING, live_before
+from dspgen.sched.streams import displaced
+from dspgen.target.model import Instruction, Operand, SemExpr, Side
+
+_ARRAY = "~stack"  # the name that references to this memory carry: no array of the program's
+_ALIGN = 128
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An instruction that moves one register to or from memory."""
+
+    instruction: Instruction
+    memory: Operand
+    register: Operand
+
+
+class Stack:
+    """Places below the stack pointers, handed out downwards, and the code that reaches them."""
+
+    def __init__(self, facts: Facts, kit: Kit, below: Sequence[tuple[Side, int]]) -> None:
+        self.facts, self.kit = facts, kit
+        self._taken: dict[str, int] = {}
+        for side, size in below:
+            pointer = self._pointer(side)
+            self._taken[pointer] = max(self._taken.get(pointer, 0), -(-size // _ALIGN) * _ALIGN)
+        self._rows: dict[tuple[str, bool], _Row | None] = {}
+
+    def can_hold(self, cls: str) -> bool:
+        """Whether registers of a class can go to memory and back."""
+        store, load = self._row(cls, store=True), self._row(cls, store=False)
+        return store is not None and load is not None and _side(store) == _side(load)
+
+    def place(self, cls: str) -> int:
+        """A place for a register of a class (or pair): its distance from the stack pointer, negative."""
+        store = self._row(cls, store=True)
+        if store is None:
+            raise ValueError(f"registers of class {cls} can't be stored")
+        pointer = self._pointer(_side(store))
+        size = self._bytes(cls) * (2 if self.facts.is_pair(cls) else 1)
+        self._taken[pointer] = -(-(self._taken.get(pointer, 0) + size) // size) * size
+        return -self._taken[pointer]
+
+    def move(self, value: Reg | Phys, cls: str, offset: int, *, store: bool) -> list[Instr]:
+        """Store a single register to its place, or load it."""
+        row = self._row(cls, store=store)
+        if row is None or row.instruction.memory is None:
+            raise ValueError(f"registers of class {cls} can't be stored")
+        memory = row.instruction.memory
+        size = self._bytes(cls)
+        access = MemRef(_ARRAY, offset, (), size, 1, size)
+        base: VReg | Phys = Phys(self._pointer(memory.side))
+        before: list[Instr] = []
+        if displaced(offset, memory.scale, memory.side, self.facts) is None:
+            register = self.kit.fresh(self.facts.target.address_modes.base_classes[memory.side], "slot")
+            before = self.kit.add(register, base, offset)
+            base, offset = register, 0
+        values: dict[str, OperandValue] = {row.memory.name: Mem(base, offset, access), row.register.name: value}
+        made = Instr(row.instruction, tuple(values[o.name] for o in row.instruction.operands))
+        return [*before, replace(made, comment="spill" if store else "reload")]
+
+    def atoms(self, register: VReg, temporary: VReg, offset: int, wanted: set[Atom], *, store: bool) -> list[Instr]:
+        """Move the wanted atoms of `register`, which sit in `temporary`, to or from its place at `offset`."""
+        cls = self.facts.classes[register.cls].pair_of or register.cls
+        made: list[Instr] = []
+        for k, atom in enumerate(self.facts.atoms(register)):
+            if atom in wanted:
+                part = "lo" if atom[1] == "lo" else "hi" if atom[1] == "hi" else ""
+                made += self.move(Reg(temporary, part), cls, offset + k * self._bytes(cls), store=store)
+        return made
+
+    def _pointer(self, side: Side) -> str:
+        abi = self.facts.target.abi
+        return abi.scalar_stack if side == "scalar" else abi.vector_stack
+
+    def _bytes(self, cls: str) -> int:
+        found = self.facts.classes[self.facts.classes[cls].pair_of or cls]
+        lanes = self.facts.target.lanes if found.kind == "vector" else 1
+        return found.bits // 8 * lanes
+
+    def _row(self, cls: str, *, store: bool) -> _Row | None:
+        base = self.facts.classes[cls].pair_of or cls
+        key = (base, store)
+        if key not in self._rows:
+            rows = [r for i in self.facts.target.instructions if (r := self._fitting(i, base, store)) is not None]
+            rows.sort(key=lambda r: (r.instruction.latency, r.instruction.busy, r.instruction.id))
+            self._rows[key] = rows[0] if rows else None
+        return self._rows[key]
+
+    def _fitting(self, instruction: Instruction, cls: str, store: bool) -> _Row | None:
+        if instruction.memory is None or not instruction.compile or len(instruction.semantics) != 1:
+            return None
+        statement = instruction.semantics[0]
+        vector = self.facts.classes[cls].kind == "vector"
+        value = statement.value
+        if value.type != f"i{self.facts.classes[cls].bits}" or len(instruction.operands) != 2:
+            return None
+        if value.op != ("v" if vector else "") + ("st" if store else "ld") or (statement.target is None) != store:
+            return None
+        shape = [a.value if a.op == "int" else None for a in value.args[1:3]] if vector else []
+        if vector and shape != [1, 0]:
+            return None
+        place: SemExpr | None = value.args[-1] if store else statement.target
+        memory = next((o for o in instruction.operands if o.kind == "memory"), None)
+        register = next((o for o in instruction.operands if o.kind == "register" and cls in o.classes), None)
+        if place is None or memory is None or register is None or place.part or place.name != register.name:
+            return None
+        return _Row(instruction, memory, register)
+
+
+def _side(row: _Row) -> Side:
+    if row.instruction.memory is None:
+        raise ValueError(f"{row.instruction.id} reaches no memory")
+    return row.instruction.memory.side
+
+
+def spilled(
+    items: Sequence[Item],
+    places: Mapping[VReg, int],
+    inputs: Sequence[VReg],
+    stack: Stack,
+    temporaries: set[VReg],
+) -> tuple[Item, ...]:
+    """The same code with the given registers in memory; what carries their values for a moment is in `temporaries`."""
+    given: list[Item] = []
+    live = live_before(items, NOTHING, stack.facts)
+    for register in inputs:
+        if register in places:
+            wanted = {a for a in stack.facts.atoms(register) if a in live}
+            given += stack.atoms(register, register, places[register], wanted, store=True)
+    return (*given, *_rewritten(items, places, stack, temporaries))
+
+
+def groups(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """Items one by one, but runs of ordered instructions whole: nothing may come between those."""
+    run: list[Item] = []
+    for item in items:
+        if isinstance(item, Instr) and item.ordered:
+            run.append(item)
+            continue
+        if run:
+            yield run
+        run = []
+        yield [item]
+    if run:
+        yield run
+
+
+def mentioned(item: Item) -> dict[VReg, None]:
+    """Registers that an instruction names, or that a loop or conditional itself looks at."""
+    found: dict[VReg, None] = {}
+    match item:
+        case Instr():
+            for value in item.operands:
+                match value:
+                    case Reg(vreg=register) | Mem(base=VReg() as register):
+                        found[register] = None
+                    case _:
+                        pass
+            if item.predicate is not None:
+                found[item.predicate.register] = None
+        case Loop(trip=VReg() as trip):
+            found[trip] = None
+        case If(condition=condition):
+            found[condition] = None
+        case _:
+            pass
+    return found
+
+
+def _rewritten(
+    items: Sequence[Item], places: Mapping[VReg, int], stack: Stack, temporaries: set[VReg]
+) -> tuple[Item, ...]:
+    result: list[Item] = []
+    for group in groups(items):
+        names: dict[VReg, VReg] = {}
+        for item in group:
+            for register in mentioned(item):
+                if register in places and register not in names:
+                    names[register] = stack.kit.fresh(register.cls, register.name)
+        temporaries.update(names.values())
+        instrs = [i for i in group if isinstance(i, Instr)]
+        reads, writes = _touched(instrs, stack.facts)
+        for item in group:
+            match item:
+                case Loop(trip=VReg() as register) | If(condition=register):
+                    reads.update(stack.facts.atoms(register))
+                case _:
+                    pass
+        for register, temporary in names.items():
+            result += stack.atoms(register, temporary, places[register], reads, store=False)
+        for item in group:
+            match item:
+                case Instr():
+                    result.append(_renamed(item, names))
+                case Loop(trip=trip):
+                    body = _rewritten(item.body, places, stack, temporaries)
+                    result.append(replace(item, body=body, trip=names.get(trip, trip) if isinstance(trip, VReg) else trip))
+                case If(condition=condition):
+                    then = _rewritten(item.then, places, stack, temporaries)
+                    result.append(replace(item, then=then, condition=names.get(condition, condition)))
+        for register, temporary in names.items():
+            result += stack.atoms(register, temporary, places[register], writes, store=True)
+    return tuple(result)
+
+
+def _touched(instrs: Sequence[Instr], facts: Facts) -> tuple[set[Atom], set[Atom]]:
+    """Atoms whose old value counts, and atoms written. Under a predicate or a lane mask a part of the old value stays."""
+    reads = {a for a in live_before(instrs, NOTHING, facts)}
+    writes: set[Atom] = set()
+    for instr in instrs:
+        for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
+            if operand.write and isinstance(value, Reg):
+                atoms = facts.atoms(value.vreg, value.part)
+                writes.update(atoms)
+                if instr.predicate is not None or (instr.ordered and facts.classes[value.vreg.cls].kind == "vector"):
+                    reads.update(atoms)
+    return reads, writes
+
+
+def _renamed(instr: Instr, names: Mapping[VReg, VReg]) -> Instr:
+    operands: list[OperandValue] = []
+    for value in instr.operands:
+        match value:
+            case Reg(vreg=register, part=part):
+                operands.append(Reg(names.get(register, register), part))
+            case Mem(base=VReg() as base):
+                operands.append(replace(value, base=names.get(base, base)))
+            case _:
+                operands.append(value)
+    predicate = instr.predicate
+    if predicate is not None:
+        predicate = replace(predicate, register=names.get(predicate.register, predicate.register))
+    return replace(instr, operands=tuple(operands), predicate=predicate)
+
+
+@dataclass(slots=True)
+class _Use:
+    """Where a register is named: how often (loops count more), from which group to which, and in which loops."""
+
+    weight: int
+    first: int
+    last: int
+    loops: set[str]
+
+
+def uses(items: Sequence[Item]) -> dict[VReg, _Use]:
+    found: dict[VReg, _Use] = {}
+    fixed: set[VReg] = set()
+    _count(items, (), [0], found, fixed)
+    return {r: u for r, u in found.items() if r not in fixed}
+
+
+def _count(
+    items: Sequence[Item], loops: tuple[str, ...], at: list[int], found: dict[VReg, _Use], fixed: set[VReg]
+) -> None:
+    for group in groups(items):
+        at[0] += 1
+        for item in group:
+            for register in mentioned(item):
+                use = found.setdefault(register, _Use(0, at[0], at[0], set()))
+                use.weight += 8 ** len(loops)
+                use.last = at[0]
+                use.loops.update(loops)
+            match item:
+                case Loop():
+                    fixed.update(s.base for s in item.streams)
+                    _count(item.body, (*loops, item.label), at, found, fixed)
+                case If():
+                    _count(item.then, loops, at, found, fixed)
+                case Instr():
+                    pass
+
+
+def worth_spilling(
+    items: Sequence[Item],
+    pressure: Mapping[VReg, int],
+    stack: Stack,
+    temporaries: set[VReg],
+    pipelined: Sequence[str],
+    amount: int,
+) -> list[VReg]:
+    """Up to `amount` registers whose places in memory help most: long in the way (`pressure`), seldom used."""
+    table = uses(items)
+    candidates = [
+        r
+        for r in pressure
+        if r in table
+        and r not in temporaries
+        and table[r].last - table[r].first > 1
+        and stack.can_hold(r.cls)
+        and table[r].loops.isdisjoint(pipelined)
+    ]
+    order = {r: k for k, r in enumerate(candidates)}
+    candidates.sort(key=lambda r: (-(pressure[r] * 1024 // table[r].weight), order[r]))
+    return candidates[:amount]
