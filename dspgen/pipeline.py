@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dspgen import oracle
-from dspgen.asmir.ir import Function
+from dspgen.asmir.ir import Function, instruction_count
 from dspgen.asmir.lower import lower
 from dspgen.emit.asm import emit_asm
-from dspgen.errors import NoSchedule, SourceError
+from dspgen.errors import NoSchedule, Problem, SourceError
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark, optimise
@@ -48,6 +48,7 @@ from plant_core.values import NUMPY, is_float
 
 FINALISTS = 8
 SIMULATED_FINALISTS = 3
+LARGEST_CANDIDATE = 800  # instructions
 
 OnStage = Callable[[str, object], None]
 Kept = dict[Plan, tuple[list[tuple[str, object]], "Compiled"]]
@@ -126,9 +127,13 @@ def compile_plan(
     options: Options,
     *,
     known: tuple[Dependence, ...] | None = None,
+    most: int | None = None,
     on_stage: OnStage | None = None,
 ) -> Compiled:
-    """The stages below tiling, for one plan: loop tree, vector DSL, extraction, linear assembly, packets."""
+    """The stages below tiling, for one plan: loop tree, vector DSL, extraction, linear assembly, packets.
+
+    Raises NoSchedule where the linear assembly has over `most` instructions: scheduling costs more than linear time.
+    """
     seen: OnStage = on_stage or (lambda name, value: None)
     check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
     tree = generate(func, plan)
@@ -142,6 +147,8 @@ def compile_plan(
     seen("rewritten", best.program)
     assembly = lower(best.program, target, pipeline=options.pipeline)
     seen("lasm", assembly)
+    if most is not None and (size := instruction_count(assembly.body)) > most:
+        raise NoSchedule(Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", func.loc))
     scheduled = schedule(assembly, target, pipeline=options.pipeline)
     seen("packets", scheduled)
     return Compiled(func, func, (), tree, best.program, assembly, scheduled, "", tuple(best.remarks), 0.0)
@@ -186,11 +193,11 @@ def choose_plans(func: Func, target: Target, options: Options) -> tuple[tuple[Ch
     kept: Kept = {}
     choices = []
     for nest in found:
-        most = FINALISTS if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
-        finalists = candidates(nest, target, machine, most)
+        finalists = candidates(nest, target, machine, FINALISTS)
         alone = func if len(found) == 1 else _alone(func, nest)
+        most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
         evaluate = _Evaluate(alone, memory_dependences(alone), target, options, kept)
-        choices.append(search(finalists, scalar_candidate(nest), evaluate))
+        choices.append(search(finalists, scalar_candidate(nest), evaluate, most=most))
     return tuple(choices), kept
 
 
@@ -216,6 +223,7 @@ class _Evaluate:
             self.target,
             self.options,
             known=self.known,
+            most=None if candidate.cycles == math.inf else LARGEST_CANDIDATE,
             on_stage=lambda *stage: stages.append(stage),
         )
         self.kept[plan] = (stages, compiled)

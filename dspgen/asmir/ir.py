@@ -147,7 +147,8 @@ class FrameArray:
 class Function:
     """`inputs` are live at entry in the given physical registers, by the machine's calling convention.
 
-    The frame (bytes taken from each stack pointer at entry and given back at exit) is in `frame`.
+    The frame (bytes taken from each stack pointer at entry and given back at exit) is in `frame`; `below` are the bytes
+    under each stack pointer that local arrays use without its being moved.
     """
 
     name: str
@@ -155,3 +156,16 @@ class Function:
     body: tuple[Item, ...]
     frame: tuple[tuple[Side, int], ...] = ()
     notes: tuple[str, ...] = field(default=())
+    below: tuple[tuple[Side, int], ...] = ()
+
+
+def instruction_count(items: tuple[Item, ...]) -> int:
+    """Instructions of a body, those of its loops once."""
+    total = 0
+    for item in items:
+        match item:
+            case Instr():
+                total += 1
+            case Loop(body=inner) | If(then=inner):
+                total += instruction_count(inner)
+    return total

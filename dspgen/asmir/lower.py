@@ -78,7 +78,8 @@ class _Lowering:
             block: list[Item] = []
             self._take(block, lambda stmt=stmt: self._top(stmt))
             items += emitter.sink + block
-        return Function(self.program.name, inputs, tuple(coalesce_moves(items)))
+        below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
+        return Function(self.program.name, inputs, tuple(coalesce_moves(items)), below=below)
 
     def _take(self, items: list[Item], action: object) -> None:
         """Run `action` with the emitter appending to `items`."""

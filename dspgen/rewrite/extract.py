@@ -22,6 +22,8 @@ from dspgen.rewrite.shorten import shorten
 _LARGEST = 64  # choices with which recurrences are left to the exact method
 _KEPT = 64
 _SLACK = 1.02  # greedy may occupy so much more than the least in all, if no initiation interval is lost
+_LARGE = 128  # choices of a region that is not pipelined, with which so many cycles may be lost
+_LOST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def _extract(problem: Problem, budget: Budget, pipelined: bool) -> tuple[Score, 
     if chosen is None:
         return None
     candidates: list[tuple[str, dict[int, Choice] | None]] = [("greedy", chosen)]
-    if not _enough(pruned, score(pruned, chosen, recurrences=False), _SLACK if pipelined else 1.0):
+    if not _enough(pruned, score(pruned, chosen, recurrences=False), pipelined):
         exact = solve(pruned, None, budget)
         candidates.append(("exact", exact))
         chosen = exact or chosen
@@ -92,9 +94,13 @@ def _extract(problem: Problem, budget: Budget, pipelined: bool) -> tuple[Score, 
     return min(((score(problem, c), name, c) for name, c in candidates if c is not None), key=lambda s: s[0].key)
 
 
-def _enough(problem: Problem, found: Score, slack: float) -> bool:
+def _enough(problem: Problem, found: Score, pipelined: bool) -> bool:
+    """Whether greedy's choice is about as good as any can be."""
     bound, total = least(problem)
-    return interval(found.resources) <= interval(bound) and found.total <= total * slack + 1e-6
+    lost = interval(found.resources) - interval(bound)
+    if not pipelined and sum(map(len, problem.choices.values())) > _LARGE:
+        return lost <= _LOST
+    return lost <= 0 and found.total <= total * (_SLACK if pipelined else 1.0) + 1e-6
 
 
 def _with_recurrences(

@@ -286,6 +286,11 @@ def _run(model: _Model, budget: Budget) -> list[float] | None:
     solver.setOptionValue("mip_rel_gap", 1e-4)
     solver.passModel(lp)
     solver.run()
+    if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        # There is a choice, or none would be looked for: presolving is at times wrong about rows with big constants.
+        solver.clearSolver()
+        solver.setOptionValue("presolve", "off")
+        solver.run()
     if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return None
     return list(solver.getSolution().col_value)

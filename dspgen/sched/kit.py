@@ -50,6 +50,7 @@ class Kit:
         self._binary: dict[str, list[tuple[Instruction, Operand, Operand, Operand]]] = {}
         self._branches: list[tuple[Instruction, Operand]] = []
         self._count = 0
+        self.origins: dict[VReg, VReg] = {}  # of a register that holds one value of another: that other
         for instruction in sorted(facts.target.instructions, key=_preference):
             if instruction.compile:
                 self._learn(instruction)
@@ -57,6 +58,12 @@ class Kit:
     def fresh(self, cls: str, hint: str = "s") -> VReg:
         self._count += 1
         return VReg(f"{hint}~{self._count}", cls)
+
+    def version(self, register: VReg) -> VReg:
+        """A new register for one of the values of `register`."""
+        made = self.fresh(register.cls, register.name)
+        self.origins[made] = self.origins.get(register, register)
+        return made
 
     def constant(self, register: VReg, value: int) -> list[Instr]:
         """Put an integer into a scalar register (or pair)."""
@@ -118,7 +125,7 @@ class Kit:
 
     def shelter(self, name: str, room: Mapping[str, int]) -> tuple[Instr, Instr] | None:
         """Copy a physical register away and back, to the class with the most `room` that can hold it; or None."""
-        cls = self._class_of(name)
+        cls = self.class_of(name)
         for other in sorted(room, key=lambda c: (-room[c], c)):
             out = next((c for c in self._copies if _copies(c, cls, other)), None)
             back = next((c for c in self._copies if _copies(c, other, cls)), None)
@@ -142,13 +149,13 @@ class Kit:
         """`target = source + amount` for scalar and address registers (bytes)."""
         if amount == 0 and isinstance(source, VReg):
             return self.move(target, source)
-        source_class = source.cls if isinstance(source, VReg) else self._class_of(source.name)
+        source_class = source.cls if isinstance(source, VReg) else self.class_of(source.name)
         base: OperandValue = Reg(source) if isinstance(source, VReg) else source
         return self._add(Reg(target), target.cls, base, source_class, amount)
 
     def add_physical(self, name: str, amount: int) -> list[Instr]:
         """Move a stack pointer by `amount` bytes."""
-        cls = self._class_of(name)
+        cls = self.class_of(name)
         return self._add(Phys(name), cls, Phys(name), cls, amount)
 
     def _add(
@@ -222,13 +229,13 @@ class Kit:
         raise self._missing("branch to a label")
 
     def branch_register(self, name: str) -> Instr:
-        cls = self._class_of(name)
+        cls = self.class_of(name)
         for instruction, operand in self._branches:
             if operand.kind == "register" and cls in operand.classes:
                 return Instr(instruction, (Phys(name),))
         raise self._missing("return through a register")
 
-    def _class_of(self, name: str) -> str:
+    def class_of(self, name: str) -> str:
         for cls in self.facts.target.registers:
             if name in cls.names:
                 return cls.name

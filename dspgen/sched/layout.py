@@ -30,11 +30,16 @@ class Settings:
     plain: set[str] = field(default_factory=set)
     frugal: set[int] = field(default_factory=set)
     apart: set[int] = field(default_factory=set)
+    textual: set[int] = field(default_factory=set)  # straight blocks that keep the order of the text
     pipeline: bool = True
     flat_limit: int = 64
     flattens: bool = False
     copy_predicates: bool = False
     borrowed: list[str] = field(default_factory=list)  # registers of the caller's, saved while they are used
+    saved: dict[str, int] = field(default_factory=dict)  # the same, saved on the stack: their places
+    spilled: dict[VReg, int] = field(default_factory=dict)  # registers that live on the stack: their places
+    spills: int = 0  # how many times registers were chosen for it since the order of the text was last taken
+    temporaries: set[VReg] = field(default_factory=set)  # what carries those values between stack and instructions
     plans: dict[object, Plan | list[tuple[int, str]]] = field(default_factory=dict)  # of earlier attempts
     bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
 
@@ -118,7 +123,13 @@ class Layout:
         through: bool = True,
     ) -> None:
         fitted = fit_block(
-            ops, self.facts, head=self.head, tail=tail, branch=branch, after=self.live if frugal else None
+            ops,
+            self.facts,
+            head=self.head,
+            tail=tail,
+            branch=branch,
+            after=self.live if frugal else None,
+            in_text_order=piece in self.settings.textual,
         )
         self.head, self.head_owner = None, ()
         if fitted.cycles:
@@ -165,7 +176,8 @@ class Layout:
         for cls, amount in settings.squeeze.get(loop.label, {}).items():
             through[cls] = through.get(cls, 0) + amount
         least = settings.least_interval.get(loop.label, 1)
-        key = (loop.label, factor, least, seen, tuple(through.items()), settings.flat_limit, settings.copy_predicates)
+        given = (settings.flat_limit, settings.copy_predicates, len(settings.spilled))
+        key = (loop.label, factor, least, seen, tuple(through.items()), given)
         if key not in settings.plans:
             settings.plans[key] = plan_loop(
                 loop, self.facts, self.kit, live_out=seen, through=through, least_interval=least, factor=factor

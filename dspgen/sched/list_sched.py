@@ -36,10 +36,12 @@ def fit_block(
     tail: Section | None = None,
     branch: Op | None = None,
     after: Live | None = None,
+    in_text_order: bool = False,
 ) -> Fitted:
     """Schedule a block; `branch`, if any, ends it, with its delay slots filled by the rest.
 
-    `after`, where given, are the registers read later: issue then in an order that needs few registers.
+    `after`, where given, are the registers read later: issue then in an order that needs few registers, or in that of
+    the text.
     """
     table = ReservationTable(facts)
     number = len(ops)
@@ -54,7 +56,7 @@ def fit_block(
     graph = straight_graph(everything, facts)
     floor = [_after_head(op, head.envelope, facts) if head is not None else 0 for op in everything]
     slack = [_before_tail(op, tail) for op in ops]
-    placed = _place(ops, graph, table, floor, slack, facts, after)
+    placed = _place(ops, graph, table, floor, slack, facts, after, in_text_order)
     ends = [placed[k] + op.longest for k, op in enumerate(ops)]
     landed = max(ends, default=0)
     if head is not None:
@@ -90,6 +92,7 @@ def _place(
     slack: Sequence[int],
     facts: Facts,
     after: Live | None,
+    in_text_order: bool,
 ) -> list[int]:
     """The cycle of each operation: by longest path first, or (frugal with registers) none before its predecessor."""
     size = len(ops)
@@ -99,9 +102,11 @@ def _place(
     cycle = [-1] * size
     waiting = [sum(1 for s, _, _ in graph.predecessors[k] if s < size) for k in range(size)]
     ready = [k for k in range(size) if waiting[k] == 0]
-    in_order = after is not None
+    in_order = after is not None or in_text_order
     rank = [-h for h in heights]
-    if after is not None:
+    if in_text_order:
+        rank = list(range(size))
+    elif after is not None:
         room = {c.name: len(set(c.names) - facts.untouchable) for c in facts.target.registers}
         rank = frugal_order(ops, graph, heights, facts, after, room)
     last = 0

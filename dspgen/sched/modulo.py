@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from heapq import heappop, heappush
 
 from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.facts import Facts, Reservation
@@ -145,13 +146,12 @@ def modulo_schedule(
     last_tried = [-1] * graph.size
     budget = _BUDGET * graph.size + 64
     key = [(-heights[k], len(reservations[k].alternatives), k) for k in range(graph.size)]
-    waiting = set(range(graph.size))
+    waiting = sorted(key)
     while waiting:
         if budget == 0:
             return "no schedule found in the search budget"
         budget -= 1
-        op = min(waiting, key=key.__getitem__)
-        waiting.discard(op)
+        op = heappop(waiting)[2]
         earliest = 0
         for source, latency, distance in graph.predecessors[op]:
             at = cycle[source]
@@ -167,7 +167,7 @@ def modulo_schedule(
             for victim in table.blockers(placed, reservations[op], heights):
                 table.remove(victim)
                 cycle[victim] = None
-                waiting.add(victim)
+                heappush(waiting, key[victim])
             if not table.place(op, placed, reservations[op]):
                 return "the units of one operation are always taken"
         cycle[op] = placed
@@ -177,7 +177,7 @@ def modulo_schedule(
             if at_target is not None and target != op and at_target < placed + latency - distance * interval:
                 table.remove(target)
                 cycle[target] = None
-                waiting.add(target)
+                heappush(waiting, key[target])
     cycles = [c for c in cycle if c is not None]
     _normalise(cycles, table)
     return ModuloSchedule(interval, cycles, table)

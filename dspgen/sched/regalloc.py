@@ -19,6 +19,7 @@ class Failure:
     needed: int
     available: int
     predicate: bool = False
+    pressure: tuple[tuple[VReg, int], ...] = ()  # registers of the class in that block: cycles that they are in the way
 
 
 class _Nodes:
@@ -107,7 +108,8 @@ def _crowded(nodes: _Nodes) -> Failure | None:
         )
         room = len(nodes.facts.classes[cls].names)
         if worst[0] > room - len(nodes.avoided(cls)):
-            return Failure(cls, -worst[1], worst[0], room - len(nodes.avoided(cls)))
+            available = room - len(nodes.avoided(cls))
+            return Failure(cls, -worst[1], worst[0], available, False, _pressure(nodes, cls, -worst[1], available))
     return None
 
 
@@ -231,7 +233,24 @@ def _failure(register: VReg, nodes: _Nodes) -> Failure:
             if occupied & own:
                 worst = max(worst, ((occupied & same).bit_count(), -block))
     places = nodes.places(register)
-    return Failure(base, -worst[1], worst[0], len({name for p in places for name in p}), predicate)
+    available = len({name for p in places for name in p})
+    pressure = _pressure(nodes, base, -worst[1], min(worst[0], available))
+    return Failure(base, -worst[1], worst[0], available, predicate, pressure)
+
+
+def _pressure(nodes: _Nodes, cls: str, block: int, available: int) -> tuple[tuple[VReg, int], ...]:
+    """In how many of the block's crowded cycles each register of a class is occupied."""
+    masks: dict[VReg, int] = {}
+    union = 0
+    for register, atoms in nodes.atoms.items():
+        if (nodes.facts.classes[register.cls].pair_of or register.cls) == cls:
+            masks[register] = sum(1 << a for a in atoms if a >= 0)
+            union |= masks[register]
+    counts = [(occupied & union).bit_count() for occupied in nodes.found.cycles[block]]
+    limit = min(available - available // 8, max(counts, default=0))
+    crowded = [o for o, count in zip(nodes.found.cycles[block], counts, strict=True) if count >= limit]
+    found = {r: sum(1 for occupied in crowded if occupied & mask) for r, mask in masks.items()}
+    return tuple((r, cycles) for r, cycles in found.items() if cycles)
 
 
 __all__ = ["Atom", "Failure", "allocate"]

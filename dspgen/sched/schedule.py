@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dspgen.asmir.ir import Function, Instr, Item, VReg
+from dspgen.asmir.ir import Function, Instr, Item, Phys, VReg
 from dspgen.errors import NoSchedule, Problem
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.finish import finished_lines
@@ -15,10 +15,12 @@ from dspgen.sched.layout import Laid, Layout, Settings
 from dspgen.sched.live import NOTHING, live_before, predicates_of
 from dspgen.sched.regalloc import Failure, allocate
 from dspgen.sched.sections import Block
+from dspgen.sched.spill import Stack, spilled, worth_spilling
 from dspgen.sched.unroll import copied_predicates, count_loops, flatten_short_loops
 from dspgen.target.model import Target
 
-_ATTEMPTS = 20
+_ATTEMPTS = 60
+_SPILLS = 4  # times that registers are put into memory before the order of the text is tried
 _BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
@@ -29,41 +31,46 @@ def schedule(function: Function, target: Target, *, pipeline: bool = True) -> Sc
     failure: Failure | None = None
     laid: Laid | None = None
     kit = Kit(facts)
+    stack = Stack(facts, kit, function.below)
     for _ in range(_ATTEMPTS):
-        laid, inputs = _lay_out(function, facts, kit, settings)
-        found = _allocate(laid.blocks, facts, inputs, settings.borrowed)
+        laid, inputs = _lay_out(function, facts, kit, settings, stack)
+        found = _allocate(laid.blocks, facts, inputs, [*settings.borrowed, *settings.saved])
         if not isinstance(found, Failure):
             return _scheduled(function, target, laid, found, facts)
         failure = found
-        if not _relax(settings, failure, laid, facts, kit):
+        if not _relax(function, settings, failure, laid, facts, kit, stack):
             break
     raise _no_registers(function, failure, laid)
 
 
 def _lay_out(
-    function: Function, facts: Facts, kit: Kit, settings: Settings
+    function: Function, facts: Facts, kit: Kit, settings: Settings, stack: Stack
 ) -> tuple[Laid, dict[VReg, tuple[str, ...]]]:
     layout = Layout(facts, kit, settings, function.name)
     inputs, entry = _inputs(function, facts, kit)
     layout.pending += entry
     leave: list[Instr] = []
+    for name, place in settings.saved.items():
+        leave += stack.move(Phys(name), kit.class_of(name), place, store=False)
     for side, size in function.frame:
-        stack = facts.target.abi.scalar_stack if side == "scalar" else facts.target.abi.vector_stack
-        layout.pending += kit.add_physical(stack, -size)
-        leave += kit.add_physical(stack, size)
+        pointer = facts.target.abi.scalar_stack if side == "scalar" else facts.target.abi.vector_stack
+        layout.pending += kit.add_physical(pointer, -size)
+        leave += kit.add_physical(pointer, size)
     for name in settings.borrowed:
         kept = kit.shelter(name, room_elsewhere(facts, name, settings.borrowed))
         if kept is None:
             raise ValueError(f"{name} was borrowed but can't be kept")
         layout.pending.append(kept[0])
         leave.append(kept[1])
-    layout.body(_prepared(function, kit, settings), live_before(leave, NOTHING, facts))
+    for name, place in settings.saved.items():
+        layout.pending += stack.move(Phys(name), kit.class_of(name), place, store=True)
+    layout.body(_prepared(function, kit, settings, stack), live_before(leave, NOTHING, facts))
     return layout.finish(leave, kit.branch_register(facts.target.abi.return_operand)), inputs
 
 
-def _prepared(function: Function, kit: Kit, settings: Settings) -> tuple[Item, ...]:
+def _prepared(function: Function, kit: Kit, settings: Settings, stack: Stack) -> tuple[Item, ...]:
     """The function's body as the settings want it, made once for each choice."""
-    key = (settings.flat_limit, settings.copy_predicates)
+    key = (settings.flat_limit, settings.copy_predicates, len(settings.spilled))
     if key not in settings.bodies:
         body: tuple[Item, ...] = function.body
         if settings.copy_predicates:
@@ -72,6 +79,9 @@ def _prepared(function: Function, kit: Kit, settings: Settings) -> tuple[Item, .
             flat = flatten_short_loops(body, kit, settings.flat_limit)
             settings.flattens = count_loops(flat) < count_loops(body)
             body = flat
+        if settings.spilled:
+            inputs = [register for register, _ in function.inputs]
+            body = spilled(body, settings.spilled, inputs, stack, settings.temporaries)
         settings.bodies[key] = body
     return settings.bodies[key]
 
@@ -130,7 +140,35 @@ def _borrow(settings: Settings, failure: Failure, facts: Facts, kit: Kit) -> boo
     return bool(possible)
 
 
-def _relax(settings: Settings, failure: Failure, laid: Laid, facts: Facts, kit: Kit) -> bool:
+def _save(settings: Settings, failure: Failure, facts: Facts, kit: Kit, stack: Stack) -> bool:
+    """Use registers that the caller wants kept, saved on the stack meanwhile."""
+    taken = {*settings.borrowed, *settings.saved}
+    cls = facts.classes[failure.cls]
+    names = [n for n in cls.names if n in facts.callers and n not in taken and stack.can_hold(cls.name)]
+    for name in names[: max(1, failure.needed - failure.available)]:
+        settings.saved[name] = stack.place(cls.name)
+    return bool(names)
+
+
+def _spill(function: Function, settings: Settings, failure: Failure, laid: Laid, kit: Kit, stack: Stack) -> bool:
+    """Put values that crowd the block into memory."""
+    pressure: dict[VReg, int] = {}
+    for register, cycles in failure.pressure:
+        origin = kit.origins.get(register, register)
+        pressure[origin] = pressure.get(origin, 0) + cycles
+    pipelined = [label for label in laid.intervals if label not in settings.plain]
+    body = _prepared(function, kit, settings, stack)
+    settings.spills += 1
+    amount = max(1, failure.needed - failure.available) + 2 * settings.spills
+    chosen = worth_spilling(body, pressure, stack, settings.temporaries, pipelined, amount)
+    for register in chosen:
+        settings.spilled[register] = stack.place(register.cls)
+    return bool(chosen)
+
+
+def _relax(
+    function: Function, settings: Settings, failure: Failure, laid: Laid, facts: Facts, kit: Kit, stack: Stack
+) -> bool:
     """Ask for less where registers ran out; False when nothing is left to give up."""
     if failure.predicate and not settings.copy_predicates:
         settings.copy_predicates = True
@@ -156,6 +194,17 @@ def _relax(settings: Settings, failure: Failure, laid: Laid, facts: Facts, kit: 
     if settings.flat_limit and settings.flattens:
         settings.flat_limit = 0
         return _afresh(settings)
+    if not failure.predicate and _save(settings, failure, facts, kit, stack):
+        return True
+    if settings.spills >= _SPILLS and piece >= 0 and piece not in settings.textual:
+        settings.spills = 0
+        settings.textual.add(piece)
+        return True
+    if not failure.predicate and _spill(function, settings, failure, laid, kit, stack):
+        return True
+    if piece >= 0 and piece not in settings.textual:
+        settings.textual.add(piece)
+        return True
     unpipelined = [label for label in laid.intervals if label not in settings.plain]
     settings.plain.update(unpipelined)
     return bool(unpipelined) and _afresh(settings)
@@ -165,6 +214,7 @@ def _afresh(settings: Settings) -> bool:
     """Straight pieces change with the loops between them: what was learnt of them no longer holds."""
     settings.frugal.clear()
     settings.apart.clear()
+    settings.textual.clear()
     return True
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from dspgen.asmir.ir import If, Instr, Item, Loop, Mem, MemRef, OperandValue, Phys, Reg, VReg
 from dspgen.sched.facts import Atom, Facts
@@ -79,7 +80,7 @@ class Stack:
         made: list[Instr] = []
         for k, atom in enumerate(self.facts.atoms(register)):
             if atom in wanted:
-                part = "lo" if atom[1] == "lo" else "hi" if atom[1] == "hi" else ""
+                part: Literal["", "lo", "hi"] = "lo" if atom[1] == "lo" else "hi" if atom[1] == "hi" else ""
                 made += self.move(Reg(temporary, part), cls, offset + k * self._bytes(cls), store=store)
         return made
 
@@ -209,7 +210,9 @@ def _rewritten(
                     result.append(_renamed(item, names))
                 case Loop(trip=trip):
                     body = _rewritten(item.body, places, stack, temporaries)
-                    result.append(replace(item, body=body, trip=names.get(trip, trip) if isinstance(trip, VReg) else trip))
+                    result.append(
+                        replace(item, body=body, trip=names.get(trip, trip) if isinstance(trip, VReg) else trip)
+                    )
                 case If(condition=condition):
                     then = _rewritten(item.then, places, stack, temporaries)
                     result.append(replace(item, then=then, condition=names.get(condition, condition)))
@@ -219,7 +222,7 @@ def _rewritten(
 
 
 def _touched(instrs: Sequence[Instr], facts: Facts) -> tuple[set[Atom], set[Atom]]:
-    """Atoms whose old value counts, and atoms written. Under a predicate or a lane mask a part of the old value stays."""
+    """Atoms whose old value counts, and atoms written. Under a predicate or lane mask part of the old value stays."""
     reads = {a for a in live_before(instrs, NOTHING, facts)}
     writes: set[Atom] = set()
     for instr in instrs:

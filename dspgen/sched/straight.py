@@ -76,7 +76,7 @@ def _renamed(ops: list[Op], facts: Facts, kit: Kit) -> list[Op]:
             if last[register] == k:
                 names.pop(register, None)
             else:
-                names[register] = kit.fresh(register.cls, register.name)
+                names[register] = kit.version(register)
         result.append(_with_names(op, before, names, facts))
     return result
 

@@ -8,6 +8,7 @@ unit or the recurrence, whichever is longer. It only ranks: the finalists are co
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,9 @@ from plant_core.tiles import CompPlan, LoopShape
 LoopId = tuple[int, ...]
 _UNROLLS = (1, 2, 3, 4, 6, 8, 9, 12)
 _VECTORS = (1, 2, 3, 4, 6, 8, 16)
+# For loops of unknown size, whose tiles may never be full.
+_FEW = (1, 2, 4)
+_MOST_POINTS_UNKNOWN = 16
 _MOST_POINTS = 160
 _SMALL_POINTS = 72
 _MOST_INSTRUCTIONS = 400
@@ -39,6 +43,7 @@ class Candidate:
     title: str
     family: str = ""
     points: int = 1
+    size: int = 1  # vectors (or scalars) of the tiles of all shapes together: about what must be scheduled
 
     @property
     def large(self) -> bool:
@@ -122,7 +127,12 @@ def _lane(comp: CompInfo, loop: LoopInfo, flip: bool, machine: Machine) -> Lane 
 
 
 def candidates(nest: Nest, target: Target, machine: Machine, most: int) -> list[Candidate]:
-    """At most `most` plans: small tiles, the model's best first, then large ones."""
+    """At most `most` plans: small tiles, the model's best first, then large ones.
+
+    None where bounds depend on other iterators and on unknown sizes: finding the full tiles costs more than they save.
+    """
+    if not nest.heaviest.separate and not all(x.known for x in nest.heaviest.loops):
+        return []
     found: list[Candidate] = []
     for lanes in lane_choices(nest, machine):
         ranked: list[Candidate] = []
@@ -133,7 +143,9 @@ def candidates(nest: Nest, target: Target, machine: Machine, most: int) -> list[
                 if cycles is not None:
                     title, family = _title(nest, choice), _family(nest, choice)
                     points = _points(nest.heaviest, choice, target.lanes)
-                    ranked.append(Candidate(_plans(nest, choice, target), cycles, title, family, points))
+                    plans = _plans(nest, choice, target)
+                    size = _size(dict(plans)[nest.heaviest.comp.name], target.lanes)
+                    ranked.append(Candidate(plans, cycles, title, family, points, size))
         ranked.sort(key=lambda c: c.rank)
         found += _diverse(ranked)
     found.sort(key=lambda c: c.rank[1:])
@@ -192,9 +204,12 @@ def _spans(
         loop = heavy.loop(iterator)
         if loop.id in lane_ids:
             most = -(-loop.extent // target.lanes)
-            spans = sorted({min(v * target.lanes, loop.extent) for v in _VECTORS if v <= most} | _full(loop, target))
+            vectors = [v for v in (_VECTORS if loop.known else _FEW) if v <= most]
+            spans = sorted({min(v * target.lanes, loop.extent) for v in vectors} | _full(loop, target))
         elif not lanes:
             spans = [1]
+        elif not loop.known:
+            spans = list(_FEW)
         elif written is not None and written.coefficient(iterator) == 0:
             spans = sorted({1, 2, 4, *([loop.extent] if loop.extent <= 8 else [])} & set(range(1, loop.extent + 1)))
         else:
@@ -205,17 +220,21 @@ def _spans(
         for c in nest.comps
         if c.comp.name in lanes
     }
+    known = all(x.known for x in heavy.loops)
+    most_spanned = len(options) if known else 2
     for combination in itertools.product(*options):
+        if sum(span > 1 for _, span in combination) > most_spanned:
+            continue
         points = 1
         for id, span in combination:
             points *= -(-span // target.lanes) if id in lane_ids else span
-        if points <= _MOST_POINTS:
+        if points <= (_MOST_POINTS if known else _MOST_POINTS_UNKNOWN):
             yield {**others, **dict(combination)}
 
 
 def _full(loop: LoopInfo, target: Target) -> set[int]:
     """The whole extent as one ragged row of vectors, when short."""
-    return {loop.extent} if loop.extent <= 16 * target.lanes else set()
+    return {loop.extent} if loop.known and loop.extent <= 16 * target.lanes else set()
 
 
 def _model(nest: Nest, choice: _Choice, machine: Machine) -> float | None:
@@ -379,7 +398,10 @@ def operation_counts(value: Expr) -> dict[str, int]:
 
 
 def _plans(nest: Nest, choice: _Choice, target: Target) -> tuple[tuple[str, CompPlan], ...]:
-    """Shapes for full tiles first, then for the remainders of each loop, in all combinations."""
+    """Shapes for full tiles first, then for the remainders of each loop, in all combinations.
+
+    Where a size is unknown there are full tiles, and below these just rows of vectors.
+    """
     plans = []
     for comp in nest.comps:
         name = comp.comp.name
@@ -392,17 +414,24 @@ def _plans(nest: Nest, choice: _Choice, target: Target) -> tuple[tuple[str, Comp
             if span == 1 and not is_lane:
                 continue
             sizes = [span]
-            if loop.extent % span:
+            if loop.known and loop.extent % span:
                 sizes.append(loop.extent % span)
-            if is_lane and span > target.lanes:
+            if is_lane and span > target.lanes and not (comp.box and span == loop.extent):
                 sizes.append(target.lanes)
             like = LoopShape(span)
             if is_lane and lane is not None:
                 like = LoopShape(span, lane=True, reduce=lane.reduce, flip=lane.flip)
             per_loop.append([(iterator, replace(like, span=s)) for s in dict.fromkeys(sizes)])
         shapes = tuple(tuple(c) for c in itertools.product(*per_loop)) if per_loop else ()
+        if not all(x.known for x in comp.loops):
+            rows = [tuple(s for s in shape if s[1].lane) for shape in shapes]
+            shapes = tuple(dict.fromkeys((*shapes[:1], *(r for r in rows if r))))
         plans.append((name, CompPlan(order=choice.orders[name], shapes=shapes)))
     return tuple(plans)
+
+
+def _size(plan: CompPlan, lanes: int) -> int:
+    return sum(math.prod(-(-x.span // lanes) if x.lane else x.span for _, x in shape) for shape in plan.shapes)
 
 
 def _points(comp: CompInfo, choice: _Choice, lanes: int) -> int:

@@ -22,6 +22,11 @@ class LoopInfo:
     high: int | None
 
     @property
+    def known(self) -> bool:
+        """Whether its least and greatest values are constants."""
+        return self.low is not None and self.high is not None
+
+    @property
     def extent(self) -> int:
         """Iterations between the least and the greatest value; a guess where a size is symbolic."""
         if self.low is None or self.high is None:
@@ -49,6 +54,7 @@ class CompInfo:
     loops: tuple[LoopInfo, ...]
     accesses: tuple[FlatAccess, ...] | None  # None where one is not affine when flattened
     box: bool = True  # whether the domain is the product of its iterators' ranges
+    separate: bool = True  # whether no iterator's bounds depend on another's, be the sizes known or not
 
     def loop(self, iterator: str) -> LoopInfo:
         return next(x for x in self.loops if x.iterator == iterator)
@@ -103,7 +109,18 @@ def _info(func: Func, comp: Comp, constants: tuple[int, ...]) -> CompInfo:
     flats = [_flat(func, a, write) for a, write in [*((a, False) for a, _ in reads(comp)), (comp.target, True)]]
     known = tuple(dict.fromkeys(f for f in flats if f is not None))
     affine = all(f is not None for f in flats)
-    return CompInfo(comp, tuple(loops), known if affine else None, _is_box(comp.domain, loops))
+    return CompInfo(
+        comp, tuple(loops), known if affine else None, _is_box(comp.domain, loops), _is_separate(comp.domain)
+    )
+
+
+def _is_separate(domain: isl.Set) -> bool:
+    dims = range(domain.dim(isl.dim_type.set))
+    return all(
+        sum(c.involves_dims(isl.dim_type.set, d, 1) for d in dims) <= 1
+        for piece in domain.get_basic_sets()
+        for c in piece.get_constraints()
+    )
 
 
 def _is_box(domain: isl.Set, loops: list[LoopInfo]) -> bool:

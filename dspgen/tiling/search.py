@@ -16,6 +16,8 @@ from plant_core.loc import IllegalSchedule, PlantError
 # times the least ratio of scheduled to modelled cycles seen so far. Large tiles must be expected to win.
 _MARGIN = 1.15
 _MARGIN_LARGE = 0.9
+# The vectors of all candidates tried: these are about the work of compiling them.
+_MOST_WORK = 640
 
 Evaluate = Callable[[Candidate], float]
 
@@ -39,19 +41,29 @@ class Choice:
     trials: tuple[Trial, ...]
 
 
-def search(finalists: Sequence[Candidate], fallback: Candidate, evaluate: Evaluate) -> Choice:
-    """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out.
+def search(
+    finalists: Sequence[Candidate], fallback: Candidate, evaluate: Evaluate, *, most: int | None = None
+) -> Choice:
+    """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out. No more are
+    tried once `most` of them have worked out.
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
     trials: list[Trial] = []
     best: tuple[float, Candidate] | None = None
-    ratio = 1.0
+    ratio, work = 1.0, 0
     for candidate in finalists:
+        if sum(t.cycles is not None for t in trials) == most:
+            trials.append(Trial(candidate.title, candidate.cycles, None, "enough others were tried"))
+            continue
         margin = _MARGIN_LARGE if candidate.large else _MARGIN
         if best is not None and candidate.cycles * ratio > margin * best[0]:
             trials.append(Trial(candidate.title, candidate.cycles, None, "the model expects it to be slower"))
             continue
+        if best is not None and work + candidate.size > _MOST_WORK:
+            trials.append(Trial(candidate.title, candidate.cycles, None, "over the budget of code to try"))
+            continue
+        work += candidate.size
         try:
             cycles = evaluate(candidate)
         except (NoSchedule, IllegalSchedule, PlantError) as refusal:

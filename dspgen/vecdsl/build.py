@@ -152,7 +152,9 @@ class _Builder:
     def leaf(self, leaf: Leaf, scope: Scope, path: Path) -> list[Stmt]:
         point = _LeafBuilder(self, leaf, scope)
         if path not in self.plan.hosts:
-            return list(point.stores())
+            return point.around(point.stores())
+        if point.opened:
+            raise point.refuse("the origin of a partial sum's tile is not affine")
         stores, partial = point.accumulate()
         host = self.plan.hosts[path]
         if host is None:
@@ -229,20 +231,27 @@ class _LeafBuilder:
         self.lane = leaf.tile.lane
         self.direction = -1 if leaf.tile.flip else 1
         self.ranges = scope.ranges
-        self.origin = {
-            name: self._affine(expr, scope, f"the origin of '{name}'")
-            for name, expr in zip(leaf.comp.iters, leaf.origin, strict=True)
-        }
+        self.opened = list[tuple[str, Term]]()
+        self.origin = {name: self._origin(expr, scope) for name, expr in zip(leaf.comp.iters, leaf.origin, strict=True)}
         self.spans = dict(zip(leaf.comp.iters, leaf.tile.spans, strict=True))
         self.flat = dict[tuple[str, tuple[Expr, ...]], _Flat | None]()
 
-    def _affine(self, expr: Expr, scope: Scope, what: str) -> Address:
+    def _origin(self, expr: Expr, scope: Scope) -> Address:
+        """An origin with a quotient in it gets a name: that of the iterator of a loop of one iteration."""
         form = affine(expr, scope.iterators, scope.ranges)
-        if form is None:
-            raise self._refuse(f"{what} is not affine")
-        return form
+        if form is not None:
+            return form
+        name = self.builder.names.fresh("at")
+        self.opened.append((name, integer_term(expr, scope.iterators, scope.ranges, self.comp.loc)))
+        return Address(0, ((name, 1),))
 
-    def _refuse(self, message: str) -> NoSchedule:
+    def around(self, stmts: list[Stmt]) -> list[Stmt]:
+        """The statements below the loops that name origins."""
+        for name, value in reversed(self.opened):
+            stmts = [Loop(name, value, integer(1), 1, (), tuple(stmts), 1, 1)]
+        return stmts
+
+    def refuse(self, message: str) -> NoSchedule:
         return NoSchedule(Problem("DG332", message, self.comp.loc))
 
     def offsets(self) -> list[dict[str, int]]:
@@ -269,7 +278,7 @@ class _LeafBuilder:
             point = self.point(offset)
             address, stride = self.locate(target, offset, point)
             if self.lane is not None and stride == 0:
-                raise self._refuse(f"all lanes write the same element of '{target.buf}'")
+                raise self.refuse(f"all lanes write the same element of '{target.buf}'")
             value = self.value(offset, point, None)
             vector = self.lane is not None
             value = as_vector(value) if vector else value
@@ -405,7 +414,7 @@ class _LeafBuilder:
         vector = total.type.vector
         old = self.load(target, address, stride)
         if vector and stride == 0:
-            raise self._refuse(f"all lanes write the same element of '{target.buf}'")
+            raise self.refuse(f"all lanes write the same element of '{target.buf}'")
         value = stored(lift(family, (old, total), dtype), dtype)
         active = self.active(offset) if vector else None
         step = stride if vector else SCALAR_STRIDE

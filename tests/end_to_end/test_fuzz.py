@@ -26,7 +26,8 @@ REFUSED = {"ll", "llsum", "img8", "symb2", "arr9", "arr10", "arr12", "arr16"}
 # One of each kind of fault that was ever found, and a few more.
 QUICK = {
     "axpy_double", "scalarin", "durbin", "extremes_17", "quotients", "unsigned_halves", "sum_unsigned_short", "empty",
-    "zeroall", "matmul_3", "triangle_17", "rev_bad", "guardmod", "lu", "img8", "arr9",
+    "zeroall", "matmul_3", "triangle_17", "rev_bad", "guardmod", "every_other", "lu", "img8",
+    "arr9",
 }  # fmt: skip
 NAMED = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in KERNELS]
 

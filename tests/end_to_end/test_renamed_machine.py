@@ -13,8 +13,6 @@ from dspgen.target.model import Target
 from tests.support.examples import SMALL, defines
 from tests.support.rename_isa import redraw_latencies, rename
 
-QUICK = ("conv2d_full", "dot", "fir16", "matmul", "stencil3")
-
 
 def strange(seed: int, folder: Path) -> Target:
     text = isa_path("ft_m7002").read_text(encoding="utf-8")
@@ -32,7 +30,7 @@ def test_no_name_is_left(tmp_path: Path, ft_m7002: Target) -> None:
     assert not {name for c in other.registers for name in c.names} & registers
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", SMALL)
 def test_verified(name: str, examples: Path, tmp_path: Path) -> None:
     result = run_file(str(examples / f"{name}.c"), strange(7, tmp_path), Options(defines=defines(name)))
     assert result.verified

@@ -9,10 +9,7 @@ import sys
 import venv
 from pathlib import Path
 
-import pytest
 
-
-@pytest.mark.slow
 def test_installed_wheel_runs_a_kernel(root: Path, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--quiet"]
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(root)], check=True)

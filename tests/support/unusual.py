@@ -1088,6 +1088,16 @@ void f(const float r[10], float y[10]) {
 """,
 )
 _add(
+    "every_other",
+    """
+void f(const float x[20], float y[20]) {
+  for (int i=0;i<20;i++)
+    for (int j=0;j<12;j++)
+      if (i-2*j+1 == 0) y[j]=x[i]+(float)j;
+}
+""",
+)
+_add(
     "adi_like",
     """
 void f(float u[12][12], float v[12][12]) {

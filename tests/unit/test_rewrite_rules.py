@@ -139,7 +139,10 @@ class Sample:
                 values = [v % 2 ** int(elem[1:]) for v in values]
         if self.divides:
             values = [v or 7 for v in values]
-        return np.array(values if side == "v" else values[0], dtype=DTYPES[elem])
+        dtype = np.dtype(DTYPES[elem])
+        if dtype.kind == "u":
+            values = [v % (1 << 8 * dtype.itemsize) for v in values]
+        return np.array(values if side == "v" else values[0], dtype=dtype)
 
     def evaluate(self, pattern: Pattern) -> Value:
         kind = self.typed.kind(pattern)

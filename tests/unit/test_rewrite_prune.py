@@ -1,0 +1,133 @@
+"""Pruning of choices, bounds from below, and shorter recurrences, on problems small enough to try every choice."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from dspgen.rewrite.extract import extract
+from dspgen.rewrite.graph import Node
+from dspgen.rewrite.machine import FREE, Implementation
+from dspgen.rewrite.milp import Budget, solve
+from dspgen.rewrite.problem import Choice, Choices, CyclicChoice, Problem, Recurrence, restrict, unit_sets
+from dspgen.rewrite.prune import least, least_recurrence, prune
+from dspgen.rewrite.score import interval, score
+from dspgen.rewrite.shorten import shorten
+
+BOTH = ("U1", "U2")
+
+
+def variable(name: str) -> tuple[Choice, ...]:
+    return (Choice(Node("var", "var", "f32", False, text=name), FREE),)
+
+
+def operation(op: str, *args: int, units: tuple[str, ...] = BOTH, cycles: int = 1, latency: int = 1) -> Choice:
+    return Choice(Node("op", op, "f32", False, args), Implementation(((units, cycles),), latency))
+
+
+def problem_of(choices: Choices, roots: tuple[int, ...], recurrences: tuple[Recurrence, ...] = ()) -> Problem:
+    sets = unit_sets([c.implementation for found in choices.values() for c in found])
+    return Problem(choices, roots, (), recurrences, sets, 4)
+
+
+def accumulator() -> Problem:
+    """c = c + a * b, in one operation or in two, of which the sum is faster."""
+    choices = {
+        0: variable("c"),
+        1: variable("a"),
+        2: variable("b"),
+        3: (operation("mul", 1, 2, latency=4),),
+        4: (operation("add", 0, 3, latency=2), operation("mac", 1, 2, 0, latency=4)),
+    }
+    return problem_of(choices, (4,), (Recurrence("c", 4),))
+
+
+def test_what_does_with_less_dominates() -> None:
+    pruned = prune(accumulator(), latency=False)
+    assert [c.node.op for c in pruned.choices[4]] == ["mac"]
+    assert 3 not in pruned.choices
+
+
+def test_what_is_slower_does_not_dominate() -> None:
+    pruned = prune(accumulator(), latency=True)
+    assert [c.node.op for c in pruned.choices[4]] == ["add", "mac"]
+
+
+def test_other_units_are_not_dominated() -> None:
+    choices = {**accumulator().choices, 4: (operation("add", 0, 3, units=("U3",)), operation("mac", 1, 2, 0))}
+    assert len(prune(problem_of(choices, (4,)), latency=False).choices[4]) == 2
+
+
+def test_bounds_from_below() -> None:
+    bound, total = least(prune(accumulator(), latency=False))
+    assert bound == 0.5
+    assert 1.0 <= total < 1.1
+    assert least_recurrence(accumulator()) == 2.0
+
+
+def test_a_recurrence_is_shortened() -> None:
+    problem = accumulator()
+    fused = {n: found[-1] for n, found in problem.choices.items() if n != 3}
+    assert score(problem, fused).recurrence == 4.0
+    better = shorten(problem, fused, 2)
+    assert better is not None
+    assert better[4].node.op == "add"
+    assert score(problem, better).recurrence == 2.0
+
+
+def test_what_is_short_already_is_left() -> None:
+    problem = accumulator()
+    assert shorten(problem, restrict({n: found[0] for n, found in problem.choices.items()}, (4,)), 2) is None
+
+
+def test_extraction_takes_the_shorter_recurrence() -> None:
+    found = extract(accumulator(), Budget(), pipelined=True)
+    assert found is not None
+    assert found.score.recurrence == 2.0
+
+
+def random_problem(rng: random.Random) -> Problem:
+    """Classes that may contain each other; each has a choice of lesser classes alone."""
+    choices: Choices = {0: variable("a"), 1: variable("b")}
+    units = [("U1",), ("U2",), BOTH, ("U3",)]
+    for number in range(2, 8):
+        found = [[rng.randrange(number) for _ in range(rng.randrange(1, 3))]]
+        found += [[rng.randrange(8) for _ in range(rng.randrange(1, 3))] for _ in range(rng.randrange(3))]
+        choices[number] = tuple(
+            operation(f"f{k}", *args, units=rng.choice(units), cycles=rng.randrange(1, 4))
+            for k, args in enumerate(found)
+            if number not in args
+        )
+    return problem_of(choices, (7, rng.randrange(2, 7)))
+
+
+def best_of(problem: Problem) -> tuple[int, float]:
+    found = []
+    for picks in itertools.product(*problem.choices.values()):
+        try:
+            chosen = restrict(dict(zip(problem.choices, picks, strict=True)), problem.roots)
+        except CyclicChoice:
+            continue
+        reached = score(problem, chosen, recurrences=False)
+        found.append((interval(reached.resources), round(reached.total, 6)))
+    return min(found)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_problems(seed: int) -> None:
+    problem = random_problem(random.Random(seed))
+    best = best_of(problem)
+    pruned = prune(problem, latency=True)
+    assert best_of(pruned) == best
+    bound, total = least(pruned)
+    assert interval(bound) <= best[0]
+    assert total <= best[1] + 1e-6
+    exact = solve(problem, None, Budget())
+    assert exact is not None
+    reached = score(problem, exact, recurrences=False)
+    assert (interval(reached.resources), round(reached.total, 6)) == best
+    ordered = solve(problem, None, Budget(orders=0))
+    assert ordered is not None
+    assert score(problem, ordered, recurrences=False).key >= reached.key

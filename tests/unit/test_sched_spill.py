@@ -1,0 +1,178 @@
+"""More values alive at once than there are registers: they wait in memory, and nothing else changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dspgen.asmir.ir import Function, If, Item, Loop, Predicate, Reg, VReg
+from dspgen.emit.text import print_lines
+from dspgen.sched.facts import Facts
+from dspgen.sched.ir import Packet
+from dspgen.sched.kit import Kit
+from dspgen.sched.schedule import schedule
+from dspgen.sched.spill import Stack
+from dspgen.sim.run import simulate
+from dspgen.target.load import load_target
+from dspgen.target.model import Target
+from tests.support.sched_programs import RandomProgram, evaluate, with_latencies
+
+TARGET = load_target("ft_m7002")
+
+
+class Crowded(RandomProgram):
+    """Chains of values, all of them read after the last is made; a loop and a conditional in between."""
+
+    def crowd(self, scalars: int, vectors: int, pairs: int, *, between: bool) -> Function:
+        base = super().function()
+        w, rng = self.writer, self.random
+        w.items = list(base.body)
+        s = [self.fresh(w.scalar) for _ in range(scalars)]
+        v = [self.fresh(w.vector) for _ in range(vectors)]
+        p = [self.fresh(w.vector_pair) for _ in range(pairs)]
+        self.chain([Reg(r) for r in s], Reg(self.scalars[0]))
+        self.chain([Reg(r) for r in v], Reg(self.vectors[0]))
+        self.chain([Reg(r, part) for r in p for part in ("lo", "hi")], Reg(self.vectors[1]))
+        if between:
+            self.between(s, v)
+        self.fold([Reg(r) for r in s], Reg(self.scalars[0]))
+        self.fold([Reg(r) for r in v], Reg(self.vectors[0]))
+        self.fold([Reg(r, part) for r in p for part in ("lo", "hi")], Reg(self.vectors[1]))
+        for r in rng.sample(s, min(len(s), 5)):
+            w.op("add", "i32", Reg(self.scalars[1]), Reg(self.scalars[1]), Reg(r), predicate=Predicate(s[-1]))
+        self.save()
+        return replace(base, body=tuple(w.items))
+
+    def chain(self, values: list[Reg], seed: Reg) -> None:
+        for k, value in enumerate(values):
+            before = values[k - 1] if k else seed
+            self.writer.op(self.random.choice(["add", "sub"]), "i32", value, before, seed if k % 2 else before)
+
+    def fold(self, values: list[Reg], result: Reg) -> None:
+        order = list(values)
+        self.random.shuffle(order)
+        for value in order[::-1] if order else []:
+            self.writer.op("sub", "i32", result, result, value)
+
+    def between(self, s: list[VReg], v: list[VReg]) -> None:
+        w, rng = self.writer, self.random
+        outer, w.items = w.items, []
+        for _ in range(4):
+            if s:
+                a, b = rng.choice(s), rng.choice(s)
+                w.op("add", "i32", Reg(a), Reg(a), Reg(b), predicate=Predicate(rng.choice(s)))
+            if v:
+                a, b = rng.choice(v), rng.choice(v)
+                w.op("add", "i32", Reg(a), Reg(a), Reg(b))
+        body: tuple[Item, ...] = tuple(w.items)
+        self.names += 1
+        outer.append(Loop(f"C{self.names}", f"j{self.names}", 1, 11, (), body, 11))
+        w.items = []
+        if s:
+            w.op("sub", "i32", Reg(s[0]), Reg(s[0]), Reg(s[-1]))
+        outer.append(If(rng.choice(s) if s else self.scalars[0], tuple(w.items)))
+        w.items = outer
+
+
+def check(function: Function, target: Target, seed: int) -> str:
+    random = np.random.default_rng(seed)
+    memory = {name: random.integers(-100, 100, RandomProgram.WORDS).astype(np.int32) for name in "abc"}
+    expected = {name: array.copy() for name, array in memory.items()}
+    evaluate(function, target, expected, {"n": seed % 7})
+    scheduled = schedule(function, target)
+    text = ".global program\nprogram:\n" + print_lines(scheduled.lines, target)
+    arguments = [*memory.items(), ("n", seed % 7)]
+    result = simulate(text, target, function="program", arguments=arguments, engine="python", limit=500_000)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(result.outputs[name], array, err_msg=name)
+    members = [m for line in scheduled.lines if isinstance(line, Packet) for m in line.members]
+    return "\n".join(m.comment for m in members)
+
+
+@pytest.mark.parametrize("scalars", [48, 60, 80, 100])
+@pytest.mark.parametrize("between", [False, True])
+def test_many_scalars(scalars: int, between: bool) -> None:
+    function = Crowded(TARGET, scalars).crowd(scalars, 0, 0, between=between)
+    comments = check(function, TARGET, scalars)
+    assert "reload" in comments
+
+
+@pytest.mark.parametrize("vectors", [60, 75, 100])
+@pytest.mark.parametrize("between", [False, True])
+def test_many_vectors(vectors: int, between: bool) -> None:
+    function = Crowded(TARGET, vectors).crowd(0, vectors, 0, between=between)
+    check(function, TARGET, vectors)
+
+
+@pytest.mark.parametrize("pairs", [31, 40])
+def test_many_pairs(pairs: int) -> None:
+    function = Crowded(TARGET, pairs).crowd(10, 10, pairs, between=True)
+    assert "reload" in check(function, TARGET, pairs)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_everything_at_once_with_other_latencies(seed: int) -> None:
+    target = with_latencies(TARGET, seed)
+    function = Crowded(target, seed, dynamic=seed % 2 == 0).crowd(60 + 9 * seed, 60, 10, between=True)
+    assert "reload" in check(function, target, seed)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_registers_that_change_at_issue(seed: int) -> None:
+    target = replace(TARGET, pipeline=replace(TARGET.pipeline, equals=False))
+    check(Crowded(target, seed).crowd(70, 70, 0, between=True), target, seed)
+
+
+def test_same_bytes_every_time() -> None:
+    function = Crowded(TARGET, 3).crowd(70, 70, 0, between=True)
+    first, second = (print_lines(schedule(function, TARGET).lines, TARGET) for _ in range(2))
+    assert first == second
+
+
+class Conditions(RandomProgram):
+    """Many conditions alive at once, each looked at several times, one after the other."""
+
+    def many(self, scalars: int, lanes: int, *, looped: bool) -> Function:
+        base = super().function()
+        w = self.writer
+        w.items = list(base.body)
+        s = [self.fresh(w.scalar) for _ in range(scalars)]
+        v = [self.fresh(w.vector) for _ in range(lanes)]
+        for table, variables in ((s, self.scalars), (v, self.vectors)):
+            for k, r in enumerate(table):
+                w.op("add", "i32", Reg(variables[k % 4]), Reg(variables[(k + 1) % 4]), Reg(variables[(k + 2) % 5]))
+                test = "lt" if table is s else "sub"
+                w.op(test, "i32", Reg(r), Reg(variables[k % 4]), Reg(variables[(k + 3) % 5]))
+        outer = w.items
+        for round in range(3):
+            w.items = []
+            for table, variables, lane in ((s, self.scalars, False), (v, self.vectors, True)):
+                for k in self.random.sample(range(len(table)), len(table)):
+                    predicate = Predicate(table[k], self.random.random() < 0.5, lane)
+                    w.op("add", "i32", Reg(variables[0]), Reg(variables[0]), Reg(variables[k % 5]), predicate=predicate)
+            if looped and round == 1:
+                self.names += 1
+                outer.append(Loop(f"C{self.names}", f"j{self.names}", 1, 9, (), tuple(w.items), 9))
+            else:
+                outer += w.items
+        w.items = outer
+        self.save()
+        return replace(base, body=tuple(w.items))
+
+
+@pytest.mark.parametrize("looped", [False, True])
+@pytest.mark.parametrize("scalars, lanes", [(0, 12), (12, 0), (9, 15), (40, 0)])
+def test_many_conditions(scalars: int, lanes: int, looped: bool) -> None:
+    check(Conditions(TARGET, scalars + lanes).many(scalars, lanes, looped=looped), TARGET, scalars)
+
+
+def test_places_lie_below_local_arrays_and_apart() -> None:
+    facts = Facts(TARGET)
+    stack = Stack(facts, Kit(facts), (("vector", 1000),))
+    scalar = TARGET.abi.scalar_class
+    vector = next(c for c in TARGET.registers if c.kind == "vector" and c.pair_of is None)
+    size = vector.bits // 8 * TARGET.lanes
+    assert [stack.place(vector.name) for _ in range(2)] == [-1024 - size, -1024 - 2 * size]
+    assert [stack.place(scalar), stack.place(TARGET.abi.pointer_class), stack.place(scalar)] == [-4, -16, -20]
