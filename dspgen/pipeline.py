@@ -49,6 +49,7 @@ from plant_core.values import NUMPY, is_float
 FINALISTS = 8
 SIMULATED_FINALISTS = 3
 LARGEST_CANDIDATE = 800  # instructions
+CANDIDATE_ATTEMPTS = 6
 
 OnStage = Callable[[str, object], None]
 Kept = dict[Plan, tuple[list[tuple[str, object]], "Compiled"]]
@@ -132,7 +133,8 @@ def compile_plan(
 ) -> Compiled:
     """The stages below tiling, for one plan: loop tree, vector DSL, extraction, linear assembly, packets.
 
-    Raises NoSchedule where the linear assembly has over `most` instructions: scheduling costs more than linear time.
+    With `most`, it is a candidate among others: raises NoSchedule where the linear assembly has over `most`
+    instructions, since scheduling costs more than linear time, or where registers are not soon found.
     """
     seen: OnStage = on_stage or (lambda name, value: None)
     check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
@@ -149,7 +151,10 @@ def compile_plan(
     seen("lasm", assembly)
     if most is not None and (size := instruction_count(assembly.body)) > most:
         raise NoSchedule(Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", func.loc))
-    scheduled = schedule(assembly, target, pipeline=options.pipeline)
+    if most is None:
+        scheduled = schedule(assembly, target, pipeline=options.pipeline)
+    else:
+        scheduled = schedule(assembly, target, pipeline=options.pipeline, attempts=CANDIDATE_ATTEMPTS)
     seen("packets", scheduled)
     return Compiled(func, func, (), tree, best.program, assembly, scheduled, "", tuple(best.remarks), 0.0)
 

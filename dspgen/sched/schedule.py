@@ -24,15 +24,18 @@ _SPILLS = 4  # times that registers are put into memory before the order of the 
 _BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
-def schedule(function: Function, target: Target, *, pipeline: bool = True) -> Scheduled:
-    """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking."""
+def schedule(function: Function, target: Target, *, pipeline: bool = True, attempts: int = _ATTEMPTS) -> Scheduled:
+    """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
+
+    `attempts` bounds how often it is tried anew, each time asking for less.
+    """
     facts = Facts(target)
     settings = Settings(pipeline=pipeline)
     failure: Failure | None = None
     laid: Laid | None = None
     kit = Kit(facts)
     stack = Stack(facts, kit, function.below)
-    for _ in range(_ATTEMPTS):
+    for _ in range(attempts):
         laid, inputs = _lay_out(function, facts, kit, settings, stack)
         found = _allocate(laid.blocks, facts, inputs, [*settings.borrowed, *settings.saved])
         if not isinstance(found, Failure):
