@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dspgen.target.model import Side, Target
-from dspgen.vecdsl.ir import Address, If, Let, Load, Loop, Op, Stmt, Store, Term
-
-ELEM_BYTES = {"f32": 4, "f64": 8, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8}
+from dspgen.vecdsl.ir import ELEM_BYTES, Address, If, Let, Load, Loop, Op, Stmt, Store, Term
 
 
 @dataclass(frozen=True, slots=True)

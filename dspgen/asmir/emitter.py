@@ -11,7 +11,7 @@ from dspgen.asmir.ir import Imm, Instr, Item, Mem, OperandValue, Predicate, Reg,
 from dspgen.asmir.lanes import lower_lanes
 from dspgen.asmir.macros import expand_macro, find_macro
 from dspgen.errors import NoSchedule, Problem
-from dspgen.target.model import RegisterClass, Side, Target
+from dspgen.target.model import RegisterClass, Target
 from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem
 from dspgen.vecdsl.ir import Const, Load, Op, Term, Var, VType
 from plant_core.loc import Loc
@@ -298,12 +298,6 @@ class Emitter:
                 self.emit(form, {form.args[0]: memory, form.args[1]: value}, predicate=predicate)
                 return
         raise self.missing(f"store with stride {stride}", elem, vector=vector)
-
-    def memory_form(self, op: str, elem: str, shape: tuple[int, ...]) -> Form | None:
-        return next((f for f in self.table.forms(op, bits_elem(elem)) if f.shape == shape), None)
-
-    def side(self, *, vector: bool) -> Side:
-        return "vector" if vector else "scalar"
 
 
 def operand_elem(term: Op) -> str:

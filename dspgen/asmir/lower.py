@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dspgen.asmir.accesses import (
-    ELEM_BYTES,
     Access,
     StreamKey,
     body_accesses,
@@ -27,7 +26,7 @@ from dspgen.asmir.pointers import Pointers
 from dspgen.target.model import Side, Target
 from dspgen.target.operations import OperationTable
 from dspgen.vecdsl import ir as v
-from dspgen.vecdsl.ir import Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType
+from dspgen.vecdsl.ir import ELEM_BYTES, Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType
 
 I32 = VType("i32", False)
 _SHORT = 4

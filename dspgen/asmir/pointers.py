@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dspgen.asmir.accesses import ELEM_BYTES
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import OperandValue, Phys, Reg, VReg
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Side, Target
 from dspgen.target.operations import Form
-from dspgen.vecdsl.ir import ArrayDecl, Const, Op, Program, Term, Var, VType
+from dspgen.vecdsl.ir import ELEM_BYTES, ArrayDecl, Const, Op, Program, Term, Var, VType
 
 I32 = VType("i32", False)
 _FRAME_ALIGN = 128

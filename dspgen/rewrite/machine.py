@@ -10,7 +10,6 @@ from dspgen.target.model import Instruction, Macro, RegisterClass, Target
 from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem
 from dspgen.vecdsl.ir import OPS, VType
 
-ELEM_BYTES = {"i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "f64": 8}
 _WORDS_MOVED = frozenset({"bcast", "lane", "mov", "dup_lane", "bcast_pair"})
 _BITS_MOVED = _WORDS_MOVED | frozenset(
     {"align", "even", "odd", "zip_lo", "zip_hi", "reverse", "and", "or", "xor", "not", "insert"}

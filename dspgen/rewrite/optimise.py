@@ -18,13 +18,13 @@ from dspgen.rewrite.emission import Names, Unplaceable, emit
 from dspgen.rewrite.extract import Extraction, as_written, extract
 from dspgen.rewrite.facts import Readable, facts_of, propose_loads
 from dspgen.rewrite.graph import EGraph, Node, TermGraph, class_types, unsaturated
-from dspgen.rewrite.machine import ELEM_BYTES, Implementation, Machine, Value, machine_of
+from dspgen.rewrite.machine import Implementation, Machine, Value, machine_of
 from dspgen.rewrite.problem import Choices, Recurrence, make_problem
 from dspgen.rewrite.region import Built, Region, build
 from dspgen.rewrite.rules import FpMode
 from dspgen.rewrite.selection import choose_rules
 from dspgen.target.model import Target
-from dspgen.vecdsl.ir import Const, If, Let, Loop, Op, Program, Stmt, Store, Term, Var
+from dspgen.vecdsl.ir import ELEM_BYTES, Const, If, Let, Loop, Op, Program, Stmt, Store, Term, Var
 from plant_core.loc import Loc
 
 

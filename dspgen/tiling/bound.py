@@ -16,9 +16,9 @@ from dspgen.tiling.candidates import operation_counts
 from dspgen.tiling.machine import Machine
 from plant_core.affine import reads, write
 from plant_core.ir import Buf, Func
+from plant_core.values import size_of
 
 _ARITHMETIC = ("mac", "mul", "add", "sub")
-ELEM_BYTES = {"f32": 4, "f64": 8, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def _memory(func: Func, target: Target, data: str, values: dict[str, int]) -> in
     bytes_moved = 0
     for buf in func.bufs:
         if buf.kind == "param" and buf.shape:
-            bytes_moved += (_live_in(func, buf, values) + _written(func, buf, values)) * ELEM_BYTES[buf.dtype]
+            bytes_moved += (_live_in(func, buf, values) + _written(func, buf, values)) * size_of(buf.dtype)
     memories = [m for m in target.memories if m.onchip == (data == "onchip")]
     return math.ceil(bytes_moved / max(m.bytes_per_cycle for m in memories))
 

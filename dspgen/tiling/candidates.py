@@ -304,7 +304,7 @@ def _body_cycles(
     points = 1
     for iterator, span in spans.items():
         points *= vectors if lane and iterator == lane.iterator else span
-    pressure = machine.new_pressure()
+    pressure: dict[str, float] = {}
     elem = comp.comp.target.dtype
     for op, count in operation_counts(comp.comp.value).items():
         machine.add(pressure, op, elem, lane is not None, count * points)

@@ -25,9 +25,6 @@ class Machine:
         self.scalar_class = scalar.name
         self.vector_bits = vector.bits
 
-    def new_pressure(self) -> dict[str, float]:
-        return {}
-
     def form(self, op: str, elem: str, *, vector: bool) -> Form | None:
         """A form of the operation on vectors or scalars, the one on the most units."""
         side = "vector" if vector else "scalar"

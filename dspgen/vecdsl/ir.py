@@ -25,6 +25,8 @@ from plant_core.loc import Loc
 
 Elem = Literal["f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32"]
 
+ELEM_BYTES = {"f32": 4, "f64": 8, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8}
+
 
 @dataclass(frozen=True, slots=True)
 class VType:
