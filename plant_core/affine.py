@@ -14,13 +14,17 @@ from plant_core.ir import (
     Call,
     Cast,
     Comp,
+    Effect,
     Expr,
     Func,
     Iter,
+    Load,
     Param,
+    Ramp,
     Select,
     Unary,
     Val,
+    Verbatim,
 )
 from plant_core.loc import PlantError
 
@@ -51,9 +55,11 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (condition, true, false)
         case Call(args=args):
             return args
-        case Access(indices=indices):
+        case Load(indices=indices) | Access(indices=indices):
             return indices
-        case Val() | Iter() | Param():
+        case Ramp(load=load, stride=stride):
+            return (load, stride)
+        case Val() | Iter() | Param() | Verbatim():
             return ()
 
 
@@ -70,9 +76,14 @@ def rebuild(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
             return Select(parts[0], parts[1], parts[2], dtype)
         case Call(name=name, dtype=dtype):
             return Call(name, parts, dtype)
-        case Access(buf=buf, dtype=dtype, loc=loc):
-            return Access(buf, parts, dtype, loc)
-        case Val() | Iter() | Param():
+        case Load(buf=buf, dtype=dtype, loc=loc):
+            return Load(buf, parts, dtype, loc)
+        case Access(comp=comp, dtype=dtype, loc=loc):
+            return Access(comp, parts, dtype, loc)
+        case Ramp(lanes=lanes, dtype=dtype):
+            load, stride = parts
+            return Ramp(load, stride, lanes, dtype) if isinstance(load, Load) else expr
+        case Val() | Iter() | Param() | Verbatim():
             return expr
 
 
@@ -87,9 +98,9 @@ def substitute(expr: Expr, iters: Mapping[str, Expr]) -> Expr:
     return expr if new == parts else rebuild(expr, new)
 
 
-def accesses(expr: Expr) -> Iterator[Access]:
-    """Every Access that evaluating `expr` reads, those inside subscripts included."""
-    if isinstance(expr, Access):
+def accesses(expr: Expr) -> Iterator[Load]:
+    """Every Load that evaluating `expr` reads, those inside subscripts included."""
+    if isinstance(expr, Load):
         yield expr
     for part in children(expr):
         yield from accesses(part)
@@ -144,15 +155,15 @@ def _sum(a: Linear, b: Linear) -> Linear:
     return a[0] + b[0], {n: c for n, c in terms.items() if c}
 
 
-def flatten(func: Func, access: Access) -> Linear | None:
+def flatten(func: Func, access: Load) -> Linear | None:
     """The row-major element number of `access` as (constant, {name: coefficient}), or None where it is not affine."""
     shape = all_bufs(func)[access.buf].shape
     total: Linear = (0, {})
     for extent, index in zip(shape, access.indices, strict=True):
         form = linear(index)
-        if form is None:
+        if form is None or not (isinstance(extent, int) or total == (0, {})):
             return None
-        total = _sum(_scale(total, extent), form)
+        total = _sum(_scale(total, extent), form) if isinstance(extent, int) else form
     return total
 
 
@@ -189,10 +200,16 @@ def _pw_aff(expr: Expr, iters: tuple[str, ...], space: isl.Space) -> isl.PwAff |
             return None
 
 
+def with_param(space: isl.Space, name: str) -> isl.Space:
+    """The space with one more parameter. Not by an `isl.Id`: one made here never equals one that isl read."""
+    place = space.dim(isl.dim_type.param)
+    return space.add_dims(isl.dim_type.param, 1).set_dim_name(isl.dim_type.param, place, name)
+
+
 def _linear_aff(form: Linear, iters: tuple[str, ...], space: isl.Space) -> isl.PwAff:
     for name in form[1]:
         if name not in iters and space.find_dim_by_name(isl.dim_type.param, name) < 0:
-            space = space.add_param_id(isl.Id(name))
+            space = with_param(space, name)
     aff = isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space)).set_constant_val(isl.Val(form[0]))
     for name, coefficient in form[1].items():
         if name in iters:
@@ -230,12 +247,12 @@ def _pw_binary(op: BinaryOp, a: isl.PwAff, b: isl.PwAff, la: Linear | None, lb: 
 # --- access relations ---------------------------------------------------------------------------------------------
 
 
-def domain_of(comp: Comp) -> isl.Set:
+def domain_of(comp: Comp | Effect) -> isl.Set:
     """The Comp's domain with its own name on the tuple."""
     return comp.domain.set_tuple_name(comp.name)
 
 
-def access_map(comp: Comp, access: Access) -> tuple[isl.Map, bool]:
+def access_map(comp: Comp, access: Load) -> tuple[isl.Map, bool]:
     """`{ comp[i] -> buf[x] }` on the domain, and whether that is exact: a subscript that isn't affine may be any."""
     domain = domain_of(comp)
     space = domain.get_space()
@@ -257,15 +274,15 @@ def write(comp: Comp) -> isl.Map:
     return access_map(comp, comp.target)[0]
 
 
-def read_accesses(comp: Comp) -> tuple[Access, ...]:
+def read_accesses(comp: Comp) -> tuple[Load, ...]:
     """The distinct accesses that `comp` reads, in text order (the locations of later equal ones are dropped)."""
-    found: dict[tuple[str, tuple[Expr, ...]], Access] = {}
+    found: dict[tuple[str, tuple[Expr, ...]], Load] = {}
     for access in (*accesses(comp.value), *(a for i in comp.target.indices for a in accesses(i))):
         found.setdefault(access_key(access), access)
     return tuple(found.values())
 
 
-def access_key(access: Access) -> tuple[str, tuple[Expr, ...]]:
+def access_key(access: Load) -> tuple[str, tuple[Expr, ...]]:
     """Equal for two accesses of the same element, wherever they stand in the text."""
     return access.buf, tuple(_without_loc(i) for i in access.indices)
 
@@ -276,13 +293,13 @@ def _without_loc(expr: Expr) -> Expr:
         return from_linear((form[0], dict(sorted(form[1].items()))))
     parts = tuple(_without_loc(p) for p in children(expr))
     match expr:
-        case Access(buf=buf, dtype=dtype):
-            return Access(buf, parts, dtype)
+        case Load(buf=buf, dtype=dtype):
+            return Load(buf, parts, dtype)
         case _:
             return rebuild(expr, parts) if parts else expr
 
 
-def reads(comp: Comp) -> list[tuple[Access, isl.Map]]:
+def reads(comp: Comp) -> list[tuple[Load, isl.Map]]:
     """What `comp` reads: each distinct access with its relation, on the domain."""
     return [(a, access_map(comp, a)[0]) for a in read_accesses(comp)]
 
@@ -390,8 +407,12 @@ def extremum(op: BinaryOp, parts: tuple[Expr, ...]) -> Expr:
 _COMPARE: dict[str, BinaryOp] = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq"}
 
 
-def from_ast(expr: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
-    """An isl AST expression as an Expr; `names` has what each identifier stands for (others are i32 parameters)."""
+def from_ast(expr: isl.AstExpr, names: Mapping[str, Expr], *, truncating: bool = False) -> Expr:
+    """An isl AST expression as an Expr; `names` has what each identifier stands for (others are i32 parameters).
+
+    Where the dividend can't be negative, or the division is exact, `truncating` makes it C's `div` and `mod`, which
+    are quicker than `floordiv`, the only one otherwise.
+    """
     kind = expr.get_type()
     if kind == isl.ast_expr_type.int:
         return integer(expr.get_val().to_python())
@@ -399,7 +420,17 @@ def from_ast(expr: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
         name = expr.get_id().get_name()
         return names.get(name) or Param(name, "i32")
     op = expr.get_op_type()
-    parts = tuple(from_ast(expr.get_op_arg(i), names) for i in range(expr.get_op_n_arg()))
+    parts = tuple(from_ast(expr.get_op_arg(i), names, truncating=truncating) for i in range(expr.get_op_n_arg()))
+    return _truncating(op, parts) if truncating else _from_operation(op, parts)
+
+
+def _truncating(op: object, parts: tuple[Expr, ...]) -> Expr:
+    kinds = isl.ast_expr_op_type
+    if op in (kinds.div, kinds.pdiv_q, kinds.pdiv_r, kinds.zdiv_r) and not isinstance(parts[0], Val):
+        divisor = _positive(parts[1])
+        remainder = op in (kinds.pdiv_r, kinds.zdiv_r)
+        if divisor > 1:
+            return Binary("mod" if remainder else "div", parts[0], integer(divisor), "i32")
     return _from_operation(op, parts)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from plant_core.affine import add, from_ast, integer, negated
-from plant_core.ir import Binary, Expr, Func, Iter, Param, ScalarParam, Unary, Val
+from plant_core.ir import Expr, Func, Iter, Param, ScalarParam, Val
 from plant_core.loc import PlantError
 from plant_core.schedule import Position, permuted, position, schedule_map
 from plant_core.tiles import Plan, TileSet, tile_sets, validate_plan
@@ -202,61 +202,3 @@ def _sequence(children: Iterable[Tree]) -> Tree:
     for child in children:
         flat += child.children if isinstance(child, Seq) else [child]
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
-
-
-# --- printing -----------------------------------------------------------------------------------------------------
-
-_SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "eq": "==", "ne": "!=", "land": "&&", "lor": "||", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
-}  # fmt: skip
-_TIGHT = {"mul": 3, "div": 3, "mod": 3, "add": 2, "sub": 2}
-
-
-def print_tree(tree: Tree) -> str:
-    """C-like text of a loop tree; a leaf is `S0{6x64:j}(i, j)`, spans and lane iterator in braces."""
-    return "\n".join(_lines(tree, "")) + "\n"
-
-
-def _lines(tree: Tree, indent: str) -> list[str]:
-    match tree:
-        case Seq(children=children):
-            return [line for child in children for line in _lines(child, indent)]
-        case For(iterator=name, lower=lower, upper=upper, step=step, body=body):
-            advance = f"{name}++" if step == 1 else f"{name} += {step}"
-            head = f"for ({name} = {print_expr(lower)}; {name} < {print_expr(upper)}; {advance})"
-            return _with_body(head, body, indent)
-        case If(condition=condition, then=then):
-            return _with_body(f"if ({print_expr(condition)})", then, indent)
-        case Leaf(comp=comp, origin=origin, tile=tile):
-            spans = ""
-            if set(tile.spans) - {1} or tile.lane:
-                lane = f":{tile.lane}" if tile.lane else ""
-                extra = (" reduce" if tile.reduce else "") + (f" split {','.join(tile.split)}" if tile.split else "")
-                spans = "{" + "x".join(map(str, tile.spans)) + lane + extra + "}"
-            return [f"{indent}{comp.name}{spans}({', '.join(map(print_expr, origin))});"]
-
-
-def _with_body(head: str, body: Tree, indent: str) -> list[str]:
-    inner = _lines(body, indent + "  ")
-    if isinstance(body, Seq):
-        return [f"{indent}{head} {{", *inner, f"{indent}}}"]
-    return [f"{indent}{head}", *inner]
-
-
-def print_expr(expr: Expr, level: int = 0) -> str:
-    """C-like text of an integer expression of a tree."""
-    match expr:
-        case Binary(op="min" | "max" | "floordiv" as op, left=left, right=right):
-            return f"{op}({print_expr(left)}, {print_expr(right)})"
-        case Binary(op=op, left=left, right=right):
-            tight = _TIGHT.get(op, 1)
-            text = f"{print_expr(left, tight)} {_SYMBOLS[op]} {print_expr(right, tight + 1)}"
-            return f"({text})" if tight < level else text
-        case Unary(op="neg", operand=operand):
-            return f"-{print_expr(operand, 4)}"
-        case Unary(op=op, operand=operand):
-            return f"{'!' if op in ('lnot', 'not') else op}({print_expr(operand)})"
-        case _:
-            name = getattr(expr, "name", None)
-            return str(name) if name is not None else str(getattr(expr, "value", expr))

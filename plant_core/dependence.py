@@ -8,7 +8,7 @@ from typing import Literal
 import islpy as isl
 
 from plant_core.affine import access_key, access_map, accesses, domain_of, is_integer, read_accesses
-from plant_core.ir import Access, Binary, BinaryOp, Cast, Comp, Expr, Func
+from plant_core.ir import Binary, BinaryOp, Cast, Comp, Expr, Func, Load
 from plant_core.schedule import Loop, Position, common_loops, line_value, position, schedule_map, shared_depth
 
 Kind = Literal["flow", "anti", "output"]
@@ -95,7 +95,7 @@ def _chain(expr: Expr, op: ReductionOp, dtype: str, negative: bool) -> list[tupl
 def _is_target(expr: Expr, key: tuple[str, tuple[Expr, ...]], dtype: str) -> bool:
     if isinstance(expr, Cast) and expr.dtype == dtype and is_integer(dtype):
         expr = expr.operand
-    return isinstance(expr, Access) and access_key(expr) == key
+    return isinstance(expr, Load) and access_key(expr) == key
 
 
 def rebalance_reductions(func: Func, *, reassoc: bool) -> Func:
@@ -139,7 +139,10 @@ def _rebalanced(comp: Comp, found: Reduction) -> Expr:
 
 
 def flows(func: Func) -> tuple[Flow, ...]:
-    """Which instance's write each read sees (value-based), one entry for each writer, reader and read access."""
+    """Which instance's write each read sees (value-based), one entry for each writer, reader and read access.
+
+    On a few programs with remainders in their subscripts isl gives up; every earlier write of the element then counts.
+    """
     length = max((c.schedule.dim(isl.dim_type.out) for c in func.comps), default=0)
     sinks, must, may, times = _empty(), _empty(), _empty(), _empty()
     names: dict[str, tuple[str, int]] = {}
@@ -157,7 +160,10 @@ def flows(func: Func) -> tuple[Flow, ...]:
             sinks = sinks.union(access_map(comp, access)[0].set_tuple_name(isl.dim_type.in_, name))
             times = times.union(_timed(time, name, 0))
     info = isl.UnionAccessInfo.from_sink(sinks).set_must_source(must).set_may_source(may).set_schedule_map(times)
-    full = info.compute_flow().get_full_may_dependence()
+    try:
+        full = info.compute_flow().get_full_may_dependence()
+    except isl.Error:
+        return _possible_flows(func)
     order = {comp.name: k for k, comp in enumerate(func.comps)}
     found = []
     for relation in _maps(full):
@@ -167,6 +173,22 @@ def flows(func: Func) -> tuple[Flow, ...]:
         direct = relation.range_factor_domain().set_tuple_name(isl.dim_type.out, sink)
         found.append(Flow(source, sink, access_number, pair.get_tuple_name(isl.dim_type.out), direct))
     return tuple(sorted(found, key=lambda f: (order[f.source], order[f.sink], f.access, f.buf)))
+
+
+def _possible_flows(func: Func) -> tuple[Flow, ...]:
+    order = _Order(func)
+    found = []
+    for source in func.comps:
+        written = access_map(source, source.target)[0]
+        for sink in func.comps:
+            before = order.before(source, sink)
+            for k, access in enumerate(read_accesses(sink)):
+                if access.buf != source.target.buf or before is None:
+                    continue
+                relation = written.apply_range(access_map(sink, access)[0].reverse()).intersect(before)
+                if not relation.is_empty():
+                    found.append(Flow(source.name, sink.name, k, access.buf, relation))
+    return tuple(found)
 
 
 def _timed(time: isl.Map, name: str, last: int) -> isl.Map:

@@ -6,36 +6,24 @@ hundred thousand statement instances. Values follow C exactly, as `plant_core.va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, assert_never
+from typing import Any
 
 import islpy as isl
 import numpy as np
-import numpy.typing as npt
 
 from plant_core import values
 from plant_core.ir import (
-    Access,
-    Binary,
-    BinaryOp,
     Buf,
-    Call,
-    Cast,
-    DType,
-    Expr,
     Func,
-    Iter,
-    Param,
     ScalarParam,
-    Select,
-    Unary,
-    Val,
 )
-from plant_core.loc import Loc, PlantError
-from plant_core.values import INTEGERS, NUMPY, dtype_of, is_float
-
-Array = npt.NDArray[Any]
-Inputs = Mapping[str, Array | int | float]
+from plant_core.loc import PlantError
+from plant_core.nest import as_written
+from plant_core.python_source import HELPERS, Array, Inputs, Source, initial, scalar
+from plant_core.resolve import resolve
+from plant_core.scan import scan
+from plant_core.tree_run import memory_after
+from plant_core.values import is_float
 
 
 def evaluate(func: Func, inputs: Inputs) -> dict[str, Array]:
@@ -50,10 +38,15 @@ def evaluate(func: Func, inputs: Inputs) -> dict[str, Array]:
 
 def run(func: Func, inputs: Inputs) -> dict[str, Array]:
     """As `evaluate`, with the final contents of every Buf, local ones included."""
-    memory = {buf.name: _initial(buf, inputs) for buf in func.bufs}
-    parameters = {p.name: _scalar(p, inputs) for p in func.params if isinstance(p, ScalarParam)}
-    source, constants = _Source(func).translate()
-    scope: dict[str, Any] = dict(_HELPERS)
+    func = resolve(func)
+    if func.effects or any(comp.defines is not None for comp in func.comps):
+        return memory_after(func, scan(as_written(func)), inputs)
+    parameters = {p.name: scalar(p, inputs) for p in func.params if isinstance(p, ScalarParam)}
+    integers = {p.name: int(parameters[p.name]) for p in func.params if p.name in parameters and not is_float(p.dtype)}
+    shapes = {buf.name: values.shape_of(buf, integers) for buf in func.bufs}
+    memory = {buf.name: initial(buf, shapes[buf.name], inputs) for buf in func.bufs}
+    source, constants = _Statements(func, shapes).translate()
+    scope: dict[str, Any] = dict(HELPERS)
     scope.update(constants)
     scope.update({f"b_{name}": array for name, array in memory.items()})
     scope.update({f"p_{name}": value for name, value in parameters.items()})
@@ -62,191 +55,18 @@ def run(func: Func, inputs: Inputs) -> dict[str, Array]:
     return memory
 
 
-def _initial(buf: Buf, inputs: Inputs) -> Array:
-    dtype = NUMPY[buf.dtype]
-    if buf.kind == "local":
-        return np.full(buf.shape, np.nan if is_float(buf.dtype) else 0, dtype)
-    if buf.name not in inputs:
-        raise PlantError(f"no input for the array '{buf.name}'", loc=buf.loc)
-    array = np.asarray(inputs[buf.name])
-    if array.shape != buf.shape:
-        raise PlantError(f"'{buf.name}' has shape {buf.shape}, its input has {array.shape}", loc=buf.loc)
-    return array.astype(dtype)
-
-
-def _scalar(param: ScalarParam, inputs: Inputs) -> Any:
-    if param.name not in inputs:
-        raise PlantError(f"no input for the parameter '{param.name}'", loc=param.loc)
-    value: Any = inputs[param.name]
-    return values.typed(value.item() if isinstance(value, np.ndarray | np.generic) else value, param.dtype)
-
-
-def _check_index(index: int, extent: int, name: str, loc: Loc | None) -> int:
-    if not 0 <= index < extent:
-        raise PlantError(f"element {index} of '{name}', which has {extent} there, is accessed", loc=loc)
-    return index
-
-
-def _fmin(left: Any, right: Any) -> Any:
-    return np.fmin(left, right)
-
-
-def _fmax(left: Any, right: Any) -> Any:
-    return np.fmax(left, right)
-
-
-_HELPERS: dict[str, Callable[..., Any]] = {
-    "check_index": _check_index,
-    "convert": values.convert,
-    "divide": values.divide,
-    "remainder": values.remainder,
-    "fmin": _fmin,
-    "fmax": _fmax,
-    "sqrt": np.sqrt,
-    "f32": np.float32,
-    "f64": np.float64,
-    "i64": np.int64,
-}
-
-_INFIX: dict[BinaryOp, str] = {
-    "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "floordiv": "//",
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "land": "and", "lor": "or",
-}  # fmt: skip
-
-
-_DEEPEST = 60
-
-
-class _Source:
-    """Python source of one Func: a function for each Comp, then the scan that calls them."""
-
-    def __init__(self, func: Func) -> None:
-        self._func = func
-        self._shapes = {buf.name: buf.shape for buf in func.bufs}
-        self._constants: dict[str, Any] = {}
-        self._arguments = ""
-        self._parts: list[str] = []
-        # Fixed sizes were checked when the program was read; symbolic ones can only be checked now.
-        self._check = any(c.domain.dim(isl.dim_type.param) for c in func.comps)
+class _Statements(Source):
+    """A function for each Comp, then the scan that calls them."""
 
     def translate(self) -> tuple[str, dict[str, Any]]:
         statements: list[str] = []
-        for comp in self._func.comps:
-            self._arguments = ", ".join(f"i_{name}" for name in comp.iters)
-            statements += [
-                f"def c_{comp.name}({self._arguments}):",
-                f"    {self._element(comp.target)} = {self._expr(comp.value)}",
-            ]
-        return "\n".join([*self._parts, *statements, *_scan(self._func)]) + "\n", self._constants
-
-    def _constant(self, value: Any) -> str:
-        name = f"k_{len(self._constants)}"
-        self._constants[name] = value
-        return name
-
-    def _element(self, access: Access) -> str:
-        texts = [self._expr(index) for index in access.indices]
-        if self._check:
-            where = self._constant(access.loc)
-            texts = [
-                f"check_index({text}, {extent}, {access.buf!r}, {where})"
-                for text, extent in zip(texts, self._shapes[access.buf], strict=True)
-            ]
-        return f"b_{access.buf}[{', '.join(texts) or '()'}]"
-
-    def _expr(self, expr: Expr) -> str:
-        """A Python expression; deep ones call functions for their parts, as Python limits how deep source may nest."""
-        text = self._nested(expr)
-        if _depth(text) < _DEEPEST:
-            return text
-        name = f"e_{len(self._parts)}"
-        self._parts += [f"def {name}({self._arguments}):", f"    return {text}"]
-        return f"{name}({self._arguments})"
-
-    def _nested(self, expr: Expr) -> str:
-        match expr:
-            case Val(value, dtype):
-                return self._constant(values.typed(value, dtype)) if is_float(dtype) else f"({int(value)})"
-            case Iter(name):
-                return f"i_{name}"
-            case Param(name):
-                return f"p_{name}"
-            case Cast(dtype, operand):
-                return _conversion(self._expr(operand), dtype_of(operand), dtype)
-            case Unary():
-                return self._unary(expr)
-            case Binary():
-                return self._binary(expr)
-            case Select(condition, true, false):
-                return f"({self._expr(true)} if {self._expr(condition)} else {self._expr(false)})"
-            case Call(name):
-                raise PlantError(f"the function '{name}' has no definition")
-            case Access(_, _, dtype):
-                element = self._element(expr)
-                return element if is_float(dtype) else f"int({element})"
-            case _:
-                assert_never(expr)
-
-    def _unary(self, expr: Unary) -> str:
-        operand = self._expr(expr.operand)
-        match expr.op:
-            case "neg":
-                return _wrapped(f"-{operand}", expr.dtype)
-            case "not":
-                return _wrapped(f"~{operand}", expr.dtype)
-            case "lnot":
-                return f"(0 if {operand} else 1)"
-            case "abs":
-                return _wrapped(f"abs({operand})", expr.dtype)
-            case "sqrt":
-                return f"sqrt({operand})"
-            case _:
-                assert_never(expr.op)
-
-    def _binary(self, expr: Binary) -> str:
-        left, right = self._expr(expr.left), self._expr(expr.right)
-        dtype = dtype_of(expr.left)
-        floating = is_float(dtype)
-        match expr.op:
-            case "add" | "sub" | "mul" | "and" | "or" | "xor" | "floordiv":
-                return _wrapped(f"{left} {_INFIX[expr.op]} {right}", dtype)
-            case "lt" | "le" | "gt" | "ge" | "eq" | "ne" | "land" | "lor":
-                return f"(1 if {left} {_INFIX[expr.op]} {right} else 0)"
-            case "div":
-                return f"({left} / {right})" if floating else _wrapped(f"divide({left}, {right})", dtype)
-            case "mod":
-                return _wrapped(f"remainder({left}, {right})", dtype)
-            case "min" | "max":
-                return f"{'f' if floating else ''}{expr.op}({left}, {right})"
-            case "shl" | "shr":
-                shift = "<<" if expr.op == "shl" else ">>"
-                return _wrapped(f"{left} {shift} ({right} & {INTEGERS[dtype][0] - 1})", dtype)
-            case _:
-                assert_never(expr.op)
-
-
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for character in text:
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _wrapped(text: str, dtype: DType) -> str:
-    if is_float(dtype):
-        return f"({text})"
-    bits, signed = INTEGERS[dtype]
-    mask, half = (1 << bits) - 1, 1 << (bits - 1)
-    return f"(((({text}) + {half}) & {mask}) - {half})" if signed else f"(({text}) & {mask})"
-
-
-def _conversion(text: str, source: DType, target: DType) -> str:
-    if is_float(source) and not is_float(target):
-        return f"convert({text}, {source!r}, {target!r})"
-    if is_float(target):
-        return f"{target}({text if is_float(source) else f'i64({text})'})"
-    return _wrapped(text, target)
+        for comp in self.func.comps:
+            self.arguments = ", ".join(f"i_{name}" for name in comp.iters)
+            target = self.element(comp.target)
+            statements += [f"def c_{comp.name}({self.arguments}):", f"    {target} = {self.expr(comp.value)}"]
+            if comp.defines is not None:
+                statements += [f"    global p_{comp.defines}", f"    p_{comp.defines} = int({target})"]
+        return "\n".join([*self.parts, *statements, *_scan(self.func)]) + "\n", self.constants
 
 
 def _scan(func: Func) -> list[str]:
@@ -258,6 +78,7 @@ def _scan(func: Func) -> list[str]:
         schedule = schedule.union(isl.UnionMap.from_map(comp.schedule.intersect_domain(comp.domain)))
     build = isl.AstBuild.from_context(isl.Set.universe(schedule.get_space().params()))
     parameters = {p.name: f"p_{p.name}" for p in func.params if isinstance(p, ScalarParam)}
+    parameters |= {c.defines: f"p_{c.defines}" for c in func.comps if c.defines is not None}
     return _node(build.node_from_schedule_map(schedule), "", parameters)
 
 

@@ -18,7 +18,7 @@ from plant_core.affine import (
     sub,
 )
 from plant_core.dependence import Flow, flows
-from plant_core.ir import Access, Buf, Comp, Expr, Func, Iter
+from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load
 from plant_core.schedule import Position, line_value, position, shared_depth
 
 
@@ -115,9 +115,9 @@ def _split_webs(func: Func, known: tuple[Flow, ...], budget: int) -> tuple[Func,
         if name not in seen:
             seen.add(name)
             continue
-        if prod(web.buf.shape) > budget and web.buf.shape:
+        if prod(web.buf.extents) > budget and web.buf.shape:
             continue
-        budget -= prod(web.buf.shape) if web.buf.shape else 0
+        budget -= prod(web.buf.extents) if web.buf.shape else 0
         number = 1
         while f"{name}_{number}" in taken:
             number += 1
@@ -143,7 +143,7 @@ def _rename(comp: Comp, renamed: dict[_Node, str]) -> Comp:
     def change(expr: Expr) -> Expr:
         parts = children(expr)
         new = rebuild(expr, tuple(change(p) for p in parts)) if parts else expr
-        if isinstance(expr, Access) and isinstance(new, Access) and access_key(expr) in names:
+        if isinstance(expr, Load) and isinstance(new, Load) and access_key(expr) in names:
             return replace(new, buf=names[access_key(expr)])
         return new
 
@@ -174,7 +174,7 @@ def _expand(func: Func, known: tuple[Flow, ...], array_elements: int) -> Func:
             continue
         users = [c for c in func.comps if c.target.buf == buf.name or any(a.buf == buf.name for a in read_accesses(c))]
         found = _expansion(buf, users, places, [f for f in known if f.buf == buf.name])
-        if found is None or (buf.shape and prod((*found.extents, *buf.shape)) > array_elements):
+        if found is None or (buf.shape and prod((*found.extents, *buf.extents)) > array_elements):
             continue
         expansions[buf.name] = found
     if not expansions:
@@ -264,9 +264,9 @@ def _resubscript(comp: Comp, expansions: dict[str, _Expansion]) -> Comp:
     def change(expr: Expr) -> Expr:
         parts = children(expr)
         new = rebuild(expr, tuple(change(p) for p in parts)) if parts else expr
-        if isinstance(new, Access) and new.buf in expansions:
+        if isinstance(new, Load) and new.buf in expansions:
             return replace(new, indices=(*expansions[new.buf].subscripts[comp.name], *new.indices))
         return new
 
     target = change(comp.target)
-    return replace(comp, target=target, value=change(comp.value)) if isinstance(target, Access) else comp
+    return replace(comp, target=target, value=change(comp.value)) if isinstance(target, Load) else comp

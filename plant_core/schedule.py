@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from plant_core.affine import children, domain_of, from_linear, linear, rebuild, substitute
-from plant_core.ir import Access, Comp, Expr, Func, Iter
+from plant_core.affine import children, domain_of, from_linear, linear, rebuild, substitute, with_param
+from plant_core.ir import Comp, Effect, Expr, Func, Iter, Load
 from plant_core.loc import PlantError
 
 
@@ -38,7 +38,7 @@ class Loop:
     children: tuple[Loop, ...]
 
 
-def position(comp: Comp) -> Position:
+def position(comp: Comp | Effect) -> Position:
     """The Comp's place in time; PlantError where the schedule isn't of the 2d+1 form."""
     depth = len(comp.iters)
     piecewise = comp.schedule.as_pw_multi_aff()
@@ -53,7 +53,7 @@ def position(comp: Comp) -> Position:
     return Position(tuple(line.constant for line in constants), tuple(lines[1 : 2 * depth : 2]))
 
 
-def _line(comp: Comp, aff: isl.Aff) -> Line:
+def _line(comp: Comp | Effect, aff: isl.Aff) -> Line:
     if aff.dim(isl.dim_type.div) and aff.involves_dims(isl.dim_type.div, 0, aff.dim(isl.dim_type.div)):
         raise _not_static(comp)
     terms = [(name, aff.get_coefficient_val(isl.dim_type.in_, k)) for k, name in enumerate(comp.iters)]
@@ -66,16 +66,16 @@ def _line(comp: Comp, aff: isl.Aff) -> Line:
     return Line(constant.to_python(), found)
 
 
-def _not_static(comp: Comp) -> PlantError:
+def _not_static(comp: Comp | Effect) -> PlantError:
     return PlantError(f"the schedule of {comp.name} is not of the form [c0, i, c1, j, c2, ...]", loc=comp.loc)
 
 
-def line_value(comp: Comp, line: Line) -> isl.PwAff:
+def line_value(comp: Comp | Effect, line: Line) -> isl.PwAff:
     """A Line as a function on the Comp's iteration space."""
     space = domain_of(comp).get_space()
     for name, _ in line.terms:
         if name not in comp.iters and space.find_dim_by_name(isl.dim_type.param, name) < 0:
-            space = space.add_param_id(isl.Id(name))
+            space = with_param(space, name)
     aff = isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space)).set_constant_val(isl.Val(line.constant))
     for name, coefficient in line.terms:
         if name in comp.iters:
@@ -92,7 +92,7 @@ def permuted(comp: Comp, place: Position, order: Sequence[str], constants: Seque
     return Position(tuple(constants) if constants is not None else place.constants, loops)
 
 
-def schedule_map(comp: Comp, place: Position, length: int) -> isl.Map:
+def schedule_map(comp: Comp | Effect, place: Position, length: int) -> isl.Map:
     """The isl map of a Position, zero-padded to `length` dimensions; it has no tuple name on its range."""
     lines: list[Line] = []
     for k, constant in enumerate(place.constants):
@@ -226,7 +226,7 @@ def _restep(comp: Comp, iterator: str, depth: int, step: int, start: tuple[tuple
     return replace(new, schedule=schedule)
 
 
-def _tidy_access(comp: Comp, access: Access, names: dict[str, Expr]) -> Access:
+def _tidy_access(comp: Comp, access: Load, names: dict[str, Expr]) -> Load:
     return replace(access, indices=tuple(_tidy(comp, substitute(i, names)) for i in access.indices))
 
 

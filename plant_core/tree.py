@@ -1,6 +1,6 @@
 """The loop tree that the AST generator makes and every backend reads.
 
-    Tree ::= For(iterator, lower, upper, step, body) | If(condition, then) | Seq(children) | Leaf
+    Tree ::= For(iterator, lower, upper, step, body, tag) | If(condition, then) | Seq(children) | Leaf | Do
 
 `upper` is exclusive. Bounds and conditions are integer `Expr`s over enclosing iterators and integer parameters, with
 `min`, `max` and `floordiv`. A `Leaf` runs one `Tile` of one Comp: the points of a box, whose first point (its origin)
@@ -10,8 +10,15 @@ is `origin` (one affine `Expr` of the tree's iterators for each iterator of the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from plant_core.ir import Comp, Expr
+from plant_core.ir import Action, Comp, Expr, Load
+from plant_core.loc import Loc
+
+Tag = Literal[
+    "parallel", "vectorize", "unroll", "unroll_explicit",
+    "gpu_block_x", "gpu_block_y", "gpu_block_z", "gpu_thread_x", "gpu_thread_y", "gpu_thread_z",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +42,38 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
+    """`target` and `value`, where given, are the Comp's with the tree's iterators in them: the assignment to make at a
+    tile of one instance. A Comp that `defines` a parameter declares it here, for the rest of the enclosing Seq."""
+
     comp: Comp
     origin: tuple[Expr, ...]
     tile: Tile
+    target: Load | None = None
+    value: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """An Effect. An `Alloc`ed buffer lives to its `Free`, or to the end of the enclosing Seq."""
+
+    action: Action
+    loc: Loc
 
 
 @dataclass(frozen=True, slots=True)
 class For:
+    """`tag` is a promise about the loop that legality checks have made good; a backend may use it or not.
+
+    `reduction`: the loop carries updates of reductions, which may be reordered, and nothing else.
+    """
+
     iterator: str
     lower: Expr
     upper: Expr
     step: int
     body: Tree
+    tag: Tag | None = None
+    reduction: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +87,4 @@ class Seq:
     children: tuple[Tree, ...]
 
 
-Tree = For | If | Seq | Leaf
+Tree = For | If | Seq | Leaf | Do

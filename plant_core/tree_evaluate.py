@@ -19,7 +19,6 @@ from plant_core import values
 from plant_core.affine import access_key, all_bufs
 from plant_core.dependence import reduction_of
 from plant_core.ir import (
-    Access,
     Binary,
     Buf,
     Call,
@@ -29,6 +28,7 @@ from plant_core.ir import (
     Expr,
     Func,
     Iter,
+    Load,
     Param,
     ScalarParam,
     Select,
@@ -36,7 +36,7 @@ from plant_core.ir import (
     Val,
 )
 from plant_core.loc import PlantError
-from plant_core.tree import For, If, Leaf, Seq, Tree
+from plant_core.tree import Do, For, If, Leaf, Seq, Tree
 
 Array = npt.NDArray[Any]
 _Scope = Mapping[str, Any]
@@ -51,9 +51,9 @@ def evaluate_tree(
     for name, buf in all_bufs(func).items():
         dtype = values.NUMPY[buf.dtype]
         if buf.kind == "local":
-            memory[name] = np.full(buf.shape, np.nan if values.is_float(buf.dtype) else 0, dtype)
+            memory[name] = np.full(buf.extents, np.nan if values.is_float(buf.dtype) else 0, dtype)
         else:
-            memory[name] = np.array(inputs[name], dtype).reshape(buf.shape)
+            memory[name] = np.array(inputs[name], dtype).reshape(buf.extents)
     scalars = {p.name: values.typed(_plain(inputs[p.name]), p.dtype) for p in func.params if isinstance(p, ScalarParam)}
     with np.errstate(all="ignore"):
         _Machine(memory, lanes, {}).run(tree, scalars)
@@ -142,7 +142,7 @@ class _Machine:
             old = sums.get(key, _identity(leaf.comp))
             sums[key] = self.value(leaf.comp.value, {**point, _ACCUMULATOR: (access_key(leaf.comp.target), old)})
 
-    def index(self, access: Access, scope: _Scope) -> _Index:
+    def index(self, access: Load, scope: _Scope) -> _Index:
         index = tuple(int(self.value(i, scope)) for i in access.indices)
         for k, extent in zip(index, self.memory[access.buf].shape, strict=True):
             if not 0 <= k < extent:
@@ -168,13 +168,13 @@ class _Machine:
                 return values.apply_binary(op, self.value(left, scope), self.value(right, scope), kind)
             case Select(condition=condition, true=true, false=false):
                 return self.value(true if self.value(condition, scope) else false, scope)
-            case Access(buf=buf, dtype=dtype):
+            case Load(buf=buf, dtype=dtype):
                 held = scope.get(_ACCUMULATOR)
                 if held is not None and access_key(expr) == held[0]:
                     return held[1]
                 return _stored(self.memory[buf][self.index(expr, scope)], dtype)
-            case Call(name=name):
-                raise PlantError(f"the function '{name}' has no definition")
+            case Call(name=name, args=args, dtype=dtype):
+                return values.call(name, dtype, *(self.value(a, scope) for a in args))
 
 
 _ACCUMULATOR = "="
@@ -218,6 +218,8 @@ def _leaves(tree: Tree) -> list[Leaf]:
             return [leaf for child in children for leaf in _leaves(child)]
         case For(body=inner) | If(then=inner):
             return _leaves(inner)
+        case Do():
+            return []
 
 
 def _identity(comp: Comp) -> Any:

@@ -8,12 +8,31 @@ doesn't fit an integer type becomes its smallest value.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any, assert_never
 
 import numpy as np
 
-from plant_core.ir import Access, Binary, BinaryOp, Call, Cast, DType, Expr, Iter, Param, Select, Unary, UnaryOp, Val
+from plant_core.ir import (
+    Access,
+    Binary,
+    BinaryOp,
+    Buf,
+    Call,
+    Cast,
+    DType,
+    Expr,
+    Iter,
+    Load,
+    Param,
+    Ramp,
+    Select,
+    Unary,
+    UnaryOp,
+    Val,
+    Verbatim,
+)
 from plant_core.loc import PlantError
 
 Number = Any
@@ -69,7 +88,9 @@ def dtype_of(expr: Expr) -> DType:
     match expr:
         case Iter():
             return "i32"
-        case Val() | Param() | Cast() | Unary() | Binary() | Select() | Call() | Access():
+        case (
+            Val() | Param() | Cast() | Unary() | Binary() | Select() | Call() | Load() | Access() | Ramp() | Verbatim()
+        ):
             return expr.dtype
         case _:
             assert_never(expr)
@@ -183,3 +204,102 @@ def apply_unary(op: UnaryOp, operand: Number, dtype: DType) -> Number:
 def typed(value: int | float, dtype: DType) -> Number:
     """A plain Python number as a value of `dtype`, rounded or wrapped to fit."""
     return NUMPY[dtype](value) if is_float(dtype) else wrap(int(value), dtype)
+
+
+_LIBRARY: dict[str, tuple[int, Callable[..., Any]]] = {
+    "exp": (1, np.exp),
+    "exp2": (1, np.exp2),
+    "expm1": (1, np.expm1),
+    "log": (1, np.log),
+    "log2": (1, np.log2),
+    "log10": (1, np.log10),
+    "log1p": (1, np.log1p),
+    "sin": (1, np.sin),
+    "cos": (1, np.cos),
+    "tan": (1, np.tan),
+    "asin": (1, np.arcsin),
+    "acos": (1, np.arccos),
+    "atan": (1, np.arctan),
+    "sinh": (1, np.sinh),
+    "cosh": (1, np.cosh),
+    "tanh": (1, np.tanh),
+    "asinh": (1, np.arcsinh),
+    "acosh": (1, np.arccosh),
+    "atanh": (1, np.arctanh),
+    "cbrt": (1, np.cbrt),
+    "floor": (1, np.floor),
+    "ceil": (1, np.ceil),
+    "trunc": (1, np.trunc),
+    "rint": (1, np.rint),
+    # Halves away from zero: the double below one half carries exactly those over the next integer.
+    "round": (1, lambda x: np.trunc(x + np.copysign(0.49999999999999994, x))),
+    "pow": (2, np.power),
+    "atan2": (2, np.arctan2),
+    "hypot": (2, np.hypot),
+    "fmod": (2, np.fmod),
+    "copysign": (2, np.copysign),
+}
+LIBRARY: dict[str, int] = {**{name: count for name, (count, _) in _LIBRARY.items()}, "fma": 3}
+"""The functions of C's mathematical library that a `Call` may name, with their number of arguments.
+
+A Call of type f32 means the version for floats, such as `expf`.
+"""
+
+
+def call(name: str, dtype: DType, *args: Number) -> Number:
+    """The value of a library function, computed in double and rounded to `dtype` once; `fma` is exact but for that."""
+    if LIBRARY.get(name) != len(args) or not is_float(dtype):
+        raise PlantError(f"the function '{name}' has no meaning on {len(args)} arguments of type {dtype}")
+    with np.errstate(all="ignore"):
+        if name == "fma":
+            return _fused(args[0], args[1], args[2], dtype)
+        _, function = _LIBRARY[name]
+        return NUMPY[dtype](function(*(np.float64(a) for a in args)))
+
+
+def _fused(left: Number, right: Number, addend: Number, dtype: DType) -> Number:
+    plain = np.float64(left) * np.float64(right) + np.float64(addend)
+    if not all(math.isfinite(x) for x in (left, right, addend)) or plain == 0:
+        return NUMPY[dtype](plain)
+    exact = Fraction(float(left)) * Fraction(float(right)) + Fraction(float(addend))
+    try:
+        return nearest_single(exact) if dtype == "f32" else np.float64(float(exact))
+    except OverflowError:
+        return NUMPY[dtype](math.copysign(math.inf, exact))
+
+
+def nearest_single(exact: Fraction) -> Number:
+    """The float nearest to a number, rounded once (by way of a double it would be rounded twice)."""
+    with np.errstate(all="ignore"):
+        if abs(exact) > Fraction(float(np.finfo(np.float32).max)):
+            return np.float32(float(exact))
+        middle = np.float32(float(exact))
+        around = [np.nextafter(middle, np.float32(-np.inf)), middle, np.nextafter(middle, np.float32(np.inf))]
+    finite = [c for c in around if np.isfinite(c)]
+    return min(finite, key=lambda c: (abs(Fraction(float(c)) - exact), int(c.view(np.uint32)) & 1))
+
+
+def integer_of(expr: Expr, parameters: Mapping[str, int]) -> int:
+    """The value of an integer expression of parameters, such as an array's extent. Raises PlantError."""
+    match expr:
+        case Val(value, dtype) if not is_float(dtype):
+            return int(value)
+        case Param(name) if name in parameters:
+            return int(parameters[name])
+        case Cast(dtype, operand) if not is_float(dtype):
+            return wrap(integer_of(operand, parameters), dtype)
+        case Unary(op, operand, dtype) if not is_float(dtype):
+            return int(apply_unary(op, integer_of(operand, parameters), dtype))
+        case Binary(op, left, right):
+            return int(apply_binary(op, integer_of(left, parameters), integer_of(right, parameters), dtype_of(left)))
+        case Select(condition, true, false):
+            return integer_of(true if integer_of(condition, parameters) else false, parameters)
+    raise PlantError("an extent depends on something other than the given integer parameters")
+
+
+def shape_of(buf: Buf, parameters: Mapping[str, int]) -> tuple[int, ...]:
+    """The array's extents for these values of the integer parameters. Raises PlantError where one is negative."""
+    shape = tuple(n if isinstance(n, int) else integer_of(n, parameters) for n in buf.shape)
+    if any(n < 0 for n in shape):
+        raise PlantError(f"'{buf.name}' would have the extents {shape}", loc=buf.loc)
+    return shape

@@ -9,7 +9,7 @@ import islpy as isl
 
 from plant_core.affine import access_key, linear, read_accesses
 from plant_core.dependence import reduction_of
-from plant_core.ir import Access, Comp, Func
+from plant_core.ir import Comp, Func, Load
 from plant_core.schedule import permuted, position
 from plant_core.tiles import Plan, TileSet, tile_sets
 
@@ -69,7 +69,7 @@ def instances(func: Func, plan: Plan) -> list[Instance]:
     return found
 
 
-def _element(instance: Instance, access: Access) -> tuple[object, ...]:
+def _element(instance: Instance, access: Load) -> tuple[object, ...]:
     values = dict(zip(instance.comp.iters, instance.point, strict=True))
     index = []
     for part in access.indices:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from plant_core.ir import Access, Binary, BinaryOp, Buf, Comp, DType, Expr, Func, Iter, Param, ScalarParam, Unary, Val
+from plant_core.ir import Binary, BinaryOp, Buf, Comp, DType, Expr, Func, Iter, Load, Param, ScalarParam, Unary, Val
 from plant_core.loc import Loc
 
 _OPS: dict[type[ast.operator], BinaryOp] = {
@@ -47,7 +47,7 @@ class Builder:
         times = ", ".join(map(str, schedule + [0] * (length - len(schedule))))
         target, value = text.split(" = ")
         access = self._expr(target, names)
-        assert isinstance(access, Access)
+        assert isinstance(access, Load)
         return Comp(
             f"S{number}",
             names,
@@ -70,10 +70,10 @@ class Builder:
             case ast.Name(id=name) if name in self.params:
                 return Param(name, "i32")
             case ast.Name(id=name):
-                return Access(name, (), self.dtype)
+                return Load(name, (), self.dtype)
             case ast.Subscript(value=ast.Name(id=name), slice=index):
                 parts = index.elts if isinstance(index, ast.Tuple) else [index]
-                return Access(name, tuple(self._convert(p, names, "i32") for p in parts), self.dtype)
+                return Load(name, tuple(self._convert(p, names, "i32") for p in parts), self.dtype)
             case ast.BinOp(left=left, op=op, right=right):
                 return Binary(
                     _OPS[type(op)], self._convert(left, names, dtype), self._convert(right, names, dtype), dtype

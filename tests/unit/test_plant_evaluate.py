@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from plant_core import values
-from plant_core.evaluate import Array, evaluate, run
-from plant_core.ir import Access, Binary, Buf, Cast, Comp, Func, Iter, Param, ScalarParam, Select, Val
+from plant_core.evaluate import evaluate, run
+from plant_core.ir import Binary, Buf, Cast, Comp, Func, Iter, Load, Param, ScalarParam, Select, Val
 from plant_core.loc import Loc, PlantError
+from plant_core.python_source import Array
 
 HERE = Loc("none.c", 1)
 
@@ -20,14 +21,14 @@ def program(*comps: Comp, scalars: tuple[ScalarParam, ...] = ()) -> Func:
     return Func("k", (x, y, *scalars), (x, y, t), comps, HERE)
 
 
-def comp(domain: str, schedule: str, target: Access, value: object) -> Comp:
+def comp(domain: str, schedule: str, target: Load, value: object) -> Comp:
     found = isl.Set(domain)
     names = tuple(found.get_dim_name(isl.dim_type.set, k) for k in range(found.dim(isl.dim_type.set)))
     return Comp(found.get_tuple_name(), names, found, isl.Map(schedule), target, value, HERE)  # type: ignore[arg-type]
 
 
-def element(name: str, *indices: object) -> Access:
-    return Access(name, indices, "f32")  # type: ignore[arg-type]
+def element(name: str, *indices: object) -> Load:
+    return Load(name, indices, "f32")  # type: ignore[arg-type]
 
 
 def test_order_is_the_schedule() -> None:

@@ -1,0 +1,71 @@
+"""The default schedule of a program that comes without one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plant_core.autoschedule.build import build_nests
+from plant_core.autoschedule.choose import choose
+from plant_core.autoschedule.facts import facts_of
+from plant_core.autoschedule.fusion import fuse
+from plant_core.autoschedule.graph import Edge, Graph
+from plant_core.autoschedule.prepare import prepare
+from plant_core.autoschedule.shapes import Machine
+from plant_core.autoschedule.structure import NoStructure, structures
+from plant_core.dependence import memory_dependences
+from plant_core.ir import Func
+from plant_core.loc import IllegalSchedule
+from plant_core.nest import Nest, Scheduled, as_written
+from plant_core.tree import Tag
+from plant_core.values import is_float
+from plant_core.verbs import tag
+
+
+def default_schedule(
+    func: Func, *, reassoc: bool = True, threads: int = 2, machine: Machine | None = None
+) -> Scheduled:
+    """A legal schedule that the model of `shapes` thinks fast, or the text's own order.
+
+    `threads`: how many there will be; with more than one, outermost parallel loops are tagged so. `reassoc`:
+    reductions of floats may be reordered. The result's Func has local scalars renamed and expanded; it computes the
+    same as `func`. Programs whose loops are bounded by data keep the order of the text, with tags.
+    """
+    if func.effects or any(comp.defines for comp in func.comps):
+        return _in_text_order(func, reassoc=reassoc, threads=threads)
+    machine = replace(machine or Machine(), threads=threads)
+    wide = prepare(func, reassoc=reassoc)
+    facts = facts_of(wide)
+    if facts is None or not wide.comps:
+        return _in_text_order(func, reassoc=reassoc, threads=threads)
+    graph = Graph(facts)
+    edges = tuple(
+        Edge(d.source, d.sink, d.relation, d.reduction and (reassoc or not is_float(facts[d.source].comp.target.dtype)))
+        for d in memory_dependences(wide)
+    )
+    try:
+        nodes = structures(graph, tuple(facts), edges)
+    except NoStructure:
+        return _in_text_order(func, reassoc=reassoc, threads=threads)
+    choice = fuse(wide, graph, edges, choose(graph, nodes, machine), machine)
+    return Scheduled(wide, build_nests(graph, choice, threads=threads > 1), reassoc)
+
+
+def _in_text_order(func: Func, *, reassoc: bool, threads: int) -> Scheduled:
+    """The order of the text, its outermost parallel loops and its innermost independent ones tagged."""
+    scheduled = as_written(func, reassoc=reassoc)
+    for nest in scheduled.nests:
+        if threads > 1:
+            scheduled = _tagged(scheduled, nest, nest.loops, "parallel")
+        scheduled = _tagged(scheduled, nest, nest.loops[-1:], "vectorize")
+    return scheduled
+
+
+def _tagged(scheduled: Scheduled, nest: Nest, loops: tuple[str, ...], mark: Tag) -> Scheduled:
+    for loop in loops:
+        if scheduled.nest(nest.name).tag(loop) is not None:
+            return scheduled
+        try:
+            return tag(scheduled, nest.name, loop, mark)
+        except IllegalSchedule:
+            continue
+    return scheduled

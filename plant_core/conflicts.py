@@ -1,0 +1,402 @@
+"""Which instances of a scheduled program touch the same memory, in the order that defines its meaning.
+
+`facts_of` makes all of it once for each program and order, as chains of verbs ask again after every step. An integer
+that a statement reads from memory and that then stands in domains as a parameter (`Comp.defines`) is one more
+iterator here: it may differ between two instances, unless they lie in the same iteration of the loops that define it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import islpy as isl
+
+from plant_core.affine import access_key, access_map, all_bufs, children, domain_of, read_accesses
+from plant_core.dependence import Dependence, Kind, Reduction, reduction_of
+from plant_core.ir import Access, Alloc, Comp, Effect, Expr, Free, Func, Memcpy, Param, Verbatim
+from plant_core.loc import PlantError
+from plant_core.nest import Nest, Scheduled, as_written
+
+OUT, IN, PARAM = isl.dim_type.out, isl.dim_type.in_, isl.dim_type.param
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """`relation` maps a statement's instances to the elements of one Buf; `own`: it is a reduction's own access."""
+
+    statement: str
+    relation: isl.Map
+    write: bool
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """One time for each instance: `parts` has each dimension of `relation` as a function of the instance."""
+
+    relation: isl.Map
+    parts: tuple[isl.PwAff, ...]
+
+    @staticmethod
+    def of(relation: isl.Map) -> Clock:
+        domain = relation.domain()
+        values = isl.MultiPwAff.from_pw_multi_aff(relation.as_pw_multi_aff())
+        parts = tuple(values.get_at(k).gist(domain).coalesce() for k in range(relation.dim(OUT)))
+        return Clock(relation, parts)
+
+    def part(self, k: int) -> isl.PwAff:
+        """Zeros follow the last dimension."""
+        return self.parts[k] if k < len(self.parts) else self.parts[0].sub(self.parts[0]).coalesce()
+
+    def before(self, later: Clock, pairs: isl.Map) -> isl.Map:
+        """The pairs of which the first instance runs before the second."""
+        found = isl.Map.empty(pairs.get_space())
+        for k in range(max(len(self.parts), len(later.parts))):
+            here, there = self.part(k), later.part(k)
+            found = found.union(pairs.intersect(here.lt_map(there)))
+            pairs = pairs.intersect(here.eq_map(there))
+            if pairs.is_empty():
+                break
+        return found.coalesce()
+
+    def disordered(self, later: Clock, pairs: isl.Map) -> isl.Map:
+        """Some of the pairs of which the first instance doesn't run before the second; empty if there are none."""
+        for k in range(max(len(self.parts), len(later.parts))):
+            here, there = self.part(k), later.part(k)
+            wrong = pairs.intersect(here.gt_map(there))
+            if not wrong.is_empty():
+                return wrong
+            pairs = pairs.intersect(here.eq_map(there))
+            if pairs.is_empty():
+                break
+        return pairs
+
+    def never_before(self, later: Clock) -> bool:
+        """Constant positions alone tell that nothing here runs before anything there."""
+        for k in range(min(len(self.parts), len(later.parts))):
+            here, there = self.part(k), later.part(k)
+            if not (here.n_piece() == there.n_piece() == 1 and here.is_cst() and there.is_cst()):
+                return False
+            if _constant(here) != _constant(there):
+                return _constant(here) > _constant(there)
+        return False
+
+
+def _constant(value: isl.PwAff) -> int:
+    return int(value.get_pieces()[0][1].get_constant_val().to_python())
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When a statement runs: all its times, and of each instance the earliest and the latest."""
+
+    relation: isl.Map
+    earliest: Clock
+    latest: Clock
+    single: bool
+    """Every instance has one time."""
+
+
+class _Same:
+    """A key that is one object and no other; objects that are equal would take long to compare."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Func | Scheduled) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+@dataclass(slots=True)
+class Facts:
+    """What legality needs to know of a program and of the order that defines it.
+
+    `pairs` are the dependences' relations with data parameters as iterators, `dependences` without.
+    """
+
+    func: Func
+    data: tuple[str, ...]
+    touches: dict[str, list[Touch]]
+    dependences: tuple[Dependence, ...] = ()
+    pairs: tuple[isl.Map, ...] = ()
+    verdicts: dict[tuple[int, ...], tuple[tuple[isl.Map, ...], isl.Map | None]] = field(default_factory=dict)
+    known_times: dict[int, tuple[isl.Map, Times]] = field(default_factory=dict)
+    known_places: dict[tuple[int, int], tuple[isl.Map, isl.Set]] = field(default_factory=dict)
+
+    def statement(self, name: str) -> Comp | Effect:
+        return statements_of(self.func)[name]
+
+    def domain(self, name: str) -> isl.Set:
+        return lifted_domain(self.func, self.statement(name), self.data)
+
+    def times(self, nest: Nest) -> Times:
+        """The nest's relation on its statement's domain; PlantError where the two don't fit."""
+        key = id(nest.relation)
+        if key not in self.known_times:
+            if len(self.known_times) > 2000:
+                self.known_times.clear()
+            self.known_times[key] = (nest.relation, self._times(nest))
+        return self.known_times[key][1]
+
+    def places(self, nest: Nest, depth: int) -> isl.Set:
+        """The positions of the nest's loops from the outermost to the one at `depth`.
+
+        A statement with fewer loops may still be in a loop, at its iteration 0, where its own position is the loop's.
+        """
+        key = (id(nest.relation), depth)
+        if key not in self.known_places:
+            if len(self.known_places) > 2000:
+                self.known_places.clear()
+            found = truncated(self.times(nest).relation, 2 * depth + 1).range()
+            for k in reversed(range(depth)):
+                found = found.project_out(isl.dim_type.set, 2 * k + 1, 1)
+            self.known_places[key] = (nest.relation, found)
+        return self.known_places[key][1]
+
+    def verdict(
+        self, key: tuple[int, ...], relations: tuple[isl.Map, ...], decide: Callable[[], isl.Map]
+    ) -> isl.Map | None:
+        """The pairs that `decide` finds, None for none; remembered for `key`, whose ids are of `relations`."""
+        if key not in self.verdicts:
+            if len(self.verdicts) > 20_000:
+                self.verdicts.clear()
+            wrong = decide()
+            self.verdicts[key] = (relations, None if wrong.is_empty() else wrong)
+        return self.verdicts[key][1]
+
+    def _times(self, nest: Nest) -> Times:
+        statement = self.statement(nest.name)
+        relation = nest.relation
+        if relation.dim(OUT) != 2 * len(nest.loops) + 1 or relation.dim(IN) != len(statement.iters):
+            raise PlantError(
+                f"the relation of {nest.name} has not the dimensions of its instances and loops",
+                loc=statement.loc,
+                code="DG202",
+                remedy="map every iterator of the statement to a position before, between and after its loops",
+            )
+        relation = lifted(relation.set_tuple_name(IN, nest.name), self.data, nest.name)
+        relation = relation.intersect_domain(self.domain(nest.name)).coalesce()
+        single = relation.is_single_valued()
+        if single:
+            only = Clock.of(relation)
+            return Times(relation, only, only, True)
+        return Times(relation, Clock.of(relation.lexmin()), Clock.of(relation.lexmax()), False)
+
+
+def statements_of(func: Func) -> dict[str, Comp | Effect]:
+    """Comps and Effects by name."""
+    found: dict[str, Comp | Effect] = {comp.name: comp for comp in func.comps}
+    found.update((effect.name, effect) for effect in func.effects)
+    return found
+
+
+def facts_of(scheduled: Scheduled) -> Facts:
+    """The facts of the order that defines `scheduled`'s meaning."""
+    return _facts(_Same(scheduled.origin if scheduled.origin is not None else scheduled.func))
+
+
+@lru_cache(maxsize=16)
+def _facts(key: _Same) -> Facts:
+    origin = key.value if isinstance(key.value, Scheduled) else as_written(key.value)
+    func = resolved(origin.func)
+    data = tuple(sorted({c.defines for c in func.comps if c.defines is not None}))
+    facts = Facts(func, data, _touches(func, data))
+    times = {nest.name: facts.times(nest) for nest in origin.nests}
+    private = _private(func, origin)
+    found = _memory_dependences(func, data, facts.touches, times, private)
+    facts.dependences = tuple(d for d, _ in found)
+    facts.pairs = tuple(pairs for _, pairs in found)
+    return facts
+
+
+def resolved(func: Func) -> Func:
+    """`func` with memory accesses in place of accesses to other statements' values."""
+    if not any(_has_access(c.value) or any(map(_has_access, c.target.indices)) for c in func.comps):
+        return func
+    from plant_core.resolve import resolve
+
+    return resolve(func)
+
+
+def _has_access(expr: Expr) -> bool:
+    return isinstance(expr, Access) or any(map(_has_access, children(expr)))
+
+
+# --- what touches what --------------------------------------------------------------------------------------------
+
+
+def lifted(relation: isl.Map, data: tuple[str, ...], name: str) -> isl.Map:
+    """Of a map from `name`'s instances: the parameters `data` as iterators after its own."""
+    for parameter in data:
+        place = relation.find_dim_by_name(PARAM, parameter)
+        count = relation.dim(IN)
+        if place >= 0:
+            relation = relation.move_dims(IN, count, PARAM, place, 1)
+        else:
+            relation = relation.insert_dims(IN, count, 1)
+    return relation.set_tuple_name(IN, name)
+
+
+def lifted_domain(func: Func, statement: Comp | Effect, data: tuple[str, ...]) -> isl.Set:
+    domain = domain_of(statement)
+    if func.context is not None:
+        domain = domain.intersect_params(func.context.params())
+    return lifted(isl.Map.from_domain(domain), data, statement.name).domain() if data else domain
+
+
+def _touches(func: Func, data: tuple[str, ...]) -> dict[str, list[Touch]]:
+    found: dict[str, list[Touch]] = {}
+
+    def add(name: str, buf: str, relation: isl.Map, *, write: bool, own: bool = False) -> None:
+        found.setdefault(buf, []).append(Touch(name, lifted(relation, data, name), write, own))
+
+    for comp in func.comps:
+        own = access_key(comp.target) if reduction_of(comp) else None
+        add(comp.name, comp.target.buf, access_map(comp, comp.target)[0], write=True, own=own is not None)
+        for access in read_accesses(comp):
+            add(comp.name, access.buf, access_map(comp, access)[0], write=False, own=access_key(access) == own)
+    bufs = all_bufs(func)
+    for effect in func.effects:
+        match effect.action:
+            case Memcpy(to=to, source=source):
+                add(effect.name, source, _everything(effect, source, len(bufs[source].shape)), write=False)
+                touched = [to]
+            case Alloc(buf=buf) | Free(buf=buf):
+                touched = [buf]
+            case Verbatim(text="__syncthreads();"):
+                # A barrier orders what a block's threads share, and nothing else.
+                touched = [b.name for b in bufs.values() if b.location == "gpu_shared"]
+            case Verbatim():
+                touched = list(bufs)
+        for name in touched:
+            add(effect.name, name, _everything(effect, name, len(bufs[name].shape)), write=True)
+    for parameter in data:
+        buf = next(c.target.buf for c in func.comps if c.defines == parameter)
+        for statement in statements_of(func).values():
+            if _mentions(statement, parameter):
+                add(statement.name, buf, _everything(statement, buf, len(bufs[buf].shape)), write=False)
+    return found
+
+
+def _everything(statement: Comp | Effect, buf: str, rank: int) -> isl.Map:
+    relation = isl.Map.from_domain(domain_of(statement)).add_dims(OUT, rank)
+    return relation.set_tuple_name(OUT, buf)
+
+
+def _mentions(statement: Comp | Effect, parameter: str) -> bool:
+    place = statement.domain.find_dim_by_name(PARAM, parameter)
+    if place >= 0 and statement.domain.involves_dims(PARAM, place, 1):
+        return True
+    return isinstance(statement, Comp) and any(_has_param(e, parameter) for e in (statement.target, statement.value))
+
+
+def _has_param(expr: Expr, parameter: str) -> bool:
+    return (isinstance(expr, Param) and expr.name == parameter) or any(
+        _has_param(part, parameter) for part in children(expr)
+    )
+
+
+def _private(func: Func, origin: Scheduled) -> dict[str, int]:
+    """How many dimensions of time tell the copies of each private Buf apart."""
+    found = {}
+    for buf in func.bufs:
+        nest = next((n for n in origin.nests if buf.alloc_at is not None and n.name == buf.alloc_at[0]), None)
+        if buf.alloc_at is not None and nest is not None and buf.alloc_at[1] in nest.loops:
+            found[buf.name] = 2 * nest.depth(buf.alloc_at[1]) + 2
+    return found
+
+
+# --- dependences --------------------------------------------------------------------------------------------------
+
+
+def padded(relation: isl.Map, length: int) -> isl.Map:
+    """Zeros after a shorter time."""
+    count = relation.dim(OUT)
+    relation = relation.add_dims(OUT, length - count) if length > count else relation
+    for k in range(count, length):
+        relation = relation.fix_val(OUT, k, isl.Val(0))
+    return relation
+
+
+def truncated(relation: isl.Map, length: int) -> isl.Map:
+    """The first `length` dimensions of time."""
+    count = relation.dim(OUT)
+    return relation.project_out(OUT, length, count - length) if count > length else padded(relation, length)
+
+
+def _memory_dependences(
+    func: Func,
+    data: tuple[str, ...],
+    touches: dict[str, list[Touch]],
+    times: dict[str, Times],
+    private: dict[str, int],
+) -> list[tuple[Dependence, isl.Map]]:
+    reductions: dict[str, tuple[Reduction | None, str]] = {
+        comp.name: (reduction_of(comp), comp.target.dtype) for comp in func.comps
+    }
+    found: dict[tuple[Kind, str, str, str, bool], isl.Map] = {}
+    for buf, entries in touches.items():
+        for first in entries:
+            for second in entries:
+                # What runs again computes the same again: the first time counts.
+                clocks = times[first.statement].earliest, times[second.statement].earliest
+                if not (first.write or second.write) or clocks[0].never_before(clocks[1]):
+                    continue
+                pairs = first.relation.apply_range(second.relation.reverse())
+                if buf in private:
+                    copies = (truncated(clock.relation, private[buf]) for clock in clocks)
+                    pairs = pairs.intersect(next(copies).apply_range(next(copies).reverse()))
+                if pairs.is_empty():
+                    continue
+                kind: Kind = "flow" if not second.write else "output" if first.write else "anti"
+                mark = first.own and second.own and _both_reduce(reductions, first.statement, second.statement)
+                key = (kind, first.statement, second.statement, buf, mark)
+                found[key] = found[key].union(pairs) if key in found else pairs
+    result = []
+    for (kind, a, b, buf, mark), pairs in found.items():
+        start, end = times[a].earliest, times[b].earliest
+        pairs = pairs.intersect_domain(start.relation.domain()).intersect_range(end.relation.domain())
+        pairs = start.before(end, agreeing(func, data, pairs))
+        if not pairs.is_empty():
+            result.append((Dependence(kind, a, b, buf, unlifted(pairs, data, a, b), mark), pairs))
+    return result
+
+
+def unlifted(pairs: isl.Map, data: tuple[str, ...], source: str, sink: str) -> isl.Map:
+    """Pairs of instances without data parameters among their iterators."""
+    count = len(data)
+    if not count:
+        return pairs
+    pairs = pairs.project_out(IN, pairs.dim(IN) - count, count).project_out(OUT, pairs.dim(OUT) - count, count)
+    return pairs.set_tuple_name(IN, source).set_tuple_name(OUT, sink)
+
+
+def _both_reduce(reductions: dict[str, tuple[Reduction | None, str]], a: str, b: str) -> bool:
+    first, second = reductions[a], reductions[b]
+    return first[0] is not None and second[0] is not None and first[0].op == second[0].op and first[1] == second[1]
+
+
+def agreeing(func: Func, data: tuple[str, ...], pairs: isl.Map) -> isl.Map:
+    """Those of the pairs in which data parameters are equal in the same iterations of the loops that define them."""
+    counts = pairs.dim(IN) - len(data), pairs.dim(OUT) - len(data)
+    universe = isl.Map.universe(pairs.get_space())
+    for k, parameter in enumerate(data):
+        depth = min(len(c.iters) for c in func.comps if c.defines == parameter)
+        either = universe.equate(IN, counts[0] + k, OUT, counts[1] + k)
+        for loop in range(min(depth, *counts)):
+            either = either.union(universe.subtract(universe.equate(IN, loop, OUT, loop)))
+        pairs = pairs.intersect(either)
+    return pairs
+
+
+def earlier(first: isl.Map, second: isl.Map) -> isl.Map:
+    """Pairs of which some time of the first is before some time of the second."""
+    length = max(first.dim(OUT), second.dim(OUT))
+    return padded(first, length).lex_lt_map(padded(second, length))

@@ -1,0 +1,276 @@
+"""Caches: what a statement uses of an array inside one of its loops, copied to a small array of its own first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from plant_core.affine import access_key, combined, floordiv, substitute, to_pw_aff
+from plant_core.ir import Access, Buf, Expr, Func, Iter, Load, Location
+from plant_core.loc import PlantError
+from plant_core.memory import flow as flows
+from plant_core.memory.frame import Frame, frame, offset_expr
+from plant_core.memory.install import Copy, Plan, install
+from plant_core.memory.pack import Axis, Layout, Piece, box_round, layout, pieces
+from plant_core.memory.sites import as_load, buffer, computation, fresh, refuse_vectors, sites
+from plant_core.nest import Scheduled
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """The different accesses to cache, and which of them each site of the statement is; `target`: its result's."""
+
+    buf: Buf
+    accesses: tuple[Load, ...]
+    sites: dict[int, int]
+    target: int | None
+
+
+def cache_identity(
+    s: Scheduled,
+    name: str,
+    of: str,
+    loop: str,
+    *,
+    location: Location = "stack",
+    into: str | None = None,
+    exact: bool = True,
+) -> Scheduled:
+    """In each iteration of `loop`, copy what `name` uses of `of` to a local array, and use that.
+
+    Before: `for i { for j in 0..32 { y[i] += a[32*i + j] } }`. After `cache_identity(s, "y", "a", "i")`:
+    `for i { for x0 in 0..32 { cache_a[x0] = a[32*i + x0] }; for j in 0..32 { y[i] += cache_a[j] } }`.
+
+    `of` is an array, or a computation (then only Accesses of it are cached, unless `name` writes its array). The
+    copies are `load_<cache>`, one for each piece, and `store_<cache>` where `name` writes the array; their own loops
+    are `x0`, `x1`, ... `into` names the local array, `cache_<of>` by default.
+    Ensures: exactly the elements used are copied (without `exact`, a whole box round those read, which for stencils
+    is simpler code, never outside the array); the local array's extents are the largest that any iteration needs, with
+    strides and gaps between pieces packed: `c(i)`, `c(i + 1)`, `c(i + 6)`, `c(i + 7)` take 4 elements. "gpu_shared":
+    the block's threads share the copying, and barriers stand before the use and before the next overwrite.
+    Errors: IllegalSchedule (DG201) where a value would go astray; PlantError (DG214) where no constant bounds the
+    size. Source: PLANT, 3.2 and codes 3.7, 3.8.
+    """
+    uses = _uses(s, name, of)
+    place = frame(s, name, loop)
+    place.require_values()
+    footprints = [place.footprint(a) for a in uses.accesses]
+    written = frozenset() if uses.target is None else frozenset({uses.target})
+    found = pieces(footprints, written, place.outer, place.comp.loc, uses.buf.name)
+    shape = layout(found)
+    local = _local(s.func, uses.buf, into or f"cache_{of}", shape.shape, location, (name, loop))
+    copies = _copies(s.func, place, uses, local, found, shape, footprints, exact=exact)
+    new = [_packed(place, local, access, found, shape, k) for k, access in enumerate(uses.accesses)]
+    use = {site: new[k] for site, k in uses.sites.items()}
+    target = None if uses.target is None else new[uses.target]
+    return install(s, place, Plan(uses.buf.name, local, copies, use, target))
+
+
+def _uses(s: Scheduled, name: str, of: str) -> _Uses:
+    func = s.func
+    comp = computation(func, name)
+    arrays = {b.name for b in func.bufs}
+    only = None if of in arrays else of
+    buf = buffer(func, of) if only is None else buffer(func, computation(func, of).target.buf)
+    refuse_vectors(comp, frozenset({buf.name}))
+    if comp.defines is not None and comp.target.buf == buf.name:
+        raise PlantError(f"{name} defines the parameter '{comp.defines}', which can't be cached", loc=comp.loc)
+    flows.refuse_moving(func, buf)
+    accesses: list[Load] = []
+    known: dict[object, int] = {}
+    found: dict[int, int] = {}
+    own = comp.target.buf == buf.name
+
+    def number(load: Load) -> int:
+        if access_key(load) not in known:
+            known[access_key(load)] = len(accesses)
+            accesses.append(load)
+        return known[access_key(load)]
+
+    for place, site in enumerate(sites(comp)):
+        load = as_load(func, site)
+        if load.buf == buf.name and (own or only is None or (isinstance(site, Access) and site.comp == only)):
+            found[place] = number(load)
+    target = number(comp.target) if own else None
+    if not accesses:
+        raise PlantError(
+            f"{name} doesn't use '{of}'",
+            loc=comp.loc,
+            code="DG210",
+            remedy=f"it uses: {', '.join(sorted({as_load(func, x).buf for x in sites(comp)})) or 'nothing'}",
+        )
+    return _Uses(buf, tuple(accesses), found, target)
+
+
+def _local(
+    func: Func, of: Buf, name: str, shape: tuple[int, ...], location: Location, at: tuple[str, str] | None
+) -> Buf:
+    return Buf(fresh(func, name), of.dtype, shape, "local", loc=of.loc, location=location, alloc_at=at)
+
+
+def _own_loops(outer: tuple[str, ...], inner: tuple[str, ...], count: int) -> tuple[str, ...]:
+    taken = {*outer, *inner}
+    found: list[str] = []
+    number = 0
+    while len(found) < count:
+        if f"x{number}" not in taken:
+            found.append(f"x{number}")
+        number += 1
+    return tuple(found)
+
+
+def _copies(
+    func: Func,
+    place: Frame,
+    uses: _Uses,
+    local: Buf,
+    found: list[Piece],
+    shape: Layout,
+    footprints: list[isl.Map],
+    *,
+    exact: bool,
+) -> tuple[Copy, ...]:
+    iters = _own_loops(place.outer, place.nest.loops, len(uses.buf.shape))
+    read = set(uses.sites.values())
+    loads: list[Copy] = []
+    stores: list[Copy] = []
+    for number, piece in enumerate(found):
+        extents = tuple(axis.extent for axis in piece.axes)
+        whole = tuple(
+            combined((offset_expr(axis.offset, place.outer), 1), (Iter(e), axis.stride))
+            for axis, e in zip(piece.axes, iters, strict=True)
+        )
+        array = Load(uses.buf.name, whole, uses.buf.dtype)
+        packed = Load(local.name, shape.subscripts(number, extents, tuple(map(Iter, iters))), local.dtype)
+        needed = [footprints[k] for k in piece.members if k in read]
+        if needed:
+            name = _numbered(func, f"load_{local.name}", len(loads))
+            cells = _joined(needed) if exact else box_round(_joined(needed))
+            loads.append(Copy(name, iters, extents, packed, array, False, cells))
+        if uses.target in piece.members:
+            name = _numbered(func, f"store_{local.name}", len(stores))
+            stores.append(Copy(name, iters, extents, array, packed, True, footprints[uses.target]))
+    return (*loads, *stores)
+
+
+def _numbered(func: Func, name: str, number: int) -> str:
+    return fresh(func, name if number == 0 else f"{name}_{number + 1}")
+
+
+def _joined(footprints: list[isl.Map]) -> isl.Map:
+    result = footprints[0]
+    for other in footprints[1:]:
+        result = result.union(other)
+    return result.coalesce()
+
+
+def _packed(place: Frame, local: Buf, access: Load, found: list[Piece], shape: Layout, number: int) -> Load:
+    """The place in the cache of an access, over the statement's iterators."""
+    which, piece = next((k, p) for k, p in enumerate(found) if number in p.members)
+    coordinates: list[Expr] = []
+    for axis, index in zip(piece.axes, access.indices, strict=True):
+        value = to_pw_aff(index, place.comp)
+        if value is None:
+            raise PlantError(f"a subscript of '{access.buf}' isn't affine", loc=place.comp.loc, code="DG214")
+        distance = value.sub(place.of_instance(axis.offset))
+        found_expr = place.to_expr(distance.scale_down_val(isl.Val(axis.stride)))
+        coordinates.append(_written_out(place, axis, index) if found_expr is None else found_expr)
+    extents = tuple(axis.extent for axis in piece.axes)
+    return Load(local.name, shape.subscripts(which, extents, tuple(coordinates)), local.dtype, access.loc)
+
+
+def _written_out(place: Frame, axis: Axis, index: Expr) -> Expr:
+    """A coordinate from its parts, where isl's own simplification has lost the form of a min or max."""
+    loops = {name: place.loop_expr(k) for k, name in enumerate(place.outer)}
+    start = substitute(offset_expr(axis.offset, place.outer), loops)
+    return floordiv(combined((index, 1), (start, -1)), axis.stride)
+
+
+# --- a layout of the user's own -----------------------------------------------------------------------------------
+
+
+def cache(
+    s: Scheduled,
+    name: str,
+    of: str,
+    loop: str,
+    *,
+    shape: Sequence[int],
+    iters: Mapping[str, int],
+    to: Sequence[Expr],
+    source: Sequence[Expr],
+    use: Sequence[Expr],
+    location: Location = "stack",
+    into: str | None = None,
+    exact: bool = True,
+    align: int = 0,
+) -> Scheduled:
+    """As `cache_identity`, in a layout of the caller's own: transposed, padded, interleaved for vectors.
+
+    In each iteration of `loop`, `cache[to] = of[source]` for `iters` (names and extents) in their box; then `name`
+    reads `cache[use]`. `to` and `source` are over `iters` and the loops down to `loop`; `use` is over those loops,
+    `name`'s iterators, and `x0`, `x1`, ..., the subscripts that an access of `of` has now.
+    Before: `... b[k, j] ...` in `for jo { for k { for ji } }`. After `shape=(K, 48), iters={"p": K, "q": 48},
+    to=(p, q), source=(p, 48*jo + q), use=(x0, x1 - 48*jo)`: `... cache[k, ji] ...`, copied in each `jo`.
+    Requires: `name` doesn't write `of`. `exact`: only elements that are used are copied; else the whole box is.
+    Ensures: each use reads the place that the copy of its element wrote, else IllegalSchedule (DG201).
+    Errors: PlantError for subscripts of the wrong number, not affine, or outside the arrays. Source: PLANT, 3.2.
+    """
+    uses = _uses(s, name, of)
+    place = frame(s, name, loop)
+    place.require_values()
+    _validate_layout(place, uses, shape, iters, to, source, use)
+    local = _local(s.func, uses.buf, into or f"cache_{of}", tuple(shape), location, (name, loop))
+    local = Buf(
+        local.name, local.dtype, local.shape, "local", loc=local.loc, location=location, align=align,
+        alloc_at=local.alloc_at,
+    )  # fmt: skip
+    cells = _joined([place.footprint(a) for a in uses.accesses]) if exact else None
+    copy = Copy(
+        _numbered(s.func, f"load_{local.name}", 0),
+        tuple(iters),
+        tuple(iters.values()),
+        Load(local.name, tuple(to), local.dtype),
+        Load(uses.buf.name, tuple(source), uses.buf.dtype),
+        False,
+        cells,
+    )
+    loops = {n: place.loop_expr(k) for k, n in enumerate(place.outer)}
+    new = []
+    for access in uses.accesses:
+        names = {**{i: Iter(i) for i in place.comp.iters}, **loops}
+        names |= {f"x{k}": index for k, index in enumerate(access.indices)}
+        load = Load(local.name, tuple(substitute(e, names) for e in use), local.dtype, access.loc)
+        if any(to_pw_aff(e, place.comp) is None for e in load.indices):
+            raise PlantError(
+                f"a new subscript of '{of}' isn't affine in {name}'s iterators", loc=place.comp.loc, code="DG214"
+            )
+        new.append(load)
+    plan = Plan(uses.buf.name, local, (copy,), {site: new[k] for site, k in uses.sites.items()})
+    return install(s, place, plan)
+
+
+def _validate_layout(
+    place: Frame,
+    uses: _Uses,
+    shape: Sequence[int],
+    iters: Mapping[str, int],
+    to: Sequence[Expr],
+    source: Sequence[Expr],
+    use: Sequence[Expr],
+) -> None:
+    problem = ""
+    if uses.target is not None:
+        problem = f"{place.comp.name} writes '{uses.buf.name}'; only what is read can have a layout of its own"
+    elif any(n < 1 for n in (*shape, *iters.values())):
+        problem = "every extent has to be at least 1"
+    elif len(to) != len(shape) or len(use) != len(shape):
+        problem = f"`to` and `use` need {len(shape)} subscripts each, one for each extent of `shape`"
+    elif len(source) != len(uses.buf.shape):
+        problem = f"`source` needs {len(uses.buf.shape)} subscripts, one for each dimension of '{uses.buf.name}'"
+    elif set(iters) & {*place.nest.loops}:
+        problem = f"the copy's loops can't have the names of {place.comp.name}'s: {', '.join(place.nest.loops)}"
+    if problem:
+        raise PlantError(problem, loc=place.comp.loc, code="DG211")

@@ -1,0 +1,214 @@
+"""isl's AST as a loop tree: named loops with their tags, and statements in the tree's own iterators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from plant_core.affine import add, children, from_ast, integer, negated, rebuild, to_pw_aff
+from plant_core.ir import Comp, Expr, Iter, Load, Val
+from plant_core.loc import PlantError
+from plant_core.nest import Nest
+from plant_core.scan_pieces import Piece, Step
+from plant_core.tree import Do, For, If, Leaf, Seq, Tag, Tile, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the tree: what each identifier stands for, and the names that a new loop can't have."""
+
+    values: Mapping[str, Expr]
+    used: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A Step's place in the tree: the values of the loops around it, and what is known of them there."""
+
+    values: tuple[Expr, ...]
+    times: isl.Set
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """`reached` has for each leaf what runs there, and the build that knows where it is; `step` makes a Step's tree;
+    `reduces` tells whether a nest's loop carries updates of reductions."""
+
+    prefix: str
+    reached: Sequence[tuple[Piece | Step, isl.AstBuild]]
+    step: Callable[[Step, Reached, Place], Tree]
+    reduces: Callable[[Nest, str], bool]
+
+    def tree(self, node: isl.AstNode, place: Place) -> Tree:
+        kinds = isl.ast_node_type
+        match node.get_type():
+            case kinds.block:
+                return sequence(self.tree(child, place) for child in _block(node))
+            case kinds.mark:
+                return self.tree(node.mark_get_node(), place)
+            case kinds.if_:
+                return self._branch(node, place)
+            case kinds.for_:
+                return self._loop(node, place)
+            case kinds.user:
+                return self._leaf(node, place)
+            case other:
+                raise PlantError(f"the loop generator made a node that a loop tree lacks: {other}", code="DG299")
+
+    def _branch(self, node: isl.AstNode, place: Place) -> Tree:
+        condition = _expr(node.if_get_cond(), place.values)
+        then = If(condition, self.tree(node.if_get_then_node(), place))
+        if not node.if_has_else_node():
+            return then
+        other = self.tree(node.if_get_else_node(), place)
+        return sequence((then, If(negated(condition), other)))
+
+    def _loop(self, node: isl.AstNode, place: Place) -> Tree:
+        iterator = node.for_get_iterator().get_id().get_name()
+        lower = _expr(node.for_get_init(), place.values)
+        body = node.for_get_body()
+        if node.for_is_degenerate():
+            return self.tree(body, Place({**place.values, iterator: lower}, place.used))
+        depth = int(iterator[len(self.prefix) :])
+        pieces = self._pieces(body)
+        name = _fresh(pieces[0].nest.loops[depth], place.used)
+        inner = Place({**place.values, iterator: Iter(name)}, place.used | {name})
+        condition = node.for_get_cond()
+        upper = _expr(condition.get_op_arg(1), place.values)
+        if condition.get_op_type() == isl.ast_expr_op_type.le:
+            upper = add(upper, integer(1))
+        step = _expr(node.for_get_inc(), place.values)
+        if not isinstance(step, Val):
+            raise PlantError("the loop generator made a loop without a constant step", code="DG299")
+        tag, piece = _tag(pieces, depth)
+        reduction = tag not in _ONE_BY_ONE and self.reduces(piece.nest, piece.nest.loops[depth])
+        return For(name, lower, upper, int(step.value), self.tree(body, inner), tag, reduction)
+
+    def _pieces(self, node: isl.AstNode) -> list[Piece]:
+        """What runs inside a node, in text order."""
+        kinds = isl.ast_node_type
+        match node.get_type():
+            case kinds.for_:
+                return self._pieces(node.for_get_body())
+            case kinds.if_:
+                other = self._pieces(node.if_get_else_node()) if node.if_has_else_node() else []
+                return _in_order(self._pieces(node.if_get_then_node()) + other)
+            case kinds.block:
+                return _in_order([p for child in _block(node) for p in self._pieces(child)])
+            case kinds.mark:
+                return self._pieces(node.mark_get_node())
+            case _:
+                item, _build = self._reached(node)
+                return [item] if isinstance(item, Piece) else list(item.pieces)
+
+    def _reached(self, node: isl.AstNode) -> tuple[Piece | Step, isl.AstBuild]:
+        return self.reached[int(node.get_annotation().get_name())]
+
+    def _leaf(self, node: isl.AstNode, place: Place) -> Tree:
+        item, build = self._reached(node)
+        if isinstance(item, Step):
+            call = node.user_get_expr()
+            values = tuple(_expr(call.get_op_arg(k), place.values) for k in range(1, call.get_op_n_arg()))
+            times = isl.Map.from_union_map(build.get_schedule()).domain()
+            return self.step(item, Reached(values, times), place)
+        if not isinstance(item.statement, Comp):
+            return Do(item.statement.action, item.statement.loc)
+        return _Statement(item.statement, _instance(item, build), build, place.values).leaf()
+
+
+def _expr(expr: isl.AstExpr, values: Mapping[str, Expr]) -> Expr:
+    return from_ast(expr, values, truncating=True)
+
+
+def _in_order(pieces: Iterable[Piece]) -> list[Piece]:
+    return [p for _, p in sorted({p.number: p for p in pieces}.items())]
+
+
+def _block(node: isl.AstNode) -> list[isl.AstNode]:
+    nodes = node.block_get_children()
+    return [nodes.get_at(k) for k in range(nodes.n_ast_node())]
+
+
+def sequence(parts: Iterable[Tree]) -> Tree:
+    flat: list[Tree] = []
+    for part in parts:
+        flat += part.children if isinstance(part, Seq) else [part]
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def _fresh(name: str, used: frozenset[str]) -> str:
+    candidate, number = name, 0
+    while candidate in used:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate
+
+
+_ONE_BY_ONE: tuple[Tag | None, ...] = (None, "unroll", "unroll_explicit")
+
+
+def _tag(pieces: Sequence[Piece], depth: int) -> tuple[Tag | None, Piece]:
+    """The tag of the loop that the pieces share, and the first of them that gives it."""
+    tags: dict[Tag | None, Piece] = {}
+    for piece in pieces:
+        tags.setdefault(piece.nest.tag(piece.nest.loops[depth]), piece)
+    given = {tag: piece for tag, piece in tags.items() if tag is not None}
+    if len(given) > 1:
+        (one, first), (two, second) = list(given.items())[:2]
+        raise PlantError(
+            f"{first.nest.name} and {second.nest.name} share a loop, and tag it '{one}' and '{two}'",
+            loc=second.statement.loc,
+            code="DG230",
+            remedy="tag it for one of them, or the same for both",
+        )
+    return next(iter((given or tags).items()))
+
+
+# --- statements ---------------------------------------------------------------------------------------------------
+
+
+def _instance(piece: Piece, build: isl.AstBuild) -> isl.PwMultiAff:
+    """The statement's iterators as functions of the loops around."""
+    times = isl.PwMultiAff.from_map(isl.Map.from_union_map(build.get_schedule()).reverse())
+    return piece.instance.pullback_pw_multi_aff(times)
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    comp: Comp
+    instance: isl.PwMultiAff
+    build: isl.AstBuild
+    values: Mapping[str, Expr]
+
+    def leaf(self) -> Leaf:
+        count = len(self.comp.iters)
+        origin = tuple(self._from(self.instance.get_pw_aff(k)) for k in range(count))
+        names = dict(zip(self.comp.iters, origin, strict=True))
+        target = replace(self.comp.target, indices=tuple(self._index(i, names) for i in self.comp.target.indices))
+        return Leaf(self.comp, origin, Tile((1,) * count), target, self._value(self.comp.value, names))
+
+    def _from(self, value: isl.PwAff) -> Expr:
+        return _expr(self.build.expr_from_pw_aff(value), self.values)
+
+    def _value(self, expr: Expr, names: Mapping[str, Expr]) -> Expr:
+        match expr:
+            case Iter(name=name):
+                return names.get(name, expr)
+            case Load(indices=indices):
+                return replace(expr, indices=tuple(self._index(i, names) for i in indices))
+        parts = children(expr)
+        return rebuild(expr, tuple(self._value(p, names) for p in parts)) if parts else expr
+
+    def _index(self, expr: Expr, names: Mapping[str, Expr]) -> Expr:
+        """A subscript by way of isl, which knows the loops around and so finds the simplest text."""
+        match expr:
+            case Val():
+                return expr
+            case Iter(name=name):
+                return names.get(name, expr)
+        value = to_pw_aff(expr, self.comp)
+        if value is None:
+            return self._value(expr, names)
+        return self._from(value.pullback_pw_multi_aff(self.instance))
