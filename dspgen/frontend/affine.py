@@ -14,7 +14,7 @@ from typing import assert_never
 
 import islpy as isl
 
-from plant_core.ir import Access, Binary, Call, Cast, DType, Expr, Iter, Param, Select, Unary, Val
+from plant_core.ir import Access, Binary, Call, Cast, DType, Expr, Iter, Load, Param, Ramp, Select, Unary, Val, Verbatim
 from plant_core.printer import print_expr
 from plant_core.values import dtype_of, is_float, limits
 
@@ -52,6 +52,14 @@ class Nest:
                 nest = nest.within(_fits(nest.variable(name), dtype))
         return nest
 
+    def with_parameters(self, names: Sequence[str]) -> Nest:
+        """The nest with more parameters, of which nothing is known."""
+        domain = self.domain
+        for name in names:
+            position = domain.dim(isl.dim_type.param)
+            domain = domain.add_dims(isl.dim_type.param, 1).set_dim_name(isl.dim_type.param, position, name)
+        return Nest(self.iters, domain)
+
     def within(self, condition: isl.Set) -> Nest:
         return Nest(self.iters, self.domain.intersect(condition))
 
@@ -69,6 +77,8 @@ class Nest:
         kind, position = isl.dim_type.param, space.find_dim_by_name(isl.dim_type.param, name)
         if name in self.iters:
             kind, position = isl.dim_type.set, self.iters.index(name)
+        if position < 0:
+            raise NotAffine(f"'{name}' isn't known here")
         return isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), kind, position))
 
     def constant(self, value: int) -> isl.PwAff:
@@ -107,10 +117,12 @@ def piecewise(expr: Expr, nest: Nest) -> isl.PwAff:
             return chosen.indicator_function().cond(
                 piecewise(true, nest.within(chosen)), piecewise(false, nest.without(chosen))
             )
-        case Access():
+        case Load():
             raise NotAffine(f"'{print_expr(expr)}' is known only when the program runs", data=True)
         case Call(name):
             raise NotAffine(f"'{name}' is called", data=True)
+        case Access() | Ramp() | Verbatim():
+            raise NotAffine(f"'{print_expr(expr)}' has no value of its own", data=True)
         case _:
             assert_never(expr)
 
@@ -137,7 +149,7 @@ def condition(expr: Expr, nest: Nest) -> isl.Set:
 def is_data_dependent(expr: Expr) -> bool:
     """Whether an array, a variable or a float has a part in the value."""
     match expr:
-        case Access() | Call():
+        case Load() | Call() | Access() | Ramp() | Verbatim():
             return True
         case Val() | Iter():
             return False

@@ -19,31 +19,32 @@ from dspgen.errors import Problem
 from dspgen.frontend import check_bounds
 from dspgen.frontend.affine import Nest, NotAffine, condition, is_data_dependent, piecewise, to_expr
 from dspgen.frontend.terms import accesses, children, rebuild
-from plant_core.ir import Access, Binary, Expr, Select, Val
+from plant_core.ir import Binary, Expr, Extent, Load, Select, Val
 
-Shapes = Mapping[str, tuple[int, ...]]
+Shapes = Mapping[str, tuple[Extent, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     nest: Nest
-    target: Access
+    target: Load
     value: Expr
 
 
-def cases(nest: Nest, target: Access, value: Expr, shapes: Shapes) -> tuple[list[Case], list[Problem]]:
+def cases(nest: Nest, target: Load, value: Expr, shapes: Shapes) -> tuple[list[Case], list[Problem]]:
     """The statements, with disjoint domains that together are the nest's, and the accesses that leave their arrays."""
     found = list(_split(nest, target, value, shapes))
     problems = []
     for case in found:
-        for access, writes in [(case.target, True), *((a, False) for a in accesses(case.value))]:
+        inner = (a for index in case.target.indices for a in accesses(index))
+        for access, writes in [(case.target, True), *((a, False) for a in (*inner, *accesses(case.value)))]:
             wrong = check_bounds.problem(access, shapes[access.buf], case.nest, writes=writes)
             if wrong is not None:
                 problems.append(wrong)
     return found, problems
 
 
-def _split(nest: Nest, target: Access, value: Expr, shapes: Shapes) -> Iterator[Case]:
+def _split(nest: Nest, target: Load, value: Expr, shapes: Shapes) -> Iterator[Case]:
     if nest.domain.is_empty():
         return
     value = _decided(value, nest)
@@ -83,7 +84,7 @@ def _outcome(expr: Expr, nest: Nest) -> bool | None:
 def _decided(expr: Expr, nest: Nest) -> Expr:
     """Without the conditions whose outcome is the same at every point of the nest."""
     match expr:
-        case Access():
+        case Load():
             return expr
         case Select(chosen, true, false):
             outcome = _outcome(chosen, nest)
@@ -99,8 +100,10 @@ def _decided(expr: Expr, nest: Nest) -> Expr:
 def _border(expr: Expr, nest: Nest, shapes: Shapes) -> isl.Set | None:
     """A set that some access needs to be told apart from the rest of the nest."""
     match expr:
-        case Access():
-            return next((s for index in expr.indices if (s := _first_piece(index, nest)) is not None), None)
+        case Load():
+            own = next((s for index in expr.indices if (s := _first_piece(index, nest)) is not None), None)
+            if own is not None:
+                return own
         case Select(chosen, true, false):
             kept = _affine(chosen, nest)
             if kept is not None and (
@@ -145,15 +148,20 @@ def _agrees(aff: isl.Aff, pieces: list[tuple[isl.Set, isl.Aff]], nest: Nest) -> 
 
 
 def _first_piece(index: Expr, nest: Nest) -> isl.Set | None:
+    if is_data_dependent(index):
+        return None
     pieces = _pieces(index, nest)
     return pieces[0][0] if len(pieces) > 1 else None
 
 
-def _indices(access: Access, nest: Nest) -> tuple[Expr, ...]:
-    return tuple(to_expr(_pieces(index, nest)[0][1], nest) for index in access.indices)
+def _indices(access: Load, nest: Nest) -> tuple[Expr, ...]:
+    return tuple(
+        _canonical(index, nest) if is_data_dependent(index) else to_expr(_pieces(index, nest)[0][1], nest)
+        for index in access.indices
+    )
 
 
 def _canonical(expr: Expr, nest: Nest) -> Expr:
-    if isinstance(expr, Access):
+    if isinstance(expr, Load):
         return replace(expr, indices=_indices(expr, nest))
     return rebuild(expr, lambda e: _canonical(e, nest))

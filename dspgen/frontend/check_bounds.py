@@ -7,34 +7,72 @@ from collections.abc import Mapping
 import islpy as isl
 
 from dspgen.errors import Problem
-from dspgen.frontend.affine import Nest, NotAffine, dim_name, piecewise
-from dspgen.frontend.terms import accesses
-from plant_core.ir import Access, Func
+from dspgen.frontend.affine import Nest, NotAffine, dim_name, is_data_dependent, piecewise
+from dspgen.frontend.terms import accesses, parameters
+from dspgen.frontend.types import is_open
+from plant_core.ir import Extent, Func, Load
 from plant_core.printer import print_expr
+from plant_core.values import shape_of
 
 
-def outside(access: Access, shape: tuple[int, ...], nest: Nest) -> isl.Set:
-    """The iterations of the nest at which some index is outside. Raises NotAffine."""
+def outside(access: Load, shape: tuple[Extent, ...], nest: Nest) -> isl.Set:
+    """The iterations of the nest at which some index is outside. Raises NotAffine.
+
+    Of a subscript that depends on the program's data, nothing is known. Of an extent that isn't affine in the
+    parameters, or isn't known, it is taken that every index stays below it.
+    """
     found = isl.Set.empty(nest.domain.get_space())
     for index, extent in zip(access.indices, shape, strict=True):
+        if is_data_dependent(index):
+            continue
         value = piecewise(index, nest)
-        found = found.union(value.lt_set(nest.constant(0))).union(value.ge_set(nest.constant(extent)))
+        found = found.union(value.lt_set(nest.constant(0)))
+        if (limit := _limit(extent, nest)) is not None:
+            found = found.union(value.ge_set(limit))
     return found.intersect(nest.domain)
 
 
-def problem(access: Access, shape: tuple[int, ...], nest: Nest, *, writes: bool) -> Problem | None:
-    """What is wrong with the access; with symbolic parameters, only what is wrong for all their values."""
+def _limit(extent: Extent, nest: Nest) -> isl.PwAff | None:
+    if isinstance(extent, int):
+        return nest.constant(extent)
+    if is_open(extent):
+        return None
+    try:
+        return piecewise(extent, nest)
+    except NotAffine:
+        return None
+
+
+def problem(access: Load, shape: tuple[Extent, ...], nest: Nest, *, writes: bool) -> Problem | None:
+    """What is wrong with the access; with symbolic parameters, only what is wrong for all their sensible values.
+
+    Those are the ones under which the statement runs at all and the array has elements.
+    """
     if not shape:
         return None
     bad = outside(access, shape, nest)
-    if bad.is_empty() or not nest.domain.params().is_subset(bad.params()):
+    if bad.is_empty():
+        return None
+    sensible = nest.domain
+    symbolic = [
+        limit for extent in shape if not isinstance(extent, int) and (limit := _limit(extent, nest)) is not None
+    ]
+    for limit in symbolic:
+        sensible = sensible.intersect(limit.ge_set(nest.constant(1)))
+    bad = bad.intersect(sensible)
+    if bad.is_empty() or not sensible.params().is_subset(bad.params()):
         return None
     point = bad.lexmin().sample_point()
-    kind = isl.dim_type.set
-    values = {name: point.get_coordinate_val(kind, k).to_python() for k, name in enumerate(nest.iters)}
     here = Nest(nest.iters, isl.Set.from_point(point))
-    reached = "".join(f"[{_value(index, here)}]" for index in access.indices)
-    limits = "".join(f"[{extent}]" for extent in shape)
+    names = [
+        *nest.iters,
+        *dict.fromkeys(p.name for e in shape if not isinstance(e, int) and not is_open(e) for p in parameters(e)),
+    ]
+    values = {name: _value(nest.variable(name), here) for name in names if symbolic or name in nest.iters}
+    reached = "".join(
+        "[?]" if is_data_dependent(index) else f"[{_value(piecewise(index, here), here)}]" for index in access.indices
+    )
+    limits = "".join(f"[{extent if isinstance(extent, int) else print_expr(extent)}]" for extent in shape)
     when = f" when {', '.join(f'{name} = {value}' for name, value in values.items())}" if values else ""
     return Problem(
         "DG012",
@@ -45,9 +83,8 @@ def problem(access: Access, shape: tuple[int, ...], nest: Nest, *, writes: bool)
     )
 
 
-def _value(index: object, here: Nest) -> int:
-    value = piecewise(index, here).intersect_domain(here.domain)  # type: ignore[arg-type]
-    return int(value.max_val().to_python())
+def _value(value: isl.PwAff, here: Nest) -> int:
+    return int(value.intersect_domain(here.domain).max_val().to_python())
 
 
 def check_parameters(func: Func, parameters: Mapping[str, int]) -> list[Problem]:
@@ -64,7 +101,7 @@ def check_parameters(func: Func, parameters: Mapping[str, int]) -> list[Problem]
             continue
         for access, writes in [(comp.target, True), *((a, False) for a in accesses(comp.value))]:
             try:
-                wrong = problem(access, func.buf(access.buf).shape, nest, writes=writes)
+                wrong = problem(access, shape_of(func.buf(access.buf), parameters), nest, writes=writes)
             except NotAffine:
                 continue
             if wrong is not None:

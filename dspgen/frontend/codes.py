@@ -8,13 +8,13 @@ from dspgen.errors import Problem, SourceError
 from plant_core.loc import Loc
 
 CODES: dict[str, str] = {
-    "DG001": "the file can't be read",
+    "DG001": "the file, or a folder of headers, can't be read",
     "DG002": "there is no C compiler on this computer",
     "DG003": "the C compiler refuses the file",
     "DG004": "syntax that this tool can't read",
     "DG005": "which function is meant is unclear, or there is none",
     "DG006": "a type that isn't supported",
-    "DG007": "an array without a constant size, or a pointer",
+    "DG007": "an array whose extent isn't known",
     "DG008": "a statement that isn't supported",
     "DG009": "a for loop that isn't in counted form",
     "DG010": "a loop bound that isn't affine",
@@ -23,7 +23,6 @@ CODES: dict[str, str] = {
     "DG013": "an expression that isn't supported",
     "DG014": "a call of a function that isn't known",
     "DG015": "a loop iterator that is assigned in its loop, or read after it",
-    "DG016": "a condition around a loop that isn't affine",
     "DG017": "unsigned or narrow arithmetic that may wrap where an exact value is needed",
     "DG018": "an initialiser that isn't supported",
     "DG019": "#pragma scop and #pragma endscop don't match, or are misplaced",

@@ -6,7 +6,6 @@ import math
 import re
 from fractions import Fraction
 
-import numpy as np
 from pycparser import c_ast
 
 from dspgen.frontend.codes import fail
@@ -53,20 +52,8 @@ def _float(text: str, loc: Loc) -> Typed:
     single = lower.endswith("f") and (not hexadecimal or "p" in lower)
     body = lower[:-1] if single else lower
     exact = Fraction(float.fromhex(body)) if hexadecimal else Fraction(body)
-    value = _nearest_single(exact) if single else (float.fromhex(body) if hexadecimal else float(body))
+    value = float(values.nearest_single(exact)) if single else (float.fromhex(body) if hexadecimal else float(body))
     return Typed(Val(value, "f32"), "f32") if single else Typed(Val(value, "f64"), "f64")
-
-
-def _nearest_single(exact: Fraction) -> float:
-    """The float nearest to a number, rounded once (by way of a double it would be rounded twice)."""
-    if exact > Fraction(float(np.finfo(np.float32).max)):
-        with np.errstate(over="ignore"):
-            return float(np.float32(float(exact)))
-    middle = np.float32(float(exact))
-    around = [np.nextafter(middle, np.float32(-np.inf)), middle, np.nextafter(middle, np.float32(np.inf))]
-    finite = [c for c in around if np.isfinite(c)]
-    even = {float(c): int(c.view(np.uint32)) & 1 for c in finite}
-    return min(even, key=lambda c: (abs(Fraction(c) - exact), even[c]))
 
 
 def _integer(text: str, loc: Loc) -> Typed:

@@ -14,16 +14,12 @@ from dspgen.frontend.assigned import walk
 from dspgen.frontend.codes import fail
 from dspgen.frontend.scope import Array, Broken, Constant, Typed, Variable
 from dspgen.frontend.types import CType, Type, represented, storable
-from plant_core.ir import Access, Buf, DType, Expr, Iter, Param, ScalarParam, Val
+from plant_core.ir import Buf, DType, Expr, Iter, Load, Param, ScalarParam, Val
 from plant_core.loc import Loc
 from plant_core.values import is_float
 
 if TYPE_CHECKING:
     from dspgen.frontend.statements import StatementReader
-
-
-def find_loop(node: c_ast.Node | None) -> c_ast.For | None:
-    return next((n for n in walk(node) if isinstance(n, c_ast.For)), None) if node is not None else None
 
 
 def enumerators(reader: StatementReader, node: c_ast.Node) -> None:
@@ -38,6 +34,17 @@ def enumerators(reader: StatementReader, node: c_ast.Node) -> None:
                 following = value
             reader.scope.declare(item.name, Constant(Typed(Val(following, "i32"), "i32")))
             following += 1
+
+
+def shared_enumerators(reader: StatementReader, node: c_ast.Node) -> None:
+    """As `enumerators`, for a declaration of the file; what is wrong with it counts only if a name is used."""
+    try:
+        enumerators(reader, node)
+    except SourceError as error:
+        for enum in (n for n in walk(node) if isinstance(n, c_ast.Enum) and n.values is not None):
+            for item in enum.values.enumerators:
+                if reader.scope.find(item.name) is None:
+                    reader.scope.declare(item.name, Broken(error.problems))
 
 
 def local(reader: StatementReader, node: c_ast.Decl) -> None:
@@ -75,7 +82,20 @@ def _declare(reader: StatementReader, node: c_ast.Decl, *, shared: bool) -> None
         _scalar(reader, node, declared, loc)
 
 
+def _defined(reader: StatementReader, node: c_ast.Decl, declared: Type, loc: Loc) -> None:
+    """A scalar that is a parameter from here on: its value comes from memory and bounds loops."""
+    value = reader.expressions.convert(reader.expressions.read(node.init), declared.ctype, loc).expr
+    buf = Buf(node.name, storable(declared.ctype, loc), (), "local", loc=loc)
+    reader.recorder.bufs[buf.name] = buf
+    target = Load(buf.name, (), buf.dtype, loc)
+    reader.recorder.record(reader.nest, target, value, loc, defines=buf.name)
+    reader.scope.declare(node.name, Constant(Typed(Param(buf.name, buf.dtype), declared.ctype)))
+
+
 def _scalar(reader: StatementReader, node: c_ast.Decl, declared: Type, loc: Loc) -> None:
+    if node.name in reader.defines:
+        _defined(reader, node, declared, loc)
+        return
     counts = node.name in reader.counters
     variable = Variable(node.name, declared.ctype, loc, counts, reader.guard)
     if node.init is None:
@@ -102,9 +122,14 @@ def _array(reader: StatementReader, node: c_ast.Decl, declared: Type, loc: Loc) 
     if node.init is not None:
         if not isinstance(node.init, c_ast.InitList):
             fail("DG018", "an array's initialiser must be a list in braces", loc)
-        found = initialisers.elements(node.init, shape, size, place)
-        if shape[0] == 0:
-            shape = (max(found, default=0) // math.prod(shape[1:]) + 1, *shape[1:])
+        fixed = tuple(n for n in shape if isinstance(n, int))
+        if len(fixed) != len(shape):
+            fail(
+                "DG018", "an array with an initialiser must have a constant size", loc, "assign its elements in a loop"
+            )
+        found = initialisers.elements(node.init, fixed, size, place)
+        if fixed[0] == 0:
+            shape = (max(found, default=0) // math.prod(fixed[1:]) + 1, *fixed[1:])
     buf = Buf(reader.scope.fresh(node.name), dtype, shape, "local", declared.const, loc)
     reader.recorder.bufs[buf.name] = buf
     reader.scope.declare(node.name, Array(buf))
@@ -126,7 +151,7 @@ def _initialise(reader: StatementReader, buf: Buf, found: dict[int, c_ast.Node],
         constants[f"at {flat}"] = (zero, [flat])
         _store_one(reader, buf, flat, value, place)
     explicit = {flat for _, group in constants.values() for flat in group}
-    if len(explicit) < math.prod(buf.shape):
+    if len(explicit) < math.prod(buf.extents):
         _store_many(reader, buf, sorted(explicit), zero, loc, others=True)
     for key, (value, group) in constants.items():
         if key.startswith("at "):
@@ -138,17 +163,17 @@ def _initialise(reader: StatementReader, buf: Buf, found: dict[int, c_ast.Node],
 
 
 def _store_one(reader: StatementReader, buf: Buf, flat: int, value: Expr, loc: Loc) -> None:
-    indices = tuple(Val(k, "i32") for k in initialisers.position(flat, buf.shape))
-    reader.recorder.record(reader.nest, Access(buf.name, indices, buf.dtype, loc), value, loc)
+    indices = tuple(Val(k, "i32") for k in initialisers.position(flat, buf.extents))
+    reader.recorder.record(reader.nest, Load(buf.name, indices, buf.dtype, loc), value, loc)
 
 
 def _store_many(reader: StatementReader, buf: Buf, group: list[int], value: Val, loc: Loc, *, others: bool) -> None:
-    names = tuple(reader.iterator_name(f"{buf.name}_{k}") for k in range(len(buf.shape)))
-    nest = initialisers.box(reader.nest, names, buf.shape)
-    chosen = initialisers.points(nest, [initialisers.position(flat, buf.shape) for flat in group])
+    names = tuple(reader.iterator_name(f"{buf.name}_{k}") for k in range(len(buf.extents)))
+    nest = initialisers.box(reader.nest, names, buf.extents)
+    chosen = initialisers.points(nest, [initialisers.position(flat, buf.extents) for flat in group])
     nest = nest.without(chosen) if others else nest.within(chosen)
     nest = Nest(nest.iters, nest.domain.coalesce())
-    target = Access(buf.name, tuple(Iter(name) for name in names), buf.dtype, loc)
+    target = Load(buf.name, tuple(Iter(name) for name in names), buf.dtype, loc)
     reader.recorder.record(nest, target, value, loc, names)
 
 
@@ -157,23 +182,29 @@ def parameters(
 ) -> tuple[tuple[Buf | ScalarParam, ...], Nest]:
     """The function's parameters, declared in the scope, and the nest outside all loops."""
     found: list[tuple[Buf | ScalarParam, CType]] = []
+    symbolic: list[tuple[str, DType]] = []
+    root = Nest.root(())
     given = function.decl.type.args.params if function.decl.type.args else []
-    for node in given:
+    # A dimension that was recovered from subscripts may name a parameter that comes later.
+    for node in sorted(given, key=_is_array):
         if not isinstance(node, c_ast.Decl):
             if isinstance(node, c_ast.Typename) and len(given) == 1:
                 continue
             fail("DG006", "a variable number of arguments isn't supported", reader.place(function.decl))
         try:
-            found.append(_parameter(reader, node, fixed))
+            item, ctype = _parameter(reader, node, fixed)
         except SourceError as error:
             reader.scope.declare(node.name, Broken(error.problems))
             reader.recorder.report(error)
-    symbolic: list[tuple[str, DType]] = []
-    for item, ctype in found:
+            continue
+        found.append((item, ctype))
         if isinstance(item, ScalarParam) and not is_float(item.dtype) and item.name not in fixed:
             symbolic.append((item.name, "u32" if ctype == "u64" else item.dtype))
-    root = Nest.root(symbolic)
-    reader.expressions.nest = root
+            # The extents of the arrays that follow may depend on it.
+            root = Nest.root(symbolic)
+            reader.expressions.nest = root
+    order = [node.name for node in given]
+    found.sort(key=lambda one: order.index(one[0].name))
     for item, ctype in found:
         if isinstance(item, ScalarParam) and item.name in assigned:
             value = reader.expressions.read(c_ast.ID(item.name, _coord(given, item.name)))
@@ -185,6 +216,10 @@ def parameters(
     return tuple(item for item, _ in found), root
 
 
+def _is_array(node: c_ast.Node) -> bool:
+    return isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.PtrDecl | c_ast.ArrayDecl)
+
+
 def _coord(nodes: list[c_ast.Node], name: str) -> object:
     return next(n.coord for n in nodes if isinstance(n, c_ast.Decl) and n.name == name)
 
@@ -194,7 +229,7 @@ def _parameter(reader: StatementReader, node: c_ast.Decl, fixed: dict[str, int])
     if node.name is None:
         fail("DG022", "a parameter without a name", loc, "give it a name")
     reader.scope.taken.add(node.name)
-    declared = reader.expressions.types.read(node.type, loc)
+    declared = reader.expressions.types.parameter(node.type, node.name, loc)
     if declared.shape:
         buf = Buf(node.name, storable(declared.ctype, loc), declared.shape, "param", declared.const, loc)
         reader.recorder.bufs[buf.name] = buf

@@ -14,11 +14,28 @@ from dspgen.frontend.affine import Nest, NotAffine, condition, piecewise
 from dspgen.frontend.codes import fail
 from dspgen.frontend.constants import fold, literal, truth
 from dspgen.frontend.scope import Array, Constant, Iterator, Scope, Typed, Variable
+from dspgen.frontend.terms import accesses, children
 from dspgen.frontend.types import CType, TypeReader, common, promoted, represented, storable
-from plant_core.ir import Access, Binary, BinaryOp, Buf, Cast, DType, Expr, Select, Unary, UnaryOp, Val
+from plant_core.affine import from_linear, linear
+from plant_core.ir import (
+    Binary,
+    BinaryOp,
+    Buf,
+    Call,
+    Cast,
+    DType,
+    Expr,
+    Extent,
+    Load,
+    Param,
+    Select,
+    Unary,
+    UnaryOp,
+    Val,
+)
 from plant_core.loc import Loc
 from plant_core.printer import print_expr
-from plant_core.values import COMPARISONS, dtype_of, is_float, size_of
+from plant_core.values import COMPARISONS, LIBRARY, dtype_of, is_float, size_of
 
 ARITHMETIC: dict[str, BinaryOp] = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod"}
 BITWISE: dict[str, BinaryOp] = {"&": "and", "|": "or", "^": "xor"}
@@ -32,11 +49,30 @@ FUNCTIONS: dict[str, tuple[UnaryOp | BinaryOp, DType]] = {
     "fabs": ("abs", "f64"),
     "abs": ("abs", "i32"),
     "labs": ("abs", "i64"),
+    "llabs": ("abs", "i64"),
     "fminf": ("min", "f32"),
     "fmin": ("min", "f64"),
     "fmaxf": ("max", "f32"),
     "fmax": ("max", "f64"),
 }
+LIBRARY_CALLS: dict[str, tuple[str, DType]] = {name: (name, "f64") for name in LIBRARY} | {
+    f"{name}f": (name, "f32") for name in LIBRARY
+}
+ROUNDING: dict[str, tuple[str, DType]] = {
+    "lround": ("round", "f64"),
+    "lroundf": ("round", "f32"),
+    "lrint": ("rint", "f64"),
+    "lrintf": ("rint", "f32"),
+}
+SPECIAL_VALUES: dict[str, tuple[float, DType]] = {
+    "inff": (1.0, "f32"),
+    "huge_valf": (1.0, "f32"),
+    "nanf": (0.0, "f32"),
+    "inf": (1.0, "f64"),
+    "huge_val": (1.0, "f64"),
+    "nan": (0.0, "f64"),
+}
+"""What the compiler's headers name so, as a quotient by zero."""
 _STEPPING = ("p++", "p--", "++", "--")
 
 
@@ -56,12 +92,25 @@ class ExpressionReader:
 
     @property
     def types(self) -> TypeReader:
-        return TypeReader(self.typedefs, self.constant, self.place)
+        return TypeReader(self.typedefs, self.extent, self.place)
 
     def constant(self, node: c_ast.Node) -> int | None:
         """The value of an integer constant expression, or None if it isn't one."""
         expr = self.read(node).expr
         return expr.value if isinstance(expr, Val) and isinstance(expr.value, int) else None
+
+    def extent(self, node: c_ast.Node) -> Extent | None:
+        """The value of an expression of constants and integer parameters, or None if it is anything else."""
+        expr = self.read(node).expr
+        if not _is_fixed(expr):
+            return None
+        if (form := linear(expr)) is not None:
+            expr = from_linear(form, ())
+        match expr:
+            case Val(value):
+                return int(value) if isinstance(value, int) else None
+            case _:
+                return None if is_float(dtype_of(expr)) else expr
 
     def condition(self, node: c_ast.Node) -> Expr:
         return truth(self.read(node).expr, self.place(node))
@@ -157,7 +206,7 @@ class ExpressionReader:
                 what = f"'{variable.name}' is 64-bit unsigned and its value isn't affine here"
             fail("DG015" if variable.counts else "DG006", what, loc, "keep the value in another variable, of type int")
         buf = self.storage(variable)
-        return Typed(Access(buf.name, (), buf.dtype, loc), variable.ctype)
+        return Typed(Load(buf.name, (), buf.dtype, loc), variable.ctype)
 
     def storage(self, variable: Variable) -> Buf:
         if variable.buf is None:
@@ -165,8 +214,9 @@ class ExpressionReader:
             variable.buf = Buf(self.scope.fresh(variable.name), dtype, (), "local", loc=variable.loc)
         return variable.buf
 
-    def element(self, node: c_ast.ArrayRef) -> Access:
-        """An array element; its indices are as written, not yet in one form. Subscripts are proven affine."""
+    def element(self, node: c_ast.ArrayRef) -> Load:
+        """An array element; its indices are as written, not yet in one form. Subscripts are proven affine, unless they
+        depend on the program's data."""
         loc = self.place(node)
         subscripts: list[c_ast.Node] = []
         base: c_ast.Node = node
@@ -188,7 +238,7 @@ class ExpressionReader:
                 "name one element",
             )
         indices = tuple(self._subscript(base.name, subscript) for subscript in subscripts)
-        return Access(symbol.buf.name, indices, symbol.buf.dtype, loc)
+        return Load(symbol.buf.name, indices, symbol.buf.dtype, loc)
 
     def _subscript(self, array: str, node: c_ast.Node) -> Expr:
         loc = self.place(node)
@@ -196,6 +246,8 @@ class ExpressionReader:
         try:
             piecewise(expr, self.nest)
         except NotAffine as error:
+            if error.data and not is_float(dtype_of(expr)) and next(accesses(expr), None) is not None:
+                return expr
             message = f"the subscript of '{array}' isn't affine: {error.reason}"
             remedy = "subscripts must be sums of loop iterators and parameters times constants"
             fail("DG017" if error.wraps else "DG011", message, loc, "use signed int" if error.wraps else remedy)
@@ -237,12 +289,14 @@ class ExpressionReader:
                 depth, base = depth + 1, base.name
             symbol = self.scope.find(base.name) if isinstance(base, c_ast.ID) else None
             if isinstance(symbol, Array):
-                ctype, shape = symbol.buf.dtype, symbol.buf.shape[depth:]
                 if depth == 0 and symbol.buf.kind == "param":
                     fail("DG013", "sizeof of an array parameter is the size of a pointer", loc, "use its constant size")
+                ctype, shape = symbol.buf.dtype, symbol.buf.shape[depth:]
             else:
                 ctype, shape = self.read(operand).ctype, ()
         for extent in shape:
+            if not isinstance(extent, int):
+                fail("DG013", "sizeof of something whose size isn't constant", loc, "use the parameters that size it")
             count *= extent
         return Typed(Val(count * size_of(represented(ctype)), "i64"), "u64")
 
@@ -292,12 +346,25 @@ class ExpressionReader:
 
     def _call(self, node: c_ast.FuncCall, loc: Loc) -> Typed:
         name = node.name.name if isinstance(node.name, c_ast.ID) else "?"
+        if (special := name.removeprefix("__builtin_")) in SPECIAL_VALUES and special != name:
+            numerator, dtype = SPECIAL_VALUES[special]
+            return Typed(Binary("div", Val(numerator, dtype), Val(0.0, dtype), dtype), dtype)
         given = [self.read(a) for a in node.args.exprs] if node.args else []
         if name in self.functions:
             return self._inlined(name, given, loc)
+        written, name = name, name.removeprefix("__builtin_")
+        if name in LIBRARY_CALLS:
+            function, result = LIBRARY_CALLS[name]
+            if len(given) != LIBRARY[function]:
+                fail("DG014", f"'{name}' takes {LIBRARY[function]} arguments, not {len(given)}", loc)
+            return Typed(Call(function, tuple(self.convert(v, result, loc).expr for v in given), result), result)
+        if name in ROUNDING:
+            function, source = ROUNDING[name]
+            whole = Call(function, tuple(self.convert(v, source, loc).expr for v in given), source)
+            return self.convert(Typed(whole, source), "i64", loc)
         if name not in FUNCTIONS:
-            known = ", ".join(sorted(FUNCTIONS))
-            fail("DG014", f"the function '{name}' isn't known", loc, f"these are: {known}")
+            known = ", ".join(sorted({"abs", "labs", "fabs", "fmax", "fmin", "sqrt", "lround", "lrint", *LIBRARY}))
+            fail("DG014", f"the function '{written}' isn't known", loc, f"these are, also with an f behind: {known}")
         op, dtype = FUNCTIONS[name]
         args = [self.convert(value, dtype, loc).expr for value in given]
         match op:
@@ -351,3 +418,16 @@ def _logic(op: BinaryOp, left: Expr, right: Expr, loc: Loc) -> Expr:
 
 def _at_least_zero(expr: Expr, nest: Nest) -> isl.Set:
     return piecewise(expr, nest).ge_set(nest.constant(0))
+
+
+def _is_fixed(expr: Expr) -> bool:
+    """Whether constants and parameters alone make the value."""
+    match expr:
+        case Val():
+            return True
+        case Param(_, dtype):
+            return not is_float(dtype)
+        case Cast() | Unary() | Binary() | Select():
+            return all(_is_fixed(e) for e in children(expr))
+        case _:
+            return False

@@ -19,6 +19,7 @@ from plant_core.loc import Loc
 
 INCLUDE = Path(__file__).parent / "include"
 Defines = Sequence[tuple[str, str]]
+Includes = Sequence[str]
 
 _MARKER = re.compile(r'^#\s*(?:line\s+)?(\d+)\s+"((?:[^"\\]|\\.)*)"')
 _DIAGNOSTIC = re.compile(r"^(.+?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
@@ -27,14 +28,19 @@ _TOKEN = re.compile(
     r"|<<=|>>=|\+\+|--|&&|\|\||->|[-+*/%&|^<>=!]=|<<|>>|\S"
 )
 _DROPPED = re.compile(
-    r"\b(?:__restrict__|__restrict|__extension__|__inline__|__inline|__signed__|__const|__volatile__)\b"
+    r"\b(?:__restrict__|__restrict|__extension__|__inline__|__inline|__signed__|__signed|__const__|__const"
+    r"|__volatile__|__volatile|_Noreturn|_Thread_local|__thread)\b"
 )
 _REPLACED = {
     "__volatile__": "volatile",
+    "__volatile": "volatile",
+    "__const__": "const",
     "__const": "const",
     "__signed__": "signed",
+    "__signed": "signed",
 }
-_ATTRIBUTE = re.compile(r"\b(?:__attribute__|__attribute|__asm__|__declspec)\s*\(")
+_ATTRIBUTE = re.compile(r"\b(?:__attribute__|__attribute|__asm__|__asm|asm|__declspec|_Alignas|__nonnull)\s*\(")
+_MISSING = "No such file or directory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +84,15 @@ def define_flags(defines: Defines) -> list[str]:
     return [f"-D{name}={value}" for name, value in defines]
 
 
-def base_flags(defines: Defines) -> list[str]:
+def base_flags(defines: Defines, includes: Includes = ()) -> list[str]:
     """What makes every run of the compiler read the file in the same way, with this package's own small headers."""
-    return ["-std=gnu11", "-fsigned-char", "-w", "-nostdinc", "-I", str(INCLUDE), *define_flags(defines), "-x", "c"]
+    return _flags(defines, includes, own_headers=True)
+
+
+def _flags(defines: Defines, includes: Includes, *, own_headers: bool) -> list[str]:
+    headers = ["-nostdinc", "-I", str(INCLUDE)] if own_headers else ["-DNDEBUG"]
+    folders = [flag for folder in includes for flag in ("-I", folder)]
+    return ["-std=gnu11", "-fsigned-char", "-w", *folders, *headers, *define_flags(defines), "-x", "c"]
 
 
 def read_source(path: str) -> str:
@@ -91,17 +103,36 @@ def read_source(path: str) -> str:
         fail("DG001", f"can't read '{path}': {reason}", None, "check the path")
 
 
-def preprocess(path: str, defines: Defines) -> Preprocessed:
+def preprocess(path: str, defines: Defines, includes: Includes = ()) -> Preprocessed:
     """The text of `path` after `cc -E`. What the compiler finds wrong with the C raises SourceError."""
-    read_source(path)
-    checked = run_compiler(["-fsyntax-only", *base_flags(defines), path])
-    if checked.returncode:
-        raise SourceError(*_diagnostics(checked.stderr, path))
-    result = run_compiler(["-E", *base_flags(defines), path])
+    flags = reading_flags(path, defines, includes)
+    result = run_compiler(["-E", *flags, path])
     if result.returncode:
         raise SourceError(*_diagnostics(result.stderr, path))
     text = _strip_extensions(result.stdout)
     return Preprocessed(path, text, _lines_by_place(text))
+
+
+def reading_flags(path: str, defines: Defines, includes: Includes = ()) -> list[str]:
+    """The flags under which the compiler accepts the file; raises SourceError with what it says if there are none.
+
+    This package's own headers are small and the same everywhere; a file that needs others gets the system's, all of
+    them, as the two don't mix.
+    """
+    read_source(path)
+    for folder in includes:
+        if not Path(folder).is_dir():
+            fail("DG001", f"there is no folder '{folder}' to include from", None, "check the path after -I")
+    own = _flags(defines, includes, own_headers=True)
+    checked = run_compiler(["-fsyntax-only", *own, path])
+    if not checked.returncode:
+        return own
+    system = _flags(defines, includes, own_headers=False)
+    again = run_compiler(["-fsyntax-only", *system, path])
+    if not again.returncode:
+        return system
+    found = _MISSING in checked.stderr and _MISSING not in again.stderr
+    raise SourceError(*_diagnostics((again if found else checked).stderr, path))
 
 
 def _diagnostics(stderr: str, path: str) -> list[Problem]:
@@ -110,9 +141,8 @@ def _diagnostics(stderr: str, path: str) -> list[Problem]:
         if match := _DIAGNOSTIC.match(line):
             file, number, column, message = match.groups()
             remedy = ""
-            if "No such file or directory" in message:
-                names = ", ".join(sorted(p.name for p in INCLUDE.glob("*.h")))
-                remedy = f"of the system's headers these are known: {names}"
+            if _MISSING in message:
+                remedy = "check the name, and give the folder that has it with -I"
             problems.append(Problem("DG003", message, Loc(file, int(number), int(column or 1)), remedy))
     return problems[:20] or [Problem("DG003", f"the C compiler refuses the file: {stderr.strip()[:500]}", Loc(path, 1))]
 

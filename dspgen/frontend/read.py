@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pycparser import c_ast, c_parser
 
 from dspgen.errors import Problem, SourceError
 from dspgen.frontend import declarations
 from dspgen.frontend.affine import Nest
-from dspgen.frontend.assigned import counters, names, targets, walk
+from dspgen.frontend.assigned import counters, names, targets
 from dspgen.frontend.codes import fail
-from dspgen.frontend.expressions import ExpressionReader, returned
+from dspgen.frontend.expressions import ExpressionReader
+from dspgen.frontend.lower_all import lower
+from dspgen.frontend.lower_extents import infer_extents
+from dspgen.frontend.outline import External, outline, pruned
 from dspgen.frontend.preprocess import Preprocessed, preprocess, read_source
 from dspgen.frontend.recorder import Recorder
 from dspgen.frontend.scope import Scope
 from dspgen.frontend.statements import StatementReader
+from dspgen.frontend.types import is_open
 from plant_core.ir import Buf, Func, ScalarParam
 from plant_core.loc import Loc
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
-def read_c(path: str, *, function: str | None = None, defines: Sequence[tuple[str, str]] = ()) -> Func:
+def read_c(
+    path: str,
+    *,
+    function: str | None = None,
+    defines: Sequence[tuple[str, str]] = (),
+    includes: Sequence[str] = (),
+) -> Func:
     """The kernel in the C file at `path`.
 
     `function` defaults to the only one with a `#pragma scop`, else to the only one. A define that names an integer
-    parameter of the function fixes its value; all others are macros. Raises SourceError with every problem found.
+    parameter of the function fixes its value; all others are macros. `includes` are folders to look for headers in,
+    after the file's own. Raises SourceError with every problem found.
     """
     macros, fixed = split_defines(path, defines)
-    text = preprocess(path, macros)
+    text = preprocess(path, macros, includes)
     try:
         return _read(text, function, fixed)
     except RecursionError:
@@ -38,8 +49,18 @@ def read_c(path: str, *, function: str | None = None, defines: Sequence[tuple[st
 
 
 def _read(text: Preprocessed, function: str | None, fixed: dict[str, int]) -> Func:
-    tree = _parse(text)
-    return _Kernel(text, tree, _choose(text, tree, function)).read(fixed)
+    externals = outline(text.text)
+    chosen = _choose(text, externals, function)
+    tree = _parse(text, pruned(text.text, externals, chosen))
+    defined = next(n for n in tree.ext if isinstance(n, c_ast.FuncDef) and n.decl.name == chosen.function)
+    kernel = _Kernel(text, tree, defined, fixed)
+    try:
+        return kernel.read(fixed)
+    except SourceError as error:
+        if not kernel.lowered.recovered or any("may leave its row" in p.message for p in error.problems):
+            raise
+    # What the subscripts suggest isn't so: the reasons are those of the program as it stands.
+    return _Kernel(text, tree, defined, fixed, recover=False).read(fixed)
 
 
 def split_defines(path: str, defines: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], dict[str, int]]:
@@ -59,15 +80,17 @@ def split_defines(path: str, defines: Sequence[tuple[str, str]]) -> tuple[list[t
     return macros, fixed
 
 
-def kernel_name(path: str, function: str | None, defines: Sequence[tuple[str, str]]) -> str:
+def kernel_name(
+    path: str, function: str | None, defines: Sequence[tuple[str, str]], includes: Sequence[str] = ()
+) -> str:
     """The function that `read_c` would read."""
-    text = preprocess(path, split_defines(path, defines)[0])
-    return str(_choose(text, _parse(text), function).decl.name)
+    text = preprocess(path, split_defines(path, defines)[0], includes)
+    return str(_choose(text, outline(text.text), function).function)
 
 
-def _parse(text: Preprocessed) -> c_ast.FileAST:
+def _parse(text: Preprocessed, kept: str) -> c_ast.FileAST:
     try:
-        return c_parser.CParser().parse(text.text, text.path)
+        return c_parser.CParser().parse(kept, text.path)
     except c_parser.ParseError as error:
         match = re.match(r"(.*?):(\d+)(?::(\d+))?: (.*)", str(error))
         if match is None:
@@ -77,31 +100,32 @@ def _parse(text: Preprocessed) -> c_ast.FileAST:
         fail("DG004", message, text.place(file, int(line), int(column or 1)), "keep to standard C")
 
 
-def _choose(text: Preprocessed, tree: c_ast.FileAST, function: str | None) -> c_ast.FuncDef:
-    defined = [node for node in tree.ext if isinstance(node, c_ast.FuncDef)]
-    listed = ", ".join(f"'{d.decl.name}'" for d in defined)
+def _choose(text: Preprocessed, externals: Sequence[External], function: str | None) -> External:
+    defined = [e for e in externals if e.function is not None]
+    own = [e for e in defined if e.file == text.path]
     start = Loc(text.path, 1)
     if function is not None:
-        found = next((d for d in defined if d.decl.name == function), None)
+        found = next((d for d in defined if d.function == function), None)
         if found is None:
+            listed = ", ".join(f"'{d.function}'" for d in own or defined)
             fail("DG005", f"there is no function '{function}'", start, f"the file has {listed or 'none'}")
         return found
     if not defined:
         fail("DG005", "the file defines no function", start, "write the loop nest in a function")
-    marked = [d for d in defined if any(_is_pragma(node, "scop") for node in walk(d))]
-    own = [d for d in defined if d.coord is not None and d.coord.file == text.path]
+    marked = [d for d in defined if d.marked]
     candidates = marked or _without_helpers(own) or own or defined
     if len(candidates) != 1:
-        listed = ", ".join(f"'{d.decl.name}'" for d in candidates)
+        listed = ", ".join(f"'{d.function}'" for d in candidates)
         where = "have a #pragma scop" if marked else "are defined"
         fail("DG005", f"several functions {where}: {listed}", start, "choose one with --function")
     return candidates[0]
 
 
-def _without_helpers(defined: list[c_ast.FuncDef]) -> list[c_ast.FuncDef]:
-    """Without the one-line functions that others call."""
-    called = {name for d in defined for name in names(d) if name != d.decl.name}
-    return [d for d in defined if returned(d) is None or d.decl.name not in called]
+def _without_helpers(defined: list[External]) -> list[External]:
+    """Without `main`, and without the functions that others call."""
+    inner = [d for d in defined if d.function != "main"]
+    called = {name for d in inner for name in d.uses if name != d.function}
+    return [d for d in inner if d.function not in called]
 
 
 def _is_pragma(node: c_ast.Node, word: str) -> bool:
@@ -111,16 +135,26 @@ def _is_pragma(node: c_ast.Node, word: str) -> bool:
 class _Kernel:
     """One function of the file, on its way to a Func."""
 
-    def __init__(self, text: Preprocessed, tree: c_ast.FileAST, function: c_ast.FuncDef) -> None:
+    def __init__(
+        self,
+        text: Preprocessed,
+        tree: c_ast.FileAST,
+        function: c_ast.FuncDef,
+        fixed: Mapping[str, int],
+        *,
+        recover: bool = True,
+    ) -> None:
         self._text = text
         self._tree = tree
-        self._function = function
+        self.lowered = lower(tree, function, fixed, self._place, recover=recover)
+        self._function = self.lowered.function
         self._recorder = Recorder()
         self._params: tuple[Buf | ScalarParam, ...] = ()
         others = {n.decl.name: n for n in tree.ext if isinstance(n, c_ast.FuncDef) and n is not function}
         typedefs = {n.name: n.type for n in tree.ext if isinstance(n, c_ast.Typedef)}
         expressions = ExpressionReader(Scope(), self._place, typedefs, others, Nest.root(()))
-        self._reader = StatementReader(expressions, self._recorder, counters(function))
+        self._reader = StatementReader(expressions, self._recorder, counters(self._function))
+        self._reader.defines = self.lowered.defines
 
     def _place(self, node: c_ast.Node) -> Loc:
         coord = node.coord
@@ -136,7 +170,8 @@ class _Kernel:
         self._body()
         if self._recorder.problems:
             raise SourceError(*self._recorder.problems)
-        return self._recorder.finish(function.decl.name, self._params, root, loc)
+        func = self._recorder.finish(function.decl.name, self._params, root, loc)
+        return _with_extents(infer_extents(func, self.lowered))
 
     def _check_result(self, loc: Loc) -> None:
         result = self._function.decl.type.type
@@ -152,14 +187,17 @@ class _Kernel:
     def _parameters_and_constants(self, fixed: dict[str, int]) -> Nest:
         """Declares everything around the body. Array sizes need the file's constants, its arrays the parameters."""
         for node in self._tree.ext:
-            if isinstance(node, c_ast.Typedef):
-                declarations.enumerators(self._reader, node)
+            if isinstance(node, c_ast.Typedef | c_ast.Decl):
+                declarations.shared_enumerators(self._reader, node)
         for node in self._file_scope():
             if not isinstance(node.type, c_ast.ArrayDecl):
                 declarations.shared(self._reader, node)
         self._reader.scope.enter()
         assigned = set(targets(self._function.body))
         self._params, root = declarations.parameters(self._reader, self._function, fixed, assigned)
+        root = root.with_parameters(self.lowered.defines)
+        self._reader.expressions.nest = root
+        self._reader.scope.taken.update(self.lowered.defines)
         with self._reader.scope.outermost():
             for node in self._file_scope():
                 if isinstance(node.type, c_ast.ArrayDecl):
@@ -214,3 +252,15 @@ class _Kernel:
 
 def _is_plain_return(node: c_ast.Node) -> bool:
     return isinstance(node, c_ast.Return) and node.expr is None
+
+
+def _with_extents(func: Func) -> Func:
+    for buf in func.bufs:
+        if any(is_open(extent) for extent in buf.shape):
+            fail(
+                "DG007",
+                f"the extent of '{buf.name}' isn't known",
+                buf.loc,
+                f"give the size: '{buf.name}[N]' with N a constant or an integer parameter",
+            )
+    return func

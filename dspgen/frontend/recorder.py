@@ -10,7 +10,7 @@ from dspgen.errors import Problem, SourceError
 from dspgen.frontend.affine import Nest, dim_name
 from dspgen.frontend.cases import Case, cases
 from dspgen.frontend.terms import accesses, parameters
-from plant_core.ir import Access, Buf, Comp, Expr, Func, ScalarParam
+from plant_core.ir import Buf, Comp, Expr, Func, Load, ScalarParam
 from plant_core.loc import Loc
 
 Time = tuple[int | tuple[str, int], ...]
@@ -22,6 +22,7 @@ class _Statement:
     case: Case
     time: Time
     loc: Loc
+    defines: str | None = None
 
 
 @dataclass(slots=True)
@@ -42,8 +43,14 @@ class Recorder:
         self.counts[-1] += 1
         return self.counts[-1] - 1
 
-    def record(self, nest: Nest, target: Access, value: Expr, loc: Loc, loops: tuple[str, ...] = ()) -> None:
+    def record(
+        self, nest: Nest, target: Load, value: Expr, loc: Loc, loops: tuple[str, ...] = (), defines: str | None = None
+    ) -> None:
         """A statement in the loops that are open, and in those of `loops` for itself alone."""
+        for access in accesses(value):
+            # A variable that nothing has set yet, or whose setting was refused.
+            if access.buf not in self.bufs:
+                self.bufs[access.buf] = Buf(access.buf, access.dtype, (), "local", loc=access.loc)
         shapes = {name: buf.shape for name, buf in self.bufs.items()}
         found, problems = cases(nest, target, value, shapes)
         if problems:
@@ -52,7 +59,7 @@ class Recorder:
             time: Time = (*self.time, self.position())
             for name in loops:
                 time = (*time, (name, 1), 0)
-            self.statements.append(_Statement(case, time, loc))
+            self.statements.append(_Statement(case, time, loc, defines))
 
     def enter(self, iterator: str, step: int) -> Time:
         """Opens a loop; gives what `leave` needs."""
@@ -72,18 +79,21 @@ class Recorder:
         length += 1 - length % 2
         used = _used_parameters(kept, root)
         comps = tuple(_comp(f"S{k}", s, length, used) for k, s in enumerate(kept))
-        touched = {a.buf for s in kept for a in (s.case.target, *accesses(s.case.value))}
+        touched = {a.buf for s in kept for e in (s.case.target, s.case.value) for a in accesses(e)}
         bufs = tuple(b for b in self.bufs.values() if b.kind == "param" or b.name in touched)
         return Func(name, params, bufs, comps, loc)
 
     def _live(self) -> list[_Statement]:
         kept = self.statements
         while True:
-            read = {a.buf for s in kept for a in accesses(s.case.value)}
-            live = [s for s in kept if s.case.target.buf in read or self.bufs[s.case.target.buf].kind == "param"]
+            read = {a.buf for s in kept for e in (s.case.value, *s.case.target.indices) for a in accesses(e)}
+            live = [s for s in kept if s.defines or s.case.target.buf in read or self._is_param(s.case.target)]
             if len(live) == len(kept):
                 return live
             kept = live
+
+    def _is_param(self, target: Load) -> bool:
+        return self.bufs[target.buf].kind == "param"
 
 
 def _used_parameters(statements: list[_Statement], root: Nest) -> list[str]:
@@ -95,7 +105,7 @@ def _used_parameters(statements: list[_Statement], root: Nest) -> list[str]:
         for position in range(domain.dim(isl.dim_type.param)):
             if domain.involves_dims(isl.dim_type.param, position, 1):
                 found.add(dim_name(domain, position))
-        for access in (case.target, *accesses(case.value)):
+        for access in (*accesses(case.target), *accesses(case.value)):
             found.update(p.name for index in access.indices for p in parameters(index))
     space = root.domain.get_space()
     names = [dim_name(space, k) for k in range(space.dim(isl.dim_type.param))]
@@ -119,4 +129,5 @@ def _comp(name: str, statement: _Statement, length: int, used: list[str]) -> Com
     entries += ["0"] * (length - len(entries))
     prefix = f"[{', '.join(used)}] -> " if used else ""
     schedule = isl.Map(f"{prefix}{{ {name}[{', '.join(nest.iters)}] -> [{', '.join(entries)}] }}")
-    return Comp(name, nest.iters, domain, schedule, statement.case.target, statement.case.value, statement.loc)
+    case = statement.case
+    return Comp(name, nest.iters, domain, schedule, case.target, case.value, statement.loc, statement.defines)

@@ -10,14 +10,14 @@ from pycparser import c_ast
 from dspgen.errors import SourceError
 from dspgen.frontend import declarations, loops
 from dspgen.frontend.affine import Nest, NotAffine, condition, is_data_dependent, piecewise
-from dspgen.frontend.assigned import targets
+from dspgen.frontend.assigned import targets, walk
 from dspgen.frontend.codes import fail
 from dspgen.frontend.expressions import ExpressionReader
 from dspgen.frontend.recorder import Recorder
 from dspgen.frontend.scope import Array, Iterator, Scope, Symbol, Typed, Variable
 from dspgen.frontend.terms import accesses, without_places
 from dspgen.frontend.types import CType, represented
-from plant_core.ir import Access, Binary, BinaryOp, Buf, Cast, Expr, Iter, Select, Unary, Val
+from plant_core.ir import Binary, BinaryOp, Buf, Cast, Expr, Iter, Load, Select, Unary, Val
 from plant_core.loc import Loc
 from plant_core.values import is_float
 
@@ -36,13 +36,17 @@ Action = Callable[[], None]
 
 @dataclass(slots=True)
 class StatementReader:
-    """Walks the kernel's body in text order; `guard` is the data-dependent condition around, if any."""
+    """Walks the kernel's body in text order; `guard` is the data-dependent condition around, if any.
+
+    `defines` are scalars that stand for integer parameters from where they are declared on.
+    """
 
     expressions: ExpressionReader
     recorder: Recorder
     counters: set[str]
     guard: Expr | None = None
     active: list[str] = field(default_factory=list)
+    defines: tuple[str, ...] = ()
 
     @property
     def scope(self) -> Scope:
@@ -166,12 +170,12 @@ class StatementReader:
             return variable.known
         buf = self.expressions.storage(variable)
         self.recorder.bufs[buf.name] = buf
-        access = Access(buf.name, (), buf.dtype, loc)
+        access = Load(buf.name, (), buf.dtype, loc)
         expr = converted.expr if fresh else self._guarded(converted.expr, access)
         self.recorder.record(self.nest, access, expr, loc)
         return variable.known or Typed(access, variable.ctype)
 
-    def _guarded(self, value: Expr, target: Access) -> Expr:
+    def _guarded(self, value: Expr, target: Load) -> Expr:
         return value if self.guard is None else Select(self.guard, value, target, target.dtype)
 
     def _known(self, value: Typed) -> Typed | None:
@@ -216,8 +220,8 @@ class StatementReader:
     def _branch(self, test: Expr, then: Action, other: Action | None, node: c_ast.If) -> None:
         try:
             chosen = condition(test, self.nest)
-        except NotAffine as error:
-            self._by_data(test, then, other, node, error)
+        except NotAffine:
+            self._by_data(test, then, other, node)
             return
         outer = self.nest
         self._inside(outer.within(chosen), then)
@@ -241,7 +245,7 @@ class StatementReader:
             return False
         return True
 
-    def _by_data(self, test: Expr, then: Action, other: Action | None, node: c_ast.If, reason: NotAffine) -> None:
+    def _by_data(self, test: Expr, then: Action, other: Action | None, node: c_ast.If) -> None:
         """A condition that isn't affine as a whole: its affine parts become domains, the rest a guard."""
 
         def first_then(one: Expr, rest: Expr, op: str) -> None:
@@ -260,20 +264,13 @@ class StatementReader:
                 parts = Unary("lnot", left, "i32"), Unary("lnot", right, "i32")
                 self._branch(Binary(opposite, *parts, "i32"), then, other, node)
             case _:
-                self._guard(test, then, other, node, reason)
+                self._guard(test, then, other, node)
 
     def _has_affine_part(self, left: Expr, right: Expr) -> bool:
         return self._is_affine(left) or self._is_affine(right)
 
-    def _guard(self, test: Expr, then: Action, other: Action | None, node: c_ast.If, reason: NotAffine) -> None:
-        for body in (node.iftrue, node.iffalse):
-            if (loop := declarations.find_loop(body)) is not None:
-                fail(
-                    "DG016",
-                    f"the condition around this loop isn't affine: {reason.reason}",
-                    self.place(loop),
-                    "move the condition into the loop, around its assignments",
-                )
+    def _guard(self, test: Expr, then: Action, other: Action | None, node: c_ast.If) -> None:
+        """The condition on each assignment in the arms, those in loops included."""
         if self._merged(test, node):
             return
         if self._spoiled(test, node):
@@ -297,7 +294,7 @@ class StatementReader:
         if len(places) != 2 or without_places(places[0].expr) != without_places(places[1].expr):
             return False
         target = places[0].expr
-        if not isinstance(target, Access):
+        if not isinstance(target, Load):
             return False
         values = []
         for arm in arms:
@@ -328,7 +325,7 @@ class StatementReader:
     def _spoiled(self, test: Expr, node: c_ast.If) -> bool:
         """Whether the arms may change what the condition reads while they still need it."""
         assigned = targets(node.iftrue) + targets(node.iffalse)
-        if len(assigned) < 2:
+        if len(assigned) < 2 and not any(isinstance(n, c_ast.For) for n in walk(node)):
             return False
         changed = {buf.name for name in assigned if (buf := _storage_of(self.scope.find(name))) is not None}
         return any(access.buf in changed for access in accesses(test))
@@ -338,15 +335,13 @@ class StatementReader:
         loc = self.place(node.cond)
         buf = Buf(self.scope.fresh("condition"), "i32", (), "local", loc=loc)
         self.recorder.bufs[buf.name] = buf
-        kept = Access(buf.name, (), "i32", loc)
+        kept = Load(buf.name, (), "i32", loc)
         self.recorder.record(self.nest, kept, test, loc)
         return Binary("ne", kept, Val(0, "i32"), "i32")
 
     # Loops
 
     def _loop(self, node: c_ast.For, loc: Loc) -> None:
-        if self.guard is not None:
-            fail("DG016", "a loop under a condition on data", loc, "move the condition into the loop")
         head = loops.header(node, loc)
         self.scope.enter()
         try:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import assert_never
 
-from plant_core.ir import Access, Binary, Call, Cast, Expr, Iter, Param, Select, Unary, Val
+from plant_core.ir import Binary, Call, Cast, Expr, Iter, Load, Param, Select, Unary, Val
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -21,10 +20,10 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (condition, true, false)
         case Call(_, args):
             return args
-        case Access(_, indices):
+        case Load(_, indices):
             return indices
         case _:
-            assert_never(expr)
+            return ()
 
 
 def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
@@ -40,15 +39,15 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return replace(expr, condition=change(expr.condition), true=change(expr.true), false=change(expr.false))
         case Call():
             return replace(expr, args=tuple(change(a) for a in expr.args))
-        case Access():
+        case Load():
             return replace(expr, indices=tuple(change(i) for i in expr.indices))
         case _:
-            assert_never(expr)
+            return expr
 
 
-def accesses(expr: Expr) -> Iterator[Access]:
+def accesses(expr: Expr) -> Iterator[Load]:
     """Every array element or variable that the expression reads, in order."""
-    if isinstance(expr, Access):
+    if isinstance(expr, Load):
         yield expr
     for child in children(expr):
         yield from accesses(child)
@@ -64,4 +63,4 @@ def parameters(expr: Expr) -> Iterator[Param]:
 def without_places(expr: Expr) -> Expr:
     """The expression with no source places, for comparing."""
     bare = rebuild(expr, without_places)
-    return replace(bare, loc=None) if isinstance(bare, Access) else bare
+    return replace(bare, loc=None) if isinstance(bare, Load) else bare

@@ -13,7 +13,7 @@ from typing import Literal
 from pycparser import c_ast
 
 from dspgen.frontend.codes import fail
-from plant_core.ir import DType
+from plant_core.ir import DType, Extent, Param
 from plant_core.loc import Loc
 
 CType = DType | Literal["u64"]
@@ -42,8 +42,16 @@ class Type:
     """A scalar, or an array of it if `shape` isn't empty; an extent of 0 is left open for the initialiser to say."""
 
     ctype: CType
-    shape: tuple[int, ...] = ()
+    shape: tuple[Extent, ...] = ()
     const: bool = False
+
+
+_OPEN = "?"
+
+
+def is_open(extent: Extent) -> bool:
+    """Whether nothing is known of an array parameter's outermost extent, as in `float *x` and `float x[][4]`."""
+    return isinstance(extent, Param) and extent.name.startswith(_OPEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,28 @@ class TypeReader:
     """`typedefs` maps names to their declared types; `size` evaluates an array's extent, or gives None."""
 
     typedefs: dict[str, c_ast.Node]
-    size: Callable[[c_ast.Node], int | None]
+    size: Callable[[c_ast.Node], Extent | None]
     place: Callable[[c_ast.Node], Loc]
+
+    def parameter(self, node: c_ast.Node, name: str, loc: Loc) -> Type:
+        """A parameter's type, where a pointer is an array with an open extent."""
+        declared, const = node, False
+        while isinstance(declared, c_ast.TypeDecl) and isinstance(declared.type, c_ast.IdentifierType):
+            names = list(declared.type.names)
+            if len(names) != 1 or names[0] not in self.typedefs:
+                break
+            const = const or "const" in declared.quals
+            declared = self.typedefs[names[0]]
+        match declared:
+            case c_ast.PtrDecl():
+                # What a typedef's user qualifies is then the pointer, which doesn't matter.
+                const = False
+            case c_ast.ArrayDecl(dim=None):
+                pass
+            case _:
+                return self.read(node, loc)
+        inner = self.read(declared.type, loc)
+        return Type(inner.ctype, (Param(f"{_OPEN}{name}", "i32"), *inner.shape), const or inner.const)
 
     def read(self, node: c_ast.Node, loc: Loc, *, open_size: bool = False) -> Type:
         match node:
@@ -66,7 +94,7 @@ class TypeReader:
             case c_ast.IdentifierType():
                 return self._named(list(node.names), loc)
             case c_ast.PtrDecl():
-                remedy = "declare it as an array of constant size, such as 'float x[N]'"
+                remedy = "declare it as an array of known size, such as 'float x[N]'"
                 if isinstance(node.type, c_ast.TypeDecl) and isinstance(node.type.type, c_ast.IdentifierType):
                     element = " ".join(node.type.type.names)
                     name = node.type.declname or "x"
@@ -86,17 +114,17 @@ class TypeReader:
         if node.dim is None:
             if not open_size:
                 fail("DG007", "an array without its size", loc, "give the size, such as 'float x[N]' with N a constant")
-            extent = 0
+            extent: Extent = 0
         else:
             found = self.size(node.dim)
             if found is None:
                 fail(
                     "DG007",
-                    "an array's size must be a constant",
+                    "an array's size must be made of constants and integer parameters",
                     self.place(node.dim),
-                    "use a macro or an enum constant, or fix the parameter with -D",
+                    "use a macro, an enum constant or a parameter",
                 )
-            if found <= 0:
+            if isinstance(found, int) and found <= 0:
                 fail("DG007", f"an array's size must be positive, not {found}", self.place(node.dim))
             extent = found
         return Type(inner.ctype, (extent, *inner.shape), inner.const)

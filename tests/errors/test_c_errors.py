@@ -21,14 +21,13 @@ STATEMENTS = [
     ("for (int i = 0; i < 9; i++) if (y[i] > 0) @x[i + 2] = 1;", "DG012", "when i = 8"),
     ("for (int i = 0; i < 10; i++) x[@i*i] = 1;", "DG011", "multiplies two values"),
     ("for (int i = 0; i < 3; i++) for (int j = 0; j < 3; j++) x[@i * j] = 1;", "DG011", "'i * j'"),
-    ("for (int i = 0; i < 10; i++) x[@m[i]] = 1;", "DG011", "'m[i]'"),
-    ("int j = 0; for (int i = 0; i < 4; i++) { x[@j] = 1; j += 2; }", "DG011", "'j'"),
-    ("for (int i = 0; @i < m[0]; i++) x[i] = 1;", "DG010", "'m[0]'"),
     ("for (int i = 0; @i * i < 10; i++) x[i] = 1;", "DG010", "multiplies"),
-    ("@for (int i = 1; i < 10; i *= 2) x[i] = 1;", "DG009", "grow by a constant"),
+    ("@for (int i = 1; i < n; i *= 2) x[i] = 1;", "DG009", "grow by a constant"),
+    ("for (int i = 0; @i < (int)y[0]; i++) x[i] = 1;", "DG010", "floating point"),
+    ("for (int i = 0; i < 10; i++) { if (y[i] > 0) @i++; }", "DG015", "'i'"),
+    ("float *@*q = &x;", "DG007", "extent"),
     ("@for (int i = 0; i < 10;) x[i] = 1;", "DG009", "no step"),
     ("@for (int i = 0; ; i++) x[i] = 1;", "DG009", "no condition"),
-    ("@for (int i = 0, j = 0; i < 10; i++, j++) x[i] = 1;", "DG009", "several"),
     ("for (int i = 0; i < 10; i += @n) x[i] = 1;", "DG009", "constant"),
     ("for (int i = 0; @i >= 0; i++) x[i] = 1;", "DG009", "doesn't end"),
     ("for (int i = 0; @i != 9; i += 2) x[i] = 1;", "DG009", "doesn't end"),
@@ -44,17 +43,15 @@ STATEMENTS = [
     ("for (int i = 0; i < 10; i++) { @return; }", "DG008", "'return'"),
     ("@goto end; end: ;", "DG008", "'goto'"),
     ("for (int i = 0; i < 10; i++) @i = 3;", "DG015", "'i'"),
-    ("for (int i = 0; i < 10; i++) { @i++; }", "DG015", "'i'"),
     ("int i; for (i = 0; i < 10; i++) x[i] = 1; x[0] = @i;", "DG015", "outside its loop"),
-    ("for (int i = 0; i < 9; i++) if (x[i] > 0) @for (int j = 0; j < 3; j++) x[j] = 1;", "DG016", "'x[i]'"),
-    ("float @*p = x; p[0] = 1;", "DG007", "extent"),
-    ("float t[@n]; t[0] = 1; x[0] = t[0];", "DG007", "constant"),
-    ("x[0] = *@x;", "DG013", "pointers"),
-    ("int i = 0; x[@i++] = 1;", "DG013", "side effect"),
+    ("float t[@m[0]]; t[0] = 1; x[0] = t[0];", "DG007", "constants and integer parameters"),
+    ("for (int i = 1; i < 9; i++) { float t[@i]; t[0] = 1; x[0] = t[0]; }", "DG007", "integer parameters"),
+    ("float t[n]; for (int i = 0; i <= n; i++) @t[i] = 1; x[0] = t[0];", "DG012", "outside t[n]"),
+    ("float t[n]; t[0] = 1; @t[n + 2] = 1; x[0] = t[0];", "DG012", "outside t[n]"),
+    ("x[0] = @sizeof(float[n]);", "DG013", "size isn't constant"),
     ("x[0] = (@x[1] = 2) + 1;", "DG013", "assignment"),
     ("x[0] = @5 / 0;", "DG013", "divided by zero"),
     ("x[0] = @1 << 40;", "DG013", "shift"),
-    ("x[0] = @other(x[1]);", "DG014", "'other'"),
     ("@nothing(x);", "DG008", "'nothing'"),
     ("volatile int @v = 3; x[0] = v;", "DG006", "volatile"),
     ("long double @v = 3; x[0] = v;", "DG006", "long double"),
@@ -66,15 +63,18 @@ STATEMENTS = [
 
 # A whole file; where the place is; the number; a part of the message.
 FILES = [
-    ("void kernel(float *x) { x[0] = 1; }", 1, 19, "DG007", "extent"),
-    ("void kernel(float x[]) { x[0] = 1; }", 1, 19, "DG007", "size"),
     ("int kernel(float x[4]) { return 1; }", 1, 5, "DG006", "return void"),
     ("void a(float x[4]) {}\nvoid b(float x[4]) {}", 1, 1, "DG005", "'a', 'b'"),
     ("int x;", 1, 1, "DG005", "no function"),
     ("void k(float x[4]) {\n#pragma scop\n  x[1] = 0;\n}", 2, 9, "DG019", "don't match"),
     ("void k(float x[4]) {\n  x[0] = 1;\n#pragma scop\n  x[1] = 0;\n#pragma endscop\n}", 2, 3, "DG019", "outside"),
     ("static float t[4];\nvoid k(float x[4]) { x[0] = t[1]; }", 1, 14, "DG018", "'t'"),
-    ("#include <complex.h>\nvoid k(float x[4]) { x[0] = 5; }", 1, 10, "DG003", "complex.h"),
+    ("#include <no/such.h>\nvoid k(float x[4]) { x[0] = 5; }", 1, 10, "DG003", "no/such.h"),
+    ("#include <sys/resource.h>\nvoid k(float x[4]) { y[0] = 5; }", 2, 22, "DG003", "undeclared"),
+    ("void k(float **x) { x[0][0] = 5; }", 1, 15, "DG007", "extent"),
+    ("void k(void *x) { }", 1, 13, "DG006", "'void'"),
+    ("void k(int n, float x[n], float y[n][n]) { y[0][0] = x[n]; }", 1, 54, "DG012", "reads x[1] when n = 1, outside"),
+    ("#include <math.h>\nvoid k(double x[4]) { x[0] = tgamma(x[0]); }", 2, 30, "DG014", "'tgamma'"),
     ("#define N 4\n#define AT(i) x[(i) + 1]\nvoid k(float x[N]) {\n  for (int i = 0; i < N; i++) AT(i) = AT(i - 1);\n}",
      4, 31, "DG012", "x[4]"),
     ("#define BIG 10\nvoid k(float x[BIG - 6]) { x[BIG - 7] = 1; x[BIG] = 2; }", 2, 44, "DG012", "x[10]"),
@@ -112,7 +112,7 @@ def test_file(tmp_path: Path, text: str, line: int, column: int, code: str, part
 
 
 def test_all_problems_at_once(tmp_path: Path) -> None:
-    error = refused(tmp_path, HEAD + "x[11] = 1;\nwhile (n) ;\nx[m[0]] = y[12];\n}\n")
+    error = refused(tmp_path, HEAD + "x[11] = 1;\nwhile (n) ;\nx[n * n] = y[12];\n}\n")
     assert [(p.code, p.loc and p.loc.line) for p in error.problems] == [("DG012", 2), ("DG008", 3), ("DG011", 4)]
     assert "help: " in error.render() and "    x[11] = 1;".strip() in error.render()
 

@@ -56,6 +56,20 @@ PROGRAMS: dict[str, str] = {
             if ((i - 5) / 2 == 0) y[i] *= 3;
           }
         }""",
+    "loops under conditions on data": """
+        void kernel(const float x[8], float y[8], int z[8], int n) {
+          int j;
+          for (int i = 0; i < 8; i++) {
+            if (x[i] > 0) {
+              float sum = 0;
+              for (j = 0; j < 8; j++) sum += x[j];
+              for (j = 7; j > i; j--) y[j] += sum;
+            } else if (i > 2 && z[i] > 0)
+              for (j = 0; j < 8; j++) z[j] -= 7;
+            else for (j = 0; j < i; j++) { if (y[j] < 0 || j == 3) y[j] = 1; else { z[j]++; y[j + 1] = 2; } }
+            if (y[0] > n) for (j = 0; j < 2; j++) y[j] *= -1;
+          }
+        }""",
     "conditions on data": """
         void kernel(const float x[12], float y[12], int count[2]) {
           float best = -2.0f;

@@ -1,0 +1,127 @@
+"""Loop bounds that are read from memory, as scalars of their own just before the loop.
+
+Before: `for (k = ptr[i]; k < ptr[i + 1]; k++) BODY`
+After:  `const int k_from = ptr[i]; const int k_to = ptr[i + 1]; for (k = k_from; k < k_to; k++) BODY`
+
+The reader takes each such scalar as an integer parameter that a statement defines. A bound stays as it is where the
+loop may change it: its array is stored to, or its variable assigned, in the loop.
+"""
+
+from __future__ import annotations
+
+from pycparser import c_ast
+
+from dspgen.frontend.assigned import names, walk
+from dspgen.frontend.lower_names import Fresh
+from dspgen.frontend.lower_state import Types
+from dspgen.frontend.simplify_ast import assigned_names, items, rebuilt, step_of, stored_arrays, variable
+
+
+def hoisted(function: c_ast.FuncDef, types: Types, fresh: Fresh) -> tuple[str, ...]:
+    """Changes the function's body in place; gives the scalars, in text order."""
+    given = function.decl.type.args.params if function.decl.type.args else []
+    for node in [*given, *(n for n in walk(function.body) if isinstance(n, c_ast.Decl))]:
+        if isinstance(node, c_ast.Decl) and node.name is not None:
+            types.declare(node)
+    hoister = _Hoister(types, fresh, _from_memory(function.body))
+    hoister.block(function.body)
+    return tuple(hoister.made)
+
+
+def _from_memory(body: c_ast.Node) -> set[str]:
+    """The variables whose values come from arrays, directly or by way of others."""
+    found: set[str] = set()
+    definitions: list[tuple[str, c_ast.Node]] = []
+    for node in walk(body):
+        if isinstance(node, c_ast.Decl) and node.name is not None and node.init is not None:
+            definitions.append((node.name, node.init))
+        elif (step := step_of(node)) is not None:
+            definitions.append((step[0], step[2]))
+    while True:
+        more = {
+            name
+            for name, value in definitions
+            if name not in found and (names(value) & found or any(isinstance(n, c_ast.ArrayRef) for n in walk(value)))
+        }
+        if not more:
+            return found
+        found |= more
+
+
+class _Hoister:
+    def __init__(self, types: Types, fresh: Fresh, varying: set[str]) -> None:
+        self._types = types
+        self._fresh = fresh
+        self._varying = varying
+        self.made: list[str] = []
+
+    def block(self, node: c_ast.Node) -> None:
+        """Every loop below, each put behind its bounds."""
+        match node:
+            case c_ast.Compound():
+                node.block_items = [new for item in node.block_items or [] for new in self._statement(item)]
+            case _:
+                for field in ("stmt", "iftrue", "iffalse"):
+                    inner = getattr(node, field, None)
+                    if isinstance(inner, c_ast.Node):
+                        setattr(node, field, self._one(inner))
+
+    def _one(self, node: c_ast.Node) -> c_ast.Node:
+        found = self._statement(node)
+        return found[0] if len(found) == 1 else c_ast.Compound(found, node.coord)
+
+    def _statement(self, node: c_ast.Node) -> list[c_ast.Node]:
+        if not isinstance(node, c_ast.For) or node.cond is None:
+            self.block(node)
+            return [node]
+        before: list[c_ast.Node] = []
+        changed = assigned_names(node.stmt, node.next)
+        stored = stored_arrays(node.stmt)
+        own = {step[0] for part in items(node.next) if (step := step_of(part)) is not None}
+        # The first clause runs once, so nothing in the loop matters to it.
+        node.init = self._bounds(node.init, own, set(), "from", before) if node.init is not None else None
+        node.cond = self._bounds(node.cond, own | changed, stored, "to", before)
+        self.block(node)
+        return [c_ast.Compound([*before, node], node.coord)] if before else [node]
+
+    def _bounds(
+        self, node: c_ast.Node, changed: set[str], stored: set[str], word: str, before: list[c_ast.Node]
+    ) -> c_ast.Node:
+        def change(inner: c_ast.Node) -> c_ast.Node:
+            match inner:
+                case c_ast.ArrayRef() if self._is_int(inner) and not names(inner) & (changed | stored):
+                    return self._scalar(inner, changed, word, before)
+                case c_ast.ID(name=name) if name in self._varying and name not in changed and self._is_exact(name):
+                    return self._scalar(inner, changed, word, before)
+                case c_ast.Assignment():
+                    value = change(inner.rvalue)
+                    return c_ast.Assignment(inner.op, inner.lvalue, value, inner.coord)
+                case c_ast.Decl() | c_ast.DeclList() | c_ast.BinaryOp() | c_ast.ExprList():
+                    return rebuilt(inner, change)
+            return inner
+
+        return change(node)
+
+    def _is_exact(self, name: str) -> bool:
+        known = self._types.integers.get(name)
+        return known is not None and known.exact
+
+    def _is_int(self, node: c_ast.ArrayRef) -> bool:
+        root = node.name
+        while isinstance(root, c_ast.ArrayRef):
+            root = root.name
+        if not isinstance(root, c_ast.ID):
+            return False
+        known = self._types.arrays.get(root.name) or self._types.pointers.get(root.name)
+        # What is narrower than int is promoted to it.
+        return known is not None and known.element in ("int", "short", "char", "char unsigned", "short unsigned")
+
+    def _scalar(self, value: c_ast.Node, changed: set[str], word: str, before: list[c_ast.Node]) -> c_ast.Node:
+        root = sorted(names(value))[0] if not isinstance(value, c_ast.ID) else value.name
+        base = value
+        while isinstance(base, c_ast.ArrayRef):
+            base = base.name
+        name = self._fresh(f"{base.name if isinstance(base, c_ast.ID) else root}_{word}")
+        before.append(variable(name, value, value.coord))
+        self.made.append(name)
+        return c_ast.ID(name, value.coord)

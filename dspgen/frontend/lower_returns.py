@@ -1,0 +1,83 @@
+"""Early returns as branches.
+
+Before: `if (x > 9) return 9; if (x < 0) return 0; return x;`
+After:  `return x > 9 ? 9 : x < 0 ? 0 : x;`
+
+Before: `if (n <= 0) return; BODY`
+After:  `if (n <= 0) { } else { BODY }`
+
+A return in a loop stays where it is.
+"""
+
+from __future__ import annotations
+
+from pycparser import c_ast
+
+from dspgen.frontend.assigned import walk
+from dspgen.frontend.simplify_ast import items
+
+
+def returning(nodes: list[c_ast.Node]) -> list[c_ast.Node]:
+    """The statements of a function, every return outside loops with nothing after it in its branch."""
+    for position, node in enumerate(nodes):
+        if isinstance(node, c_ast.Return):
+            return nodes[: position + 1]
+        if isinstance(node, c_ast.If) and _returns(node):
+            return [*nodes[:position], *_branch(node, nodes[position + 1 :])]
+    return nodes
+
+
+def _returns(node: c_ast.Node) -> bool:
+    return any(isinstance(n, c_ast.Return) for n in walk(node))
+
+
+def ends(nodes: list[c_ast.Node]) -> bool:
+    """Whether control never comes out at the end."""
+    if not nodes:
+        return False
+    match nodes[-1]:
+        case c_ast.Return():
+            return True
+        case c_ast.Compound():
+            return ends(items(nodes[-1]))
+        case c_ast.If():
+            return nodes[-1].iffalse is not None and ends(items(nodes[-1].iftrue)) and ends(items(nodes[-1].iffalse))
+    return False
+
+
+def _branch(node: c_ast.If, rest: list[c_ast.Node]) -> list[c_ast.Node]:
+    true, false = returning(items(node.iftrue)), returning(items(node.iffalse))
+    if ends(true):
+        false = false if ends(false) else returning([*false, *rest])
+    elif ends(false) or not any(_returns(n) for n in false):
+        true = returning([*true, *rest])
+        if not ends(false):
+            return [node, *rest]
+    else:
+        return [node, *rest]
+    match true, false:
+        case [[c_ast.Return(expr=one)], [c_ast.Return(expr=other)]] if one is not None and other is not None:
+            return [c_ast.Return(c_ast.TernaryOp(node.cond, one, other, node.coord), node.coord)]
+    coord = node.coord
+    otherwise = c_ast.Compound(false, coord) if false else None
+    return [c_ast.If(node.cond, c_ast.Compound(true, coord), otherwise, coord)]
+
+
+def settled(nodes: list[c_ast.Node]) -> bool:
+    """Whether every return is the last thing that is done."""
+    for position, node in enumerate(nodes):
+        last = position == len(nodes) - 1
+        match node:
+            case c_ast.Return():
+                if not last:
+                    return False
+            case c_ast.If() if last:
+                if not (settled(items(node.iftrue)) and settled(items(node.iffalse))):
+                    return False
+            case c_ast.Compound() if last:
+                if not settled(items(node)):
+                    return False
+            case _:
+                if _returns(node):
+                    return False
+    return True
