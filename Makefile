@@ -3,7 +3,7 @@ JOBS   ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-CODE   := dspgen plant_core tests bench
+CODE   := dspgen plant_core backends tests bench
 
 .PHONY: help demo test nightly lint format clean
 

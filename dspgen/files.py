@@ -12,6 +12,8 @@ import numpy as np
 
 from dspgen.errors import DspgenError, Problem, SourceError
 from plant_core.ir import Buf, Func, ScalarParam
+from plant_core.loc import PlantError
+from plant_core.values import shape_of
 
 _DTYPES = {"f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
 _DTYPES |= {"u8": "uint8", "u16": "uint16", "u32": "uint32"}
@@ -66,10 +68,11 @@ def read_text(path: str) -> str:
 def kernel_inputs(func: Func, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """The given values as their parameters' types; not each parameter need be given, but each value needs its own."""
     parameters = {p.name: p for p in func.params}
+    integers = {n: int(a) for n, a in arrays.items() if n in parameters and a.shape == () and a.dtype.kind in "iu"}
     problems: list[Problem] = []
     values: dict[str, Any] = {}
     for name, given in arrays.items():
-        value = _fitted(parameters[name], given) if name in parameters else _unknown(name, func)
+        value = _fitted(parameters[name], given, integers) if name in parameters else _unknown(name, func)
         if isinstance(value, Problem):
             problems.append(value)
         else:
@@ -86,9 +89,12 @@ def _unknown(name: str, func: Func) -> Problem:
     return Problem("DG508", f"--inputs has '{name}', which is no parameter of {func.name}", func.loc, remedy)
 
 
-def _fitted(parameter: Buf | ScalarParam, given: Any) -> Any:
+def _fitted(parameter: Buf | ScalarParam, given: Any, integers: Mapping[str, int]) -> Any:
     """The value as the parameter's type, or what is wrong with it. Integers must keep their values."""
-    shape = parameter.shape if isinstance(parameter, Buf) else ()
+    try:
+        shape = shape_of(parameter, integers) if isinstance(parameter, Buf) else ()
+    except PlantError as error:
+        return Problem("DG508", f"--inputs has '{parameter.name}', but {error.message}", parameter.loc, error.remedy)
     if given.shape != shape:
         what = f"'{parameter.name}' of shape {given.shape}; the parameter's is {shape}"
         return Problem("DG508", f"--inputs has {what}", parameter.loc)

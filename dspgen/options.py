@@ -8,10 +8,11 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`defines` and `sets` are pairs of name and text, as given by -D and --set."""
+    """`defines` and `sets` are pairs of name and text, as given by -D and --set; `includes` are the folders of -I."""
 
     function: str | None = None
     defines: tuple[tuple[str, str], ...] = ()
+    includes: tuple[str, ...] = ()
     sets: tuple[tuple[str, str], ...] = ()
     fp: Literal["strict", "reassoc"] = "reassoc"
     data: Literal["onchip", "ddr"] = "onchip"

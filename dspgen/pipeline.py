@@ -96,7 +96,8 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     """C text in, assembly text out. `on_stage` is called with each stage's name and result."""
     started = time.perf_counter()
     seen: OnStage = on_stage or (lambda name, value: None)
-    source = read_c(path, function=options.function, defines=options.defines)
+    source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
+    _need_fixed_bounds(source)
     seen("scop", source)
     func = expand_scalars(normalise_loops(rebalance_reductions(source, reassoc=options.fp == "reassoc")))
     seen("expanded", func)
@@ -108,6 +109,16 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     remarks = (*_tile_remarks(func, backend.choices), *backend.remarks)
     seconds = time.perf_counter() - started
     return replace(backend, source=source, asm=asm, remarks=remarks, compile_seconds=seconds)
+
+
+def _need_fixed_bounds(func: Func) -> None:
+    problems = [
+        Problem("DG010", "a loop bound is read from memory", comp.loc, "use --backend cpu, or a bound known beforehand")
+        for comp in func.comps
+        if comp.defines is not None
+    ]
+    if problems:
+        raise SourceError(*problems)
 
 
 def _tile_remarks(func: Func, choices: tuple[Choice, ...]) -> tuple[Remark, ...]:
@@ -239,7 +250,7 @@ class _Evaluate:
         sizes_known = all(isinstance(p, Buf) or is_float(p.dtype) for p in self.func.params)
         if not sizes_known or self.simulated == SIMULATED_FINALISTS:
             return candidate.cycles * (self.ratio or 1.0)
-        zeros = {p.name: np.zeros(p.shape, NUMPY[p.dtype]) if isinstance(p, Buf) else 0.0 for p in self.func.params}
+        zeros = {p.name: np.zeros(p.extents, NUMPY[p.dtype]) if isinstance(p, Buf) else 0.0 for p in self.func.params}
         asm = emit_asm(compiled.scheduled, self.target, func=self.func)
         cycles = float(simulate_kernel(replace(compiled, asm=asm), self.target, zeros).cycles)
         self.simulated += 1
@@ -275,13 +286,13 @@ def run_file(
     """Compile, simulate the emitted text, and compare every output array with the C program's."""
     compiled = compile_file(path, target, options, on_stage=on_stage)
     func = compiled.source
-    given = {**oracle.default_inputs(path, func, options.defines), **(inputs or {})}
+    given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
     values = oracle.random_inputs(func, seed, given)
     started = time.perf_counter()
     result = simulate_kernel(compiled, target, values, engine=engine)
     simulated = time.perf_counter() - started
-    single = oracle.run_c(path, func, values, options.defines)
-    double = oracle.run_c(path, func, values, options.defines, double=True)
+    single = oracle.run_c(path, func, values, options.defines, includes=options.includes)
+    double = oracle.run_c(path, func, values, options.defines, includes=options.includes, double=True)
     verified, max_error, details = oracle.compare(func, result.outputs, single, double, options.fp)
     sizes = {k: int(v) for k, v in values.items() if isinstance(v, int)}
     machine = Machine(target, OperationTable(target))

@@ -11,18 +11,23 @@ from rich.table import Table
 from rich.text import Text
 
 from dspgen.asmir.ir import Function
+from dspgen.cpu_road import CpuResult
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.text import print_lines
+from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LabelLine, LoopReport, Nop, Packet, Placed, Scheduled
 from dspgen.target.model import Target
 from dspgen.tiling.search import Choice
 from dspgen.vecdsl.ir import Program
 from dspgen.vecdsl.printer import print_program
+from plant_core import nest
 from plant_core.ir import Func
-from plant_core.printer import print_expr, print_func
-from plant_core.tree import For, If, Leaf, Seq, Tree
+from plant_core.printer import print_func, print_scheduled
+from plant_core.tree import Do, For, If, Leaf, Seq
+from plant_core.tree_print import print_tree
 
 WIDE = 140  # columns where the output is no terminal
+PATIENCE = 2.0  # seconds that a kernel may take from C text to C++ text
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -63,20 +68,87 @@ def results_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     for name in ("max error", "compile s", "simulate s"):
         table.add_column(name, justify="right")
     for row in rows:
-        verdict = {True: Text("yes", "green"), False: Text("NO", "bold red")}.get(
-            row["verified"], Text("failed", "red")
-        )
         table.add_row(
             row["kernel"],
             _number(row["cycles"]),
             _number(row["bound_cycles"]),
             _format(row["efficiency"], "{:.1%}"),
-            verdict,
+            verdict(row["verified"]),
             _format(row["max_error"], "{:.1e}"),
             _format(row["compile_seconds"], "{:.2f}"),
             _format(row["simulate_seconds"], "{:.2f}"),
         )
     return table
+
+
+def cpu_object(result: CpuResult) -> dict[str, Any]:
+    """The object of `--json` for a run on this computer."""
+    names = "kernel verified max_error compile_seconds build_seconds seconds threads"
+    found = {name: getattr(result, name) for name in names.split()}
+    return result_object(backend="cpu", remarks=[remark_object(r) for r in result.remarks], **found)
+
+
+def remark_object(remark: Remark) -> dict[str, Any]:
+    return {"line": remark.loc.line if remark.loc else None, "kind": remark.kind, "message": remark.message}
+
+
+def cpu_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """One line for each kernel that ran on this computer."""
+    table = Table(title="dspgen: kernels on this computer")
+    table.add_column("kernel", no_wrap=True)
+    table.add_column("size")
+    table.add_column("verified")
+    for name in ("max error", "C to C++ s", "build s", "run ms"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            row["kernel"],
+            row.get("size") or "",
+            verdict(row["verified"]),
+            _format(row["max_error"], "{:.1e}"),
+            Text(_format(row["compile_seconds"], "{:.2f}"), "red" if (row["compile_seconds"] or 0) > PATIENCE else ""),
+            _format(row.get("build_seconds"), "{:.2f}"),
+            _milliseconds(row.get("seconds")),
+        )
+    return table
+
+
+def speed_table(rows: Iterable[Mapping[str, Any]], peers: Sequence[str]) -> Table:
+    """One line for each kernel: milliseconds of ours and of each peer, and how many times as fast as it ours is."""
+    table = Table(title="dspgen against its peers on this computer: milliseconds, and times as fast")
+    table.add_column("kernel", no_wrap=True)
+    for name in ("size", "threads", "ours"):
+        table.add_column(name, justify="right")
+    keys = [
+        (name.replace("clang-", ""), "ratio" if name == "gcc" else f"{name.replace('clang-', '')}_ratio")
+        for name in peers
+    ]
+    for name, _ in keys:
+        table.add_column(name, justify="right")
+        table.add_column(f"/ {name}", justify="right")
+    table.add_column("verified")
+    for row in rows:
+        cells: list[str | Text] = []
+        for name, ratio in keys:
+            slower = row[ratio] is not None and row[ratio] < 1
+            cells.append(_milliseconds(row[f"{name}_seconds"]))
+            cells.append(Text(_format(row[ratio], "{:.2f}"), "red" if slower else ""))
+        ours = _milliseconds(row["ours_seconds"])
+        table.add_row(row["kernel"], row["size"], str(row["threads"]), ours, *cells, verdict(row["verified"]))
+    return table
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return _format(None if seconds is None else 1e3 * seconds, "{:.3f}")
+
+
+def verdict(verified: bool | None) -> Text:
+    match verified:
+        case True:
+            return Text("yes", "green")
+        case False:
+            return Text("NO", "bold red")
+    return Text("failed", "red")
 
 
 def loops_table(loops: Sequence[LoopReport]) -> Table:
@@ -154,20 +226,22 @@ def description_tables(description: Mapping[str, Any]) -> list[Table]:
     return tables
 
 
-def stage_text(value: object, target: Target) -> str | None:
+def stage_text(value: object, target: Target | None) -> str | None:
     """The program after a stage, as text; None for a stage whose result has no text."""
     match value:
         case str():
             return value
         case Func():
             return print_func(value)
-        case For() | If() | Seq() | Leaf():
-            return print_tree(value) + "\n"
+        case For() | If() | Seq() | Leaf() | Do():
+            return print_tree(value)
         case Program():
             return print_program(value)
-        case Function():
+        case nest.Scheduled():
+            return print_scheduled(value)
+        case Function() if target is not None:
             return emit_linear(value, target)
-        case Scheduled():
+        case Scheduled() if target is not None:
             return print_lines(value.lines, target)
         case tuple():
             return "".join(f"{line}\n" for choice in value if isinstance(choice, Choice) for line in _choice(choice))
@@ -179,24 +253,6 @@ def _choice(choice: Choice) -> Iterator[str]:
     for trial in choice.trials:
         outcome = f"{trial.cycles:.0f} cycles" if trial.cycles is not None else f"refused: {trial.refused}"
         yield f"  tried {trial.title}: estimated {trial.estimate:.0f}, {outcome}"
-
-
-def print_tree(tree: Tree, indent: str = "") -> str:
-    """The loop tree in C's words; a leaf names its statement, the first point of its box and the box's sizes."""
-    deeper = indent + "  "
-    match tree:
-        case For(iterator, lower, upper, step, body):
-            head = f"for {iterator} from {print_expr(lower)} below {print_expr(upper)} step {step}:"
-            return f"{indent}{head}\n{print_tree(body, deeper)}"
-        case If(condition, then):
-            return f"{indent}if {print_expr(condition)}:\n{print_tree(then, deeper)}"
-        case Seq(children):
-            return "\n".join(print_tree(child, indent) for child in children)
-        case Leaf(comp, origin, tile):
-            lane = f", {'partial sums' if tile.reduce else 'lanes'} along {tile.lane}" if tile.lane else ""
-            split = f", split {', '.join(tile.split)}" if tile.split else ""
-            point = ", ".join(print_expr(e) for e in origin)
-            return f"{indent}{comp.name}[{point}] of {' x '.join(map(str, tile.spans)) or 1}{lane}{split}"
 
 
 def _kernel(scheduled: Scheduled, label: str, delay: int) -> list[Packet | Nop]:

@@ -57,7 +57,7 @@ class Signature:
 
 def signature_of(func: Func) -> Signature:
     parameters = tuple(
-        Parameter(p.name, p.dtype, p.shape, p.const) if isinstance(p, Buf) else Parameter(p.name, p.dtype, None)
+        Parameter(p.name, p.dtype, p.extents, p.const) if isinstance(p, Buf) else Parameter(p.name, p.dtype, None)
         for p in func.params
     )
     return Signature(func.name, parameters, PurePath(func.loc.file).name)

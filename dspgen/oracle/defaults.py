@@ -1,4 +1,4 @@
-"""Default contents of arrays, as `@input NAME expr EXPRESSION` lines in the C file's first comment say.
+"""Default values of parameters, as `@input NAME expr EXPRESSION` lines in the C file's first comment say.
 
 EXPRESSION is NumPy arithmetic over the file's integer macros, such as `cos(2*pi*arange(N//2)/N)`.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dspgen.frontend.codes import fail
-from dspgen.frontend.preprocess import Defines, base_flags, read_source, run_compiler
+from dspgen.frontend.preprocess import Defines, Includes, read_source, reading_flags, run_compiler
 from dspgen.frontend.read import split_defines
 from plant_core.ir import Buf, Func
 from plant_core.loc import Loc
@@ -42,6 +42,12 @@ def _arange(*limits: float) -> Array:
     return numbers
 
 
+def _eye(count: int) -> Array:
+    if count * count > _LARGEST:
+        raise ValueError("eye is too large")
+    return np.eye(count)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cos": np.cos,
     "sin": np.sin,
@@ -59,6 +65,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "arange": _arange,
     "ones": np.ones,
     "zeros": np.zeros,
+    "eye": _eye,
     "hanning": np.hanning,
     "hamming": np.hamming,
     "bitrev": _bitrev,
@@ -75,33 +82,37 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 
 
-def default_inputs(path: str, func: Func, defines: Defines = ()) -> dict[str, Array]:
-    """The arrays that the file's own `@input` lines fill. Raises SourceError for a line that can't be evaluated."""
+def default_inputs(
+    path: str, func: Func, defines: Defines = (), includes: Includes = ()
+) -> dict[str, Array | int | float]:
+    """The parameters that the file's own `@input` lines fill. Raises SourceError for a line that can't be evaluated."""
     lines = read_source(path).splitlines()
-    found: dict[str, Array] = {}
+    found: dict[str, Array | int | float] = {}
     macros: dict[str, float] | None = None
     for number, line in enumerate(lines, 1):
         if "@input" not in line or (match := _LINE.search(line.rstrip().removesuffix("*/"))) is None:
             continue
         name, expression = match.groups()
-        buf = next((p for p in func.params if isinstance(p, Buf) and p.name == name), None)
+        param = next((p for p in func.params if p.name == name), None)
         place = Loc(path, number, match.start() + 1)
-        if buf is None:
-            fail("DG023", f"@input: '{name}' isn't an array parameter", place, "name one of the kernel's arrays")
+        if param is None:
+            fail("DG023", f"@input: '{name}' isn't a parameter", place, "name one of the kernel's parameters")
         if macros is None:
-            macros = _macros(path, defines)
+            macros = _macros(path, defines, includes)
         try:
             value = np.asarray(_value(ast.parse(expression, mode="eval").body, macros))
-            found[name] = np.ascontiguousarray(np.broadcast_to(value, buf.shape), NUMPY[buf.dtype])
+            shape = param.extents if isinstance(param, Buf) else ()
+            filled = np.broadcast_to(value, shape).astype(NUMPY[param.dtype], order="C")
+            found[name] = filled if isinstance(param, Buf) else filled.item()
         except (ValueError, TypeError, SyntaxError, KeyError, ArithmeticError, MemoryError) as error:
             fail("DG023", f"@input: can't evaluate '{expression}': {error}", place, "use NumPy functions and macros")
     return found
 
 
-def _macros(path: str, defines: Defines) -> dict[str, float]:
+def _macros(path: str, defines: Defines, includes: Includes) -> dict[str, float]:
     """The file's macros that stand for numbers."""
     macros, fixed = split_defines(path, defines)
-    listing = run_compiler(["-E", "-dM", *base_flags(macros), path]).stdout
+    listing = run_compiler(["-E", "-dM", *reading_flags(path, macros, includes), path]).stdout
     texts = dict(re.findall(r"^#define ([A-Za-z]\w*) (.+)$", listing, re.M))
     found: dict[str, float] = dict(fixed)
     for _ in range(8):

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from dspgen.errors import DspgenError, Problem
 from dspgen.frontend.terms import accesses, children, parameters
-from plant_core.ir import Access, Binary, Buf, DType, Expr, Func, ScalarParam
-from plant_core.values import INTEGERS, NUMPY, is_float, limits
+from plant_core.ir import Binary, Buf, DType, Expr, Func, Load, ScalarParam
+from plant_core.values import INTEGERS, NUMPY, is_float, limits, shape_of
 
 Array = npt.NDArray[Any]
 _SPREAD = 1000
@@ -24,9 +24,10 @@ def random_inputs(
 ) -> dict[str, Array | int | float]:
     """A value for every parameter that isn't in `given`, whose values are taken over.
 
+    Arrays have the extents that the integer parameters give them.
     Floats are uniform in [-1, 1); 8-bit integers take their whole range, wider ones up to 1000 either way. What is
     divided by is never zero, and shift counts are small. Raises DspgenError if an integer parameter that bounds loops
-    or subscripts isn't given: only the user knows what it may be.
+    or subscripts, or is an array's extent, isn't given: only the user knows what it may be.
     """
     known = dict(given or {})
     needed = _symbolic(func) - set(known)
@@ -34,16 +35,21 @@ def random_inputs(
     if missing:
         raise DspgenError(*(_unknown(p) for p in missing))
     divisors, shifts = _names(func, ("div", "mod")), _names(func, ("shl", "shr"))
+    integers = {p.name: int(known[p.name]) for p in func.params if p.name in known and _is_integer(p)}
     found: dict[str, Array | int | float] = {}
     for position, param in enumerate(func.params):
         if param.name in known:
             found[param.name] = known[param.name]
             continue
         generator = np.random.default_rng([seed, position])
-        shape = param.shape if isinstance(param, Buf) else ()
+        shape = shape_of(param, integers) if isinstance(param, Buf) else ()
         values = _draw(generator, param.dtype, shape, param.name in divisors, param.name in shifts)
         found[param.name] = values if isinstance(param, Buf) else values.item()
     return found
+
+
+def _is_integer(param: Buf | ScalarParam) -> bool:
+    return isinstance(param, ScalarParam) and not is_float(param.dtype)
 
 
 def _unknown(param: ScalarParam) -> Problem:
@@ -58,7 +64,8 @@ def _symbolic(func: Func) -> set[str]:
         names |= {str(comp.domain.get_dim_name(isl.dim_type.param, k)) for k in range(count)}
         for access in (comp.target, *accesses(comp.value)):
             names |= {p.name for index in access.indices for p in parameters(index)}
-    return names
+    extents = [extent for buf in func.bufs for extent in buf.shape if not isinstance(extent, int)]
+    return names | {p.name for extent in extents for p in parameters(extent)}
 
 
 def _names(func: Func, operators: tuple[str, ...]) -> set[str]:
@@ -68,7 +75,7 @@ def _names(func: Func, operators: tuple[str, ...]) -> set[str]:
         for expr in _walk(comp.value):
             if isinstance(expr, Binary) and expr.op in operators and not is_float(expr.dtype):
                 parts = list(_walk(expr.right))
-                found |= {p.buf for p in parts if isinstance(p, Access)} | {p.name for p in parameters(expr.right)}
+                found |= {p.buf for p in parts if isinstance(p, Load)} | {p.name for p in parameters(expr.right)}
     return found
 
 

@@ -21,17 +21,19 @@ import numpy.typing as npt
 from dspgen.errors import SourceError
 from dspgen.frontend.check_bounds import check_parameters
 from dspgen.frontend.codes import fail
-from dspgen.frontend.preprocess import Defines, define_flags, preprocess, read_source, run_compiler
+from dspgen.frontend.preprocess import Defines, Includes, define_flags, preprocess, read_source, run_compiler
 from dspgen.frontend.read import split_defines
 from plant_core.ir import Buf, DType, Func, ScalarParam
 from plant_core.loc import Loc, PlantError
-from plant_core.values import NUMPY, is_float
+from plant_core.values import NUMPY, is_float, shape_of
 
 Array = npt.NDArray[Any]
 Inputs = Mapping[str, Array | int | float]
 
 _FLAGS = ["-std=gnu11", "-w", "-O1", "-ffp-contract=off", "-fwrapv", "-fsigned-char", "-fno-strict-aliasing"]
-_LINK = ["-shared", "-fPIC", "-lm"]
+# What the entry does not reach may use functions of files that are not here: it is dropped.
+_FLAGS += ["-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
+_LINK = ["-shared", "-fPIC", "-Wl,--gc-sections", "-lm"]
 _ENTRY = "dspgen_entry"
 _C_NAMES: dict[DType, str] = {
     "f32": "float",
@@ -45,10 +47,17 @@ _C_NAMES: dict[DType, str] = {
     "u32": "unsigned int",
 }
 _NUMBER = r"(?<![\w.])(?:0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d+|(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?)"
-_SINGLE = re.compile(rf"\"(?:[^\"\\\n]|\\.)*\"|({_NUMBER})[fF]\b|\bfloat\b|\b(sqrt|fabs|fmin|fmax|fma)f\b")
+_LIBRARY = "|".join(
+    "sqrt cbrt fabs fmin fmax fma fmod fdim hypot exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan "
+    "atan2 sinh cosh tanh asinh acosh atanh erf erfc tgamma lgamma floor ceil round trunc rint nearbyint copysign "
+    "remainder ldexp scalbn".split()
+)
+_SINGLE = re.compile(rf"\"(?:[^\"\\\n]|\\.)*\"|({_NUMBER})[fF]\b|\bfloat\b|\b({_LIBRARY})f\b")
 
 
-def run_c(path: str, func: Func, inputs: Inputs, defines: Defines = (), *, double: bool = False) -> dict[str, Array]:
+def run_c(
+    path: str, func: Func, inputs: Inputs, defines: Defines = (), *, double: bool = False, includes: Includes = ()
+) -> dict[str, Array]:
     """The final contents of every non-const array parameter; `inputs` has all parameters and isn't changed.
 
     With `double`, float arrays come back as float64. Raises SourceError where the C compiler refuses the file, or an
@@ -59,7 +68,9 @@ def run_c(path: str, func: Func, inputs: Inputs, defines: Defines = (), *, doubl
     integers = {name: int(v) for name, v in scalars.items() if not isinstance(v, float | np.floating)}
     if problems := check_parameters(func, integers):
         raise SourceError(*problems)
-    library = _build(_program(path, func, macros, double), [] if double else define_flags(macros), path)
+    folders = [flag for folder in includes for flag in ("-I", str(Path(folder).resolve()))]
+    flags = [] if double else [*define_flags(macros), *folders]
+    library = _build(_program(path, func, macros, includes, double), flags, path)
     entry = ctypes.CDLL(str(library))[_ENTRY]
     held: dict[str, Array] = {}
     for param in func.params:
@@ -68,7 +79,7 @@ def run_c(path: str, func: Func, inputs: Inputs, defines: Defines = (), *, doubl
         if given is None:
             raise PlantError(f"no input for the array '{param.name}'", loc=param.loc)
         array = np.array(given, dtype=dtype, order="C", ndmin=0)
-        shape = param.shape if isinstance(param, Buf) else ()
+        shape = shape_of(param, integers) if isinstance(param, Buf) else ()
         if array.shape != shape:
             raise PlantError(f"'{param.name}' has shape {shape}, its input has {array.shape}", loc=param.loc)
         held[param.name] = array
@@ -91,7 +102,7 @@ def _held(dtype: DType, double: bool) -> type[np.generic]:
     return NUMPY["f64" if double and is_float(dtype) else dtype]
 
 
-def _program(path: str, func: Func, macros: Defines, double: bool) -> str:
+def _program(path: str, func: Func, macros: Defines, includes: Includes, double: bool) -> str:
     """C text: the user's file, and an entry that takes all arguments by address."""
     arguments = []
     for position, param in enumerate(func.params):
@@ -100,9 +111,10 @@ def _program(path: str, func: Func, macros: Defines, double: bool) -> str:
         else:
             name = "double" if double and is_float(param.dtype) else _C_NAMES[param.dtype]
             arguments.append(f"*({name} *)arguments[{position}]")
-    call = f"void {_ENTRY}(void **arguments)\n{{\n  {func.name}({', '.join(arguments)});\n}}\n"
+    exported = '__attribute__((visibility("default")))'
+    call = f"{exported} void {_ENTRY}(void **arguments)\n{{\n  {func.name}({', '.join(arguments)});\n}}\n"
     if double:
-        return _in_double(preprocess(path, macros).text) + call
+        return _in_double(preprocess(path, macros, includes).text) + call
     escaped = str(Path(path).resolve()).replace("\\", "\\\\").replace('"', '\\"')
     return f'#include "{escaped}"\n{call}'
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from plant_core.affine import flatten, reads
-from plant_core.ir import Access, Comp, Func
+from plant_core.ir import Comp, Func, Load
 
 UNKNOWN_EXTENT = 256
 
@@ -134,7 +134,7 @@ def _is_box(domain: isl.Set, loops: list[LoopInfo]) -> bool:
     return bool(box.is_subset(domain))
 
 
-def _flat(func: Func, access: Access, write: bool) -> FlatAccess | None:
+def _flat(func: Func, access: Load, write: bool) -> FlatAccess | None:
     found = flatten(func, access)
     if found is None:
         return None

@@ -49,9 +49,10 @@ from dspgen.vecdsl.terms import (
     make_address,
     register_elem,
 )
-from plant_core.ir import Access, Buf, Comp, Expr, Func
+from plant_core.ir import Buf, Comp, Expr, Func
+from plant_core.ir import Load as MemoryLoad
 from plant_core.loc import Loc
-from plant_core.tree import For, Leaf, Seq, Tree
+from plant_core.tree import Do, For, Leaf, Seq, Tree
 from plant_core.tree import If as TreeIf
 
 # Names that no C identifier can be, for the iterators of a statement while its subscripts are flattened.
@@ -112,6 +113,8 @@ class _Builder:
                 return [s for n, child in enumerate(tree.children) for s in self.visit(child, scope, (*path, n))]
             case Leaf():
                 return self.leaf(tree, scope, path)
+            case Do():
+                raise NoSchedule(Problem("DG311", "memory management has no code here", tree.loc))
 
     def loop(self, tree: For, scope: Scope, path: Path) -> list[Stmt]:
         start, trip, bounds = bounds_of(tree, scope)
@@ -172,6 +175,8 @@ def _first_loc(tree: Tree) -> Loc | None:
             return next((x for x in map(_first_loc, children) if x is not None), None)
         case Leaf(comp=comp):
             return comp.loc
+        case Do(loc=loc):
+            return loc
 
 
 class _Point:
@@ -197,7 +202,7 @@ class _Point:
         self.names = names
         self.opened = dict[Expr, tuple[str, Term]]()
 
-    def translator(self, read: Callable[[Access], Term]) -> Translator:
+    def translator(self, read: Callable[[MemoryLoad], Term]) -> Translator:
         return Translator(self.iterators, self.lane, read, self.ranges, self.loc, self.direction)
 
     def index(self, expr: Expr) -> Address | None:
@@ -216,7 +221,7 @@ class _Point:
             stmt = Loop(name, value, integer(1), 1, (), (stmt,), 1, 1)
         return stmt
 
-    def _refuse(self, access: Access) -> Term:
+    def _refuse(self, access: MemoryLoad) -> Term:
         raise NoSchedule(Problem("DG332", f"a subscript depends on what '{access.buf}' holds", access.loc))
 
 
@@ -295,7 +300,7 @@ class _LeafBuilder:
     def value(self, offset: dict[str, int], point: _Point, partial: Term | None) -> Term:
         """The statement's value at a point; `partial` stands for the target's old value."""
 
-        def read(access: Access) -> Term:
+        def read(access: MemoryLoad) -> Term:
             if partial is not None and same_element(access, self.comp.target):
                 return partial
             address, stride = self.locate(access, offset, point)
@@ -306,16 +311,16 @@ class _LeafBuilder:
         value = translator.cast(translator.value(self.comp.value), dtype_of(self.comp.value), dtype)
         return stored(value, dtype) if partial is None else value
 
-    def load(self, access: Access, address: Address, stride: int) -> Load:
+    def load(self, access: MemoryLoad, address: Address, stride: int) -> Load:
         elem = self._elem(access)
         vector = self.lane is not None and stride != 0
         step = stride if vector else SCALAR_STRIDE
         return Load(access.buf, address, step, elem, VType(register_elem(elem), vector))
 
-    def _elem(self, access: Access) -> Elem:
+    def _elem(self, access: MemoryLoad) -> Elem:
         return self.builder.buffers[access.buf].dtype
 
-    def locate(self, access: Access, offset: dict[str, int], point: _Point | None = None) -> tuple[Address, int]:
+    def locate(self, access: MemoryLoad, offset: dict[str, int], point: _Point | None = None) -> tuple[Address, int]:
         """The flattened element at a point, and its stride across lanes."""
         key = (access.buf, access.indices)
         if key not in self.flat:
@@ -326,7 +331,7 @@ class _LeafBuilder:
         delta = sum(flat.steps.get(n, 0) * o for n, o in self.first_lane(offset).items())
         return flat.base.plus(delta), self.direction * flat.steps.get(self.lane, 0) if self.lane else 0
 
-    def _flatten(self, access: Access) -> _Flat | None:
+    def _flatten(self, access: MemoryLoad) -> _Flat | None:
         symbols = {n: Address(0, ((_POINT + n, 1),)) for n in self.comp.iters}
         form = self._row_major(access, symbols, Ranges())
         if form is None:
@@ -341,7 +346,7 @@ class _LeafBuilder:
                 base = add(base, Address(0, ((name, 1),)), coefficient)
         return _Flat(base, steps)
 
-    def _locate_point(self, access: Access, offset: dict[str, int], opaque: Opaque | None) -> tuple[Address, int]:
+    def _locate_point(self, access: MemoryLoad, offset: dict[str, int], opaque: Opaque | None) -> tuple[Address, int]:
         # A quotient in a subscript: affine perhaps at each point of the tile, though not over the whole domain.
         iterators = {n: self.origin[n].plus(o) for n, o in self.first_lane(offset).items()}
         ranges = self.ranges
@@ -357,10 +362,10 @@ class _LeafBuilder:
         return make_address(form.constant, {n: c for n, c in form.terms if n != _LANE}), stride
 
     def _row_major(
-        self, access: Access, iterators: dict[str, Address], ranges: Ranges, opaque: Opaque | None = None
+        self, access: MemoryLoad, iterators: dict[str, Address], ranges: Ranges, opaque: Opaque | None = None
     ) -> Address | None:
         total = Address(0)
-        for index, extent in zip(access.indices, self.builder.buffers[access.buf].shape, strict=True):
+        for index, extent in zip(access.indices, self.builder.buffers[access.buf].extents, strict=True):
             form = affine(index, iterators, ranges, opaque)
             if form is None:
                 return None
@@ -430,6 +435,6 @@ def _buffers(func: Func) -> list[Buf]:
 
 def _size(buf: Buf) -> int:
     size = 1
-    for extent in buf.shape:
+    for extent in buf.extents:
         size *= extent
     return size

@@ -15,7 +15,7 @@ from dspgen.vecdsl.fold import constant, make
 from dspgen.vecdsl.ir import Const, Elem, Op, Term, Var, VType
 from dspgen.vecdsl.ranges import Ranges
 from dspgen.vecdsl.terms import COMPARISONS, address_term, as_vector, register_elem
-from plant_core.ir import Access, Binary, Call, Cast, DType, Expr, Iter, Param, Select, Unary, Val
+from plant_core.ir import Access, Binary, Call, Cast, DType, Expr, Iter, Load, Param, Ramp, Select, Unary, Val, Verbatim
 from plant_core.loc import Loc
 
 _NARROW: dict[DType, tuple[str, int, int]] = {
@@ -48,7 +48,7 @@ class Translator:
 
     iterators: Iterators
     lane: str | None
-    read: Callable[[Access], Term]
+    read: Callable[[Load], Term]
     ranges: Ranges
     loc: Loc
     direction: int = 1
@@ -56,13 +56,15 @@ class Translator:
     def value(self, expr: Expr) -> Term:
         """The expression's value, scalar if it is the same on all lanes."""
         match expr:
+            case Access() | Ramp() | Verbatim():
+                raise self._refuse("this expression has no value of its own")
             case Val():
                 return literal(expr.value, expr.dtype)
             case Iter():
                 return self._iterator(expr.name)
             case Param():
                 return Var(expr.name, VType(register_elem(expr.dtype), False))
-            case Access():
+            case Load():
                 return self.read(expr)
             case Cast():
                 return self.cast(self.value(expr.operand), dtype_of(expr.operand), expr.dtype)

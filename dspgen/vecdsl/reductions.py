@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dspgen.errors import NoSchedule, Problem
 from dspgen.vecdsl.expressions import dtype_of, literal
 from dspgen.vecdsl.ir import Term
-from plant_core.ir import Access, Binary, Call, Cast, Comp, DType, Expr, Iter, Select, Unary, Val
-from plant_core.tree import For, If, Leaf, Seq, Tree
+from plant_core.ir import Binary, Call, Cast, Comp, DType, Expr, Iter, Load, Select, Unary, Val
+from plant_core.tree import Do, For, If, Leaf, Seq, Tree
 
 Path = tuple[int, ...]
 _FAMILY = {
@@ -48,8 +48,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return ()
 
 
-def accesses(expr: Expr) -> Iterator[Access]:
-    if isinstance(expr, Access):
+def accesses(expr: Expr) -> Iterator[Load]:
+    if isinstance(expr, Load):
         yield expr
     for child in children(expr):
         yield from accesses(child)
@@ -58,7 +58,7 @@ def accesses(expr: Expr) -> Iterator[Access]:
 def iterators_of(expr: Expr) -> Iterator[str]:
     if isinstance(expr, Iter):
         yield expr.name
-    for child in expr.indices if isinstance(expr, Access) else children(expr):
+    for child in expr.indices if isinstance(expr, Load) else children(expr):
         yield from iterators_of(child)
 
 
@@ -66,10 +66,10 @@ def has_quotient(expr: Expr) -> bool:
     """Whether a subscript divides."""
     if isinstance(expr, Binary) and expr.op in ("div", "mod", "floordiv"):
         return True
-    return any(has_quotient(child) for child in (expr.indices if isinstance(expr, Access) else children(expr)))
+    return any(has_quotient(child) for child in (expr.indices if isinstance(expr, Load) else children(expr)))
 
 
-def same_element(a: Access, b: Access) -> bool:
+def same_element(a: Load, b: Load) -> bool:
     return a.buf == b.buf and a.indices == b.indices
 
 
@@ -92,7 +92,7 @@ def operator(comp: Comp) -> str | None:
     return _operator(value, comp.target)
 
 
-def _operator(value: Expr, target: Access) -> str | None:
+def _operator(value: Expr, target: Load) -> str | None:
     if not isinstance(value, Binary) or value.op not in _FAMILY:
         return None
     family = _FAMILY[value.op]
@@ -102,7 +102,7 @@ def _operator(value: Expr, target: Access) -> str | None:
         if value.op == "sub" and side is not value.left:
             return None
         side = _unwidened(side)
-        if isinstance(side, Access):
+        if isinstance(side, Load):
             return family
         # min and max don't pass through a wrapping sum, so a nested operator must be the same one.
         return family if _operator(side, target) == family else None
@@ -207,9 +207,11 @@ def _disturbed(tree: Tree, comp: Comp) -> bool:
                 return False
             own = all(same_element(a, other.target) for a in touched)
             return not (own and operator(other) is not None and operator(other) == operator(comp))
+        case Do():
+            return True
 
 
-def _apart(a: Access, b: Access) -> bool:
+def _apart(a: Load, b: Load) -> bool:
     """Whether some subscript is a different constant in each."""
     pairs = zip(a.indices, b.indices, strict=False)
     return any(isinstance(x, Val) and isinstance(y, Val) and x.value != y.value for x, y in pairs)

@@ -1,0 +1,70 @@
+"""Every kernel compiled, run and compared with its C program, on this computer or on a machine's simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from dspgen import report
+from dspgen.bench import polybench
+from dspgen.cpu_road import run_cpu
+from dspgen.emit.manifest import loop_object
+from dspgen.errors import DspgenError
+from dspgen.options import Options
+from dspgen.pipeline import run_file
+from dspgen.target.model import Target
+from plant_core.loc import PlantError
+
+Row = dict[str, Any]
+Run = Callable[[str, str], Row]
+
+
+def verify(runs: Iterable[tuple[str, str]], run: Run, facts: Row, on_row: Callable[[Row], None]) -> list[Row]:
+    """A row for each kernel and size, with `refused` where it can't be run: the reason. `facts` are in every row."""
+    rows = []
+    for kernel, size in runs:
+        try:
+            found = run(kernel, size)
+        except (DspgenError, PlantError) as error:
+            found = report.result_object(refused=str(error))
+        rows.append(found | facts | {"kernel": kernel, "size": size})
+        on_row(rows[-1])
+    return rows
+
+
+def on_cpu(fp: str, threads: int, cache: Path | None) -> Run:
+    def run(kernel: str, size: str) -> Row:
+        options = Options(defines=polybench.defines(kernel, size), fp="strict" if fp == "strict" else "reassoc")
+        result = run_cpu(polybench.source(kernel), options, threads=threads, cache=cache)
+        return report.cpu_object(result) | {"refused": None, "details": list(result.details)}
+
+    return run
+
+
+def on_isa(target: Target, fp: str) -> Run:
+    def run(kernel: str, size: str) -> Row:
+        options = Options(defines=polybench.defines(kernel, size), fp="strict" if fp == "strict" else "reassoc")
+        result = run_file(polybench.source(kernel), target, options)
+        names = "cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds unit_busy tiles"
+        return report.result_object(
+            **{name: getattr(result, name) for name in names.split()},
+            loops=[loop_object(loop) for loop in result.loops],
+            refused=None,
+            details=list(result.details),
+        )
+
+    return run
+
+
+def summary(rows: list[Row]) -> Row:
+    """How many rows there are, how many were right, wrong or refused, and the slowest way from C text to its result."""
+    seconds = [row["compile_seconds"] for row in rows if row["compile_seconds"] is not None]
+    return {
+        "kernels": len({row["kernel"] for row in rows}),
+        "runs": len(rows),
+        "verified": sum(row["verified"] is True for row in rows),
+        "wrong": sum(row["verified"] is False for row in rows),
+        "refused": sum(row["refused"] is not None for row in rows),
+        "slowest_compile_seconds": max(seconds, default=None),
+    }

@@ -1,0 +1,194 @@
+"""`dspgen bench`: whole sets of kernels, verified and measured."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from dspgen import report
+from dspgen.bench import peers as rivals
+from dspgen.bench import polybench, speed, verify
+from dspgen.cli_shared import (
+    DIFFERS,
+    INPUT_AT_FAULT,
+    OK,
+    backend_options,
+    help_wanted,
+    json_option,
+    library_cache,
+    not_yet,
+    print_json,
+    road_of,
+    target_of,
+    tell_differences,
+    thread_count,
+)
+
+_SIZE = click.Choice(polybench.SIZES, case_sensitive=False)
+
+
+@click.group("bench", invoke_without_command=True)
+@click.pass_context
+def bench_group(context: click.Context) -> None:
+    """Verify and measure whole sets of kernels."""
+    if context.invoked_subcommand is None:
+        help_wanted(context)
+
+
+@bench_group.command("polybench")
+@backend_options
+@click.option("--size", "sizes", multiple=True, type=_SIZE, help="May be repeated.  [default: small and odd, or mini]")
+@click.option("--only", multiple=True, metavar="NAMES", help="Some of the kernels, with commas between them.")
+@click.option("--fp", type=click.Choice(["strict", "reassoc"]), default="reassoc", show_default=True)
+@json_option
+def polybench_command(sizes: tuple[str, ...], only: tuple[str, ...], fp: str, as_json: bool, **given: Any) -> int:
+    """Compile, run and verify the thirty kernels of PolyBench."""
+    cpu = road_of(given) == "cpu"
+    kernels = polybench.chosen(only)
+    if cpu:
+        threads = thread_count(given["threads"])
+        facts: dict[str, Any] = {"backend": "cpu", "threads": threads}
+        run = verify.on_cpu(fp, threads, library_cache())
+    else:
+        target = target_of(given)
+        facts = {"isa": target.name}
+        run = verify.on_isa(target, fp)
+    wanted = [
+        (kernel, size)
+        for size in dict.fromkeys(sizes or (("small", "odd") if cpu else ("mini",)))
+        for kernel in kernels
+    ]
+    with _Bar(len(wanted)) as bar:
+        rows = verify.verify(wanted, bar.around(run), facts, bar.done)
+    found = verify.summary(rows)
+    _tell(rows)
+    if as_json:
+        print_json({"rows": rows, "summary": found})
+    else:
+        report.console().print(report.cpu_table(rows) if cpu else report.results_table(rows))
+        _sentences(found)
+    return _status(rows, refusal_is_fault=cpu)
+
+
+@bench_group.command("cpu")
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N")
+@click.option("--size", type=_SIZE, default="large", show_default=True)
+@click.option("--only", multiple=True, metavar="NAMES", help="Some of the kernels, with commas between them.")
+@click.option("--peers", metavar="NAMES", help="Of gcc,clang-polly,blas.  [default: those installed here]")
+@json_option
+def cpu_command(threads: int, size: str, only: tuple[str, ...], peers: str | None, as_json: bool) -> int:
+    """Measure the kernels of PolyBench on this computer, against other compilers, in single precision."""
+    kernels = polybench.chosen(only)
+    setting = speed.Setting(threads, _peers(peers), library_cache(), dict(os.environ))
+    wanted = speed.problems(kernels, size.lower(), setting.peers)
+    with _Bar(len(wanted)) as bar:
+        rows = speed.measure(wanted, setting, bar.at, bar.done)
+    found = speed.summary(rows)
+    _tell(rows)
+    if as_json:
+        print_json({"rows": rows, "summary": found})
+    else:
+        report.console().print(report.speed_table(rows, setting.peers))
+        for peer in setting.peers:
+            if peer in found:
+                click.echo(_sentence(peer, found[peer]))
+    return _status(rows, refusal_is_fault=True)
+
+
+def _later(name: str) -> None:
+    @bench_group.command(name, hidden=True, context_settings={"ignore_unknown_options": True})
+    @click.argument("rest", nargs=-1)
+    def later(rest: tuple[str, ...]) -> int:
+        raise not_yet(f"`dspgen bench {name}`")
+
+
+for _name in ("table1", "table2", "breakdown", "hexagon", "cuda"):
+    _later(_name)
+
+
+def _peers(text: str | None) -> tuple[str, ...]:
+    """The peers that are asked for; without a text, those that are installed."""
+    if text is None:
+        with tempfile.TemporaryDirectory(prefix="dspgen-bench-") as folder:
+            return rivals.installed(Path(folder))
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    context = click.get_current_context()
+    if unknown := [name for name in names if name not in rivals.NAMES]:
+        raise click.UsageError(f"--peers {unknown[0]}: the peers are {', '.join(rivals.NAMES)}", context)
+    if not names:
+        raise click.UsageError(f"--peers names nothing: the peers are {', '.join(rivals.NAMES)}", context)
+    return names
+
+
+def _status(rows: Sequence[Mapping[str, Any]], *, refusal_is_fault: bool) -> int:
+    if refusal_is_fault and any(row["refused"] for row in rows):
+        return INPUT_AT_FAULT
+    return DIFFERS if any(row["verified"] is False for row in rows) else OK
+
+
+def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows:
+        title = f"{row['kernel']} {row['size']}"
+        if row["refused"]:
+            click.echo(f"{title}: {row['refused']}", err=True)
+        tell_differences(title, "it", row.get("details") or ())
+
+
+def _sentences(found: Mapping[str, Any]) -> None:
+    click.echo(f"{found['verified']} of {found['runs']} verified, {found['wrong']} wrong, {found['refused']} refused")
+    if found["slowest_compile_seconds"] is not None:
+        click.echo(f"slowest from C text to its result's: {found['slowest_compile_seconds']:.2f} s")
+
+
+def _sentence(peer: str, found: Mapping[str, Any]) -> str:
+    return (
+        f"{found['geometric_mean']:.2f} times as fast as {peer} (geometric mean of {found['kernels']}); "
+        f"least {found['worst']:.2f}, {found['worst_kernel']}"
+    )
+
+
+class _Bar:
+    """A progress bar on a terminal's stderr, and nothing anywhere else."""
+
+    def __init__(self, total: int) -> None:
+        console = report.console(stderr=True)
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        self._progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+        self._task = self._progress.add_task("starting", total=total)
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def at(self, what: str) -> None:
+        self._progress.update(self._task, description=what)
+
+    def done(self, row: Mapping[str, Any]) -> None:
+        self._progress.advance(self._task)
+
+    def around(self, run: verify.Run) -> verify.Run:
+        """The same run, named on the bar while it runs."""
+
+        def shown(kernel: str, size: str) -> dict[str, Any]:
+            self.at(f"{kernel} {size}")
+            return run(kernel, size)
+
+        return shown

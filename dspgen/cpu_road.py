@@ -1,0 +1,144 @@
+"""The road from C text to a verified kernel on this computer: the picture of `pipeline.py`, with C++ at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from backends.cpu.build import build, find_compiler, vector_width
+from backends.cpu.emit import emit
+from backends.cpu.kernel import Kernel
+from dspgen import oracle
+from dspgen.frontend.read import read_c
+from dspgen.options import Options
+from dspgen.rewrite.optimise import Remark
+from plant_core.autoschedule import default_schedule
+from plant_core.ir import Buf, Func
+from plant_core.nest import Scheduled
+from plant_core.scan import scan
+from plant_core.tree import Tree
+
+OnStage = Callable[[str, object], None]
+Values = Mapping[str, np.ndarray | int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuCompiled:
+    """All that the road to C++ made, stage by stage. `source` is the function as written."""
+
+    source: Func
+    scheduled: Scheduled
+    tree: Tree
+    cpp: str
+    remarks: tuple[Remark, ...]
+    compile_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CpuResult:
+    """A kernel's run on this computer, compared with the C program's.
+
+    `seconds` is the fastest of the timed runs; `compile_seconds` are from C text to C++ text, `build_seconds` from
+    there to a loaded library.
+    """
+
+    kernel: str
+    verified: bool
+    max_error: float
+    compile_seconds: float
+    build_seconds: float
+    seconds: float
+    threads: int
+    remarks: tuple[Remark, ...]
+    outputs: dict[str, np.ndarray] = field(repr=False)
+    details: tuple[str, ...] = ()
+
+
+def compile_cpu(path: str, options: Options, *, threads: int = 1, on_stage: OnStage | None = None) -> CpuCompiled:
+    """C text in, C++ text out. `on_stage` is called with each stage's name and result."""
+    started = time.perf_counter()
+    seen: OnStage = on_stage or (lambda name, value: None)
+    func = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
+    seen("scop", func)
+    scheduled = default_schedule(func, reassoc=options.fp == "reassoc", threads=threads > 1)
+    seen("schedule", scheduled)
+    tree = scan(scheduled)
+    seen("tree", tree)
+    width = vector_width(find_compiler())
+    cpp = emit(scheduled.func, tree, fp=options.fp, vector_bytes=width, threads=threads > 1)
+    seen("cpp", cpp)
+    return CpuCompiled(func, scheduled, tree, cpp, _loop_remarks(scheduled), time.perf_counter() - started)
+
+
+def _loop_remarks(scheduled: Scheduled) -> tuple[Remark, ...]:
+    """For each statement, the loops that run it, from the outermost in."""
+    places = {s.name: s.loc for s in scheduled.func.comps} | {s.name: s.loc for s in scheduled.func.effects}
+    found = []
+    for nest in scheduled.nests:
+        loops = [f"{loop} ({tag})" if (tag := nest.tag(loop)) else loop for loop in nest.loops]
+        found.append(Remark(places[nest.name], "loops", ", ".join(loops) or "none"))
+    return tuple(found)
+
+
+def build_cpu(compiled: CpuCompiled, options: Options, *, threads: int = 1, cache: Path | None = None) -> Kernel:
+    """The C++ text as a library of this computer, loaded. `cache` is the folder where libraries are kept."""
+    library = build(compiled.cpp, fp=options.fp, cache_dir=cache)
+    parallel = "#pragma omp parallel" in compiled.cpp  # else it isn't linked to a runtime that could be told
+    return Kernel(compiled.scheduled.func, library, threads=threads if parallel else None)
+
+
+def run_cpu(
+    path: str,
+    options: Options,
+    *,
+    threads: int = 1,
+    cache: Path | None = None,
+    inputs: Values | None = None,
+    seed: int = 0,
+    repeats: int = 3,
+    on_stage: OnStage | None = None,
+) -> CpuResult:
+    """Compile, build, run, and compare every output array with the C program's."""
+    seen: OnStage = on_stage or (lambda name, value: None)
+    compiled = compile_cpu(path, options, threads=threads, on_stage=on_stage)
+    func = compiled.source
+    started = time.perf_counter()
+    kernel = build_cpu(compiled, options, threads=threads, cache=cache)
+    built = time.perf_counter() - started
+    seen("built", None)
+    given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
+    values = oracle.random_inputs(func, seed, given)
+    outputs, seconds = timed(kernel, func, values, repeats)
+    seen("ran", None)
+    single = oracle.run_c(path, func, values, options.defines, includes=options.includes)
+    double = oracle.run_c(path, func, values, options.defines, includes=options.includes, double=True)
+    verified, max_error, details = oracle.compare(func, outputs, single, double, options.fp)
+    return CpuResult(
+        kernel=func.name,
+        verified=verified,
+        max_error=max_error,
+        compile_seconds=compiled.compile_seconds,
+        build_seconds=built,
+        seconds=seconds,
+        threads=threads,
+        remarks=compiled.remarks,
+        outputs=outputs,
+        details=details,
+    )
+
+
+def timed(kernel: Kernel, func: Func, values: Values, repeats: int) -> tuple[dict[str, np.ndarray], float]:
+    """The arrays after a run on copies of `values`, and the seconds of the fastest of `repeats` such runs."""
+    fastest = float("inf")
+    arguments: dict[str, np.ndarray | int | float] = {}
+    for _ in range(max(repeats, 1)):
+        arguments = {p.name: np.array(values[p.name]) if isinstance(p, Buf) else values[p.name] for p in func.params}
+        started = time.perf_counter()
+        kernel(**arguments)
+        fastest = min(fastest, time.perf_counter() - started)
+    arrays = {p.name: arguments[p.name] for p in func.params if isinstance(p, Buf) and not p.const}
+    return {name: np.asarray(array) for name, array in arrays.items()}, fastest

@@ -1,0 +1,150 @@
+"""`dspgen bench`: its rows, its summaries, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dspgen.bench import polybench, speed, verify
+from dspgen.cpu_road import CpuResult, run_cpu
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def test_thirty_kernels_each_with_all_its_macros() -> None:
+    assert len(polybench.KERNELS) == 30
+    for kernel in polybench.KERNELS:
+        text = Path(polybench.source(kernel)).read_text()
+        default = polybench.defines(kernel, "small")
+        assert all(f"#define {name} {value}\n" in text for name, value in default)
+        assert {name for size in polybench.SIZES for name, _ in polybench.defines(kernel, size)} == dict(default).keys()
+        assert text.count("#pragma scop") == text.count("#pragma endscop") == 1
+
+
+def test_odd_sizes_fit_no_lanes_and_no_tiles() -> None:
+    for kernel in polybench.KERNELS:
+        assert all(int(value) % 2 for _, value in polybench.defines(kernel, "odd"))
+
+
+def test_polybench_on_this_computer(dspgen: Run) -> None:
+    arguments = ["--backend", "cpu", "--size", "mini", "--size", "odd", "--only", "atax,lu", "--threads", "2"]
+    status, out, err = dspgen("bench", "polybench", *arguments, "--json")
+    found = json.loads(out)
+    assert (status, err) == (0, "")
+    assert [(row["kernel"], row["size"]) for row in found["rows"]] == [
+        ("atax", "mini"),
+        ("lu", "mini"),
+        ("atax", "odd"),
+        ("lu", "odd"),
+    ]
+    for row in found["rows"]:
+        assert row["verified"] is True and row["refused"] is None and row["threads"] == 2 and row["backend"] == "cpu"
+        assert row["seconds"] > 0 and row["cycles"] is None
+    summary = found["summary"]
+    assert (summary["kernels"], summary["runs"], summary["verified"]) == (2, 4, 4)
+    assert (summary["wrong"], summary["refused"]) == (0, 0)
+
+
+def test_polybench_on_a_simulator_tells_why_not(dspgen: Run) -> None:
+    status, out, err = dspgen("bench", "polybench", "--isa", "ft_m7002", "--only", "jacobi-1d,deriche", "--json")
+    deriche, jacobi = json.loads(out)["rows"]
+    assert status == 0
+    assert jacobi["verified"] is True and jacobi["isa"] == "ft_m7002" and jacobi["cycles"] >= jacobi["bound_cycles"]
+    assert deriche["verified"] is None and "exp" in deriche["refused"] and "deriche mini: " in err
+
+
+def test_polybench_shows_a_table(dspgen: Run) -> None:
+    status, out, _ = dspgen("bench", "polybench", "--backend", "cpu", "--size", "mini", "--only", "mvt")
+    assert status == 0 and "mvt" in out and "1 of 1 verified, 0 wrong, 0 refused" in out
+
+
+def test_a_wrong_result_is_status_1(dspgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*arguments: Any, **options: Any) -> CpuResult:
+        return replace(run_cpu(*arguments, **options), verified=False, details=("y[0]: got 1",))
+
+    monkeypatch.setattr(verify, "run_cpu", wrong)
+    status, out, err = dspgen("bench", "polybench", "--backend", "cpu", "--only", "atax", "--size", "mini", "--json")
+    assert status == 1 and json.loads(out)["summary"]["wrong"] == 1
+    assert "y[0]: got 1" in err
+
+
+def test_speed_against_a_compiler(dspgen: Run) -> None:
+    arguments = ["--size", "mini", "--only", "jacobi-1d,gemver", "--peers", "gcc"]
+    status, out, err = dspgen("bench", "cpu", *arguments, "--json")
+    found = json.loads(out)
+    assert (status, err) == (0, "")
+    for row in found["rows"]:
+        assert row["verified"] is True and row["threads"] == 1 and row["size"] == "mini"
+        assert row["ratio"] == pytest.approx(row["gcc_seconds"] / row["ours_seconds"])
+        assert row["blas_seconds"] is None and row["polly_ratio"] is None
+    ratios = [row["ratio"] for row in found["rows"]]
+    gcc = found["summary"]["gcc"]
+    assert gcc["geometric_mean"] == pytest.approx(math.sqrt(ratios[0] * ratios[1]))
+    assert gcc["worst"] == min(ratios) and gcc["kernels"] == 2
+
+
+def test_speed_shows_a_table(dspgen: Run) -> None:
+    status, out, _ = dspgen("bench", "cpu", "--size", "mini", "--only", "atax", "--peers", "gcc", "--threads", "2")
+    assert status == 0 and "/ gcc" in out and "times as fast as gcc (geometric mean of 1)" in out
+
+
+def test_the_library_is_measured_on_a_matrix_product_of_its_own() -> None:
+    names = [(p.kernel, p.size) for p in speed.problems(("gemm", "lu"), "mini", ("gcc", "blas"))]
+    assert names == [("gemm", "mini"), ("gemm", "2048"), ("lu", "mini")]
+    assert len(speed.problems(("gemm", "lu"), "mini", ("gcc",))) == 2
+    rows = [
+        {"kernel": "gemm", "size": "mini", "ratio": 2.0, "polly_ratio": None, "blas_ratio": None},
+        {"kernel": "gemm", "size": "2048", "ratio": 8.0, "polly_ratio": None, "blas_ratio": 0.5},
+    ]
+    found = speed.summary([row | {"verified": True, "refused": None} for row in rows])
+    assert found["gcc"]["geometric_mean"] == pytest.approx(2.0) and found["blas"]["worst"] == 0.5
+
+
+def test_slow_runs_are_not_repeated() -> None:
+    turns: dict[str, list[float]] = {"slow": [4.0], "fast": [0.5, 0.3, 0.4, 0.6]}
+    counts = dict.fromkeys(turns, 0)
+
+    def run(name: str) -> float:
+        counts[name] += 1
+        return turns[name][counts[name] - 1]
+
+    best = speed.race({"slow": lambda: run("slow"), "fast": lambda: run("fast")})
+    assert best == {"slow": 4.0, "fast": 0.3} and counts == {"slow": 1, "fast": speed.ROUNDS[0]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fly"], "error[DG500]: No such command 'fly'"),
+        (["hexagon", "--json"], "error[DG502]: `dspgen bench hexagon` is not there yet"),
+        (["polybench"], "error[DG500]: Missing option '--isa', or '--backend' in its place"),
+        (["polybench", "--backend", "cuda"], "error[DG502]: `--backend cuda` is not there yet"),
+        (["polybench", "--backend", "cpu", "--only", "gem"], "error[DG510]: --only gem: there is no such kernel"),
+        (["polybench", "--backend", "cpu", "--size", "vast"], "error[DG500]: Invalid value for '--size'"),
+        (["cpu", "--threads", "0"], "error[DG500]: Invalid value for '--threads'"),
+        (["cpu", "--peers", "icc"], "error[DG500]: --peers icc: the peers are gcc, clang-polly, blas"),
+        (["cpu", "--peers", ","], "error[DG500]: --peers names nothing"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], said: str, dspgen: Run) -> None:
+    status, out, err = dspgen("bench", *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(said) and "Traceback" not in err
+
+
+def test_a_peer_that_is_not_here(dspgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dspgen.bench.peers.shutil.which", lambda name: None)
+    status, out, err = dspgen("bench", "cpu", "--only", "atax", "--size", "mini", "--peers", "clang-polly")
+    assert (status, out) == (2, "")
+    assert err.startswith("error[DG512]: --peers clang-polly: it isn't installed here")
