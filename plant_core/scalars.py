@@ -228,6 +228,11 @@ def _iterators(users: list[Comp], places: dict[str, Position], depth: int) -> di
     forms = set()
     for comp in users:
         line = places[comp.name].loops[depth]
+        if not line.terms:
+            # A loop of one iteration, which isl writes as its number.
+            found[comp.name] = comp.iters[depth]
+            forms.add((0, 1))
+            continue
         if len(line.terms) != 1 or line.terms[0][0] not in comp.iters:
             return None
         found[comp.name] = line.terms[0][0]

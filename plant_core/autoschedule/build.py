@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 
 import islpy as isl
 
@@ -11,6 +10,8 @@ from plant_core.affine import domain_of
 from plant_core.autoschedule.choose import Around, Choice, Nested, Row
 from plant_core.autoschedule.facts import Facts
 from plant_core.autoschedule.graph import Graph
+from plant_core.autoschedule.shapes import Machine
+from plant_core.autoschedule.threads import parallel_loop, pays
 from plant_core.nest import AstOption, Nest
 from plant_core.tree import Tag
 
@@ -42,10 +43,10 @@ class _Place:
         self.positions.append(0)
 
 
-def build_nests(graph: Graph, choice: Choice, *, threads: bool) -> tuple[Nest, ...]:
+def build_nests(graph: Graph, choice: Choice, machine: Machine) -> tuple[Nest, ...]:
     """The nests of all statements of `choice`, in the order that the graph's facts have them."""
     places = {name: _Place() for name in graph.facts}
-    _walk(graph, choice, places, threads)
+    _walk(graph, choice, places, machine, machine.threads > 1)
     found = []
     for name, place in places.items():
         for dim in place.last:
@@ -54,13 +55,13 @@ def build_nests(graph: Graph, choice: Choice, *, threads: bool) -> tuple[Nest, .
     return tuple(found)
 
 
-def _walk(graph: Graph, choice: Choice, places: dict[str, _Place], threads: bool) -> None:
+def _walk(graph: Graph, choice: Choice, places: dict[str, _Place], machine: Machine, threads: bool) -> None:
     match choice:
         case Row(children=children):
             for number, child in enumerate(children):
                 for name in names_of(child):
                     places[name].positions[-1] = number
-                _walk(graph, child, places, threads)
+                _walk(graph, child, places, machine, threads)
         case Around(shared=shared, body=body, lanes=lanes):
             tag: Tag | None = "parallel" if threads and shared.parallel else None
             firsts = {graph.facts[name].firsts.get(iterator) for name, iterator in shared.members}
@@ -69,7 +70,8 @@ def _walk(graph: Graph, choice: Choice, places: dict[str, _Place], threads: bool
                 places[name].enter(Dim(iterator, lanes * choice.step, tag, first=first))
                 if lanes > 1:
                     places[name].last.append(Dim(iterator, 1, "vectorize", "isolate"))
-            _walk(graph, body, places, threads and tag is None)
+            inside = threads and tag is None and (shared.parallel or pays(graph, choice, machine))
+            _walk(graph, body, places, machine, inside)
         case Nested():
             _nested(graph, choice, places[choice.name], threads)
 
@@ -80,18 +82,12 @@ def _nested(graph: Graph, nested: Nested, place: _Place, threads: bool) -> None:
     factors = dict(shape.unroll)
     width = shape.lanes * shape.vectors
     facts = graph.facts[nested.name]
-    free = threads
-    left = list(nested.single.edges)
-    entries = prod(max(1, facts.trips[i]) for i in facts.iters if i not in nested.single.loops)
+    chosen = parallel_loop(graph, nested) if threads else None
     simple = shape.vector is not None and shape.vector == shape.inner and not any(f > 1 for _, f in shape.unroll)
     for loop in loops:
         if loop == nested.entered:
             continue
-        parallel = free and all(graph.aligned(e, loop, loop) for e in left)
-        parallel = parallel and facts.points * shape.cost / entries >= SMALLEST_REGION
-        entries *= max(1, facts.trips[loop])
-        free = free and not parallel
-        left = [kept for e in left if (kept := graph.inside(e, loop, loop)) is not None]
+        parallel = loop == chosen
         step = width if loop == shape.vector else factors.get(loop, 1)
         upward = _unordered(graph, nested, loop)
         if simple and loop == shape.vector and not parallel:
@@ -108,10 +104,6 @@ def _nested(graph: Graph, nested: Nested, place: _Place, threads: bool) -> None:
 
 def _unordered(graph: Graph, nested: Nested, loop: str) -> bool:
     return all(graph.aligned(e, loop, loop) for e in nested.single.edges)
-
-
-SMALLEST_REGION = 50_000.0
-"""Cycles of work that make a parallel region worth its start."""
 
 
 def names_of(choice: Choice) -> tuple[str, ...]:

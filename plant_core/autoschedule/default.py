@@ -47,7 +47,7 @@ def default_schedule(
     except NoStructure:
         return _in_text_order(func, reassoc=reassoc, threads=threads)
     choice = fuse(wide, graph, edges, choose(graph, nodes, machine), machine)
-    return Scheduled(wide, build_nests(graph, choice, threads=threads > 1), reassoc)
+    return Scheduled(wide, build_nests(graph, choice, machine), reassoc)
 
 
 def _in_text_order(func: Func, *, reassoc: bool, threads: int) -> Scheduled:

@@ -80,11 +80,15 @@ def facts_of(func: Func) -> dict[str, Facts] | None:
 
 def _signs(comp: Comp) -> dict[str, int] | None:
     signs: dict[str, int] = {}
-    for line in position(comp).loops:
-        if len(line.terms) != 1 or line.terms[0][0] not in comp.iters or abs(line.terms[0][1]) != 1 or line.constant:
+    for k, line in enumerate(position(comp).loops):
+        if not line.terms:
+            # A loop of one iteration, which isl writes as its number.
+            signs[comp.iters[k]] = 1
+        elif len(line.terms) != 1 or line.terms[0][0] not in comp.iters or abs(line.terms[0][1]) != 1 or line.constant:
             return None
-        signs[line.terms[0][0]] = line.terms[0][1]
-    return signs
+        else:
+            signs[line.terms[0][0]] = line.terms[0][1]
+    return signs if len(signs) == len(comp.iters) else None
 
 
 def _facts(comp: Comp, bufs: dict[str, Buf], signs: dict[str, int]) -> Facts:

@@ -100,7 +100,7 @@ class _Fuser:
         for touch in self.graph.facts[other.name].touches:
             size = self.sizes[touch.buf]
             if touch.buf in mine and size > self.machine.second_cache:
-                per_line = 2.5 if size <= self.machine.third_cache else 5.0
+                per_line = 6.0 if size <= self.machine.third_cache else 15.0
                 passes = prod(
                     max(1, self.graph.facts[other.name].trips[i]) for i in other.single.loops if not touch.stride(i)
                 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from plant_core.affine import children, rebuild
 from plant_core.autoschedule.forward import forward_scalars
+from plant_core.autoschedule.privatise import privatise_arrays
 from plant_core.dependence import rebalance_reductions
 from plant_core.ir import Binary, BinaryOp, Expr, Func, Load, Select
 from plant_core.scalars import expand_scalars
@@ -17,9 +18,9 @@ MOST_EXPANDED = 1 << 24
 
 
 def prepare(func: Func, *, reassoc: bool) -> Func:
-    """Loops of unit step, extrema and reductions recognised, local scalars renamed and expanded."""
+    """Loops of unit step, extrema and reductions recognised, scratch arrays and scalars local, renamed and expanded."""
     func = forward_scalars(with_extrema(normalise_loops(func), reassoc=reassoc))
-    func = rebalance_reductions(func, reassoc=reassoc)
+    func = privatise_arrays(rebalance_reductions(func, reassoc=reassoc))
     return expand_scalars(func, array_elements=MOST_EXPANDED, split_elements=MOST_EXPANDED)
 
 

@@ -32,6 +32,7 @@ class Machine:
     third_cache: int = 32 << 20
     latency: float = 4.0
     gather: float = 1.2
+    reduction: float = 8.0
     line: int = 64
     threads: int = 1
 
@@ -52,6 +53,7 @@ class Shape:
 
 
 FACTORS = (1, 2, 4, 6, 8)
+PAIRS = ((2, 2), (2, 4), (4, 2), (4, 4), (4, 6), (6, 4))
 VECTORS = (1, 2, 3, 4, 6)
 MOST_PERMUTED = 4
 
@@ -194,9 +196,9 @@ def _tiles(
         if vector is None or inner == vector:
             for a, b in product(side, side):
                 if order.index(a) < order.index(b):
-                    for factor in (2, 4):
-                        if factor <= min(facts.trips[a], facts.trips[b]):
-                            yield ((a, factor), (b, factor)), vectors
+                    for first, second in PAIRS:
+                        if first <= facts.trips[a] and second <= facts.trips[b]:
+                            yield ((a, first), (b, second)), vectors
 
 
 def _widths(facts: Facts, inner: str | None, vector: str | None, waits: bool) -> tuple[int, ...]:
@@ -233,18 +235,32 @@ def cycles(facts: Facts, shape: Shape, order: tuple[str, ...], machine: Machine,
         still = shape.inner is not None and not touch.stride(shape.inner) and touch.known
         memory += once / trip if still else once
         lines += _line_cost(touch, shape, order, facts, machine) * copies
-        live += 0 if touch.own else min(copies, 4)
+        live += 0 if touch.own else copies if still else min(copies, 4)
     if live > machine.registers:
         memory += 4.0 * (live - machine.registers)
     steps = 1 if facts.reduction is not None else sum(4 if o.kind == "slow" else 1 for o in facts.operations)
     chain = machine.latency * steps
     waiting = chain if carried else 0.0
+    if shape.reduces:
+        passes = max(1.0, trip / (lanes * shape.vectors)) if shape.inner == shape.vector else 1.0
+        arithmetic += machine.reduction * sum(_copies(t, shape) for t in facts.touches if t.own) / passes
     parts = (arithmetic, memory, waiting, lines)
     # What waits for one thing hides most of the others.
     busiest = max(parts)
-    return (busiest + 0.3 * (sum(parts) - busiest) + 0.5) / (tiles * lanes)
+    cost = (busiest + 0.3 * (sum(parts) - busiest) + 0.5) / (tiles * lanes)
+    return cost * _wasted(facts, shape) * (1 + tiles / LARGE_BODY)
 
 
+def _wasted(facts: Facts, shape: Shape) -> float:
+    """How many times the work there is that tiles of full size would do."""
+    factors = dict(shape.unroll)
+    if shape.vector is not None:
+        factors[shape.vector] = shape.lanes * shape.vectors
+    return prod(-(-facts.trips[n] // f) * f / max(1, facts.trips[n]) for n, f in factors.items())
+
+
+LARGE_BODY = 1000
+"""Copies of a statement that make its register tile cost twice as much, in code to fetch."""
 _COSTS = {"fused": (0.5, 0.25), "slow": (16.0, 6.0), "call": (320.0, 20.0)}
 """Cycles of an operation on a vector and on a scalar."""
 
@@ -289,7 +305,7 @@ def _line_cost(touch: Touch, shape: Shape, order: tuple[str, ...], facts: Facts,
     fetch = _fetch(touch, order, facts, machine)
     sequential = step <= machine.line or (shape.inner == shape.vector and stride == facts.elem)
     pages = 1.0 if step >= 4096 and fetch > 0 else 0.0
-    return lines * fetch * (0.5 if sequential else 1.0) + pages
+    return lines * fetch * (0.5 if sequential else 1.0) * (2.0 if touch.written else 1.0) + pages
 
 
 def _fetch(touch: Touch, order: tuple[str, ...], facts: Facts, machine: Machine) -> float:
@@ -307,4 +323,4 @@ def _fetch(touch: Touch, order: tuple[str, ...], facts: Facts, machine: Machine)
         return 0.0
     if held <= machine.second_cache:
         return 2.0
-    return 5.0 if held <= machine.third_cache else 10.0
+    return 12.0 if held <= machine.third_cache else 30.0

@@ -16,6 +16,7 @@ from plant_core.evaluate import evaluate
 from plant_core.ir import Func
 from plant_core.order import check
 from plant_core.scan import scan
+from plant_core.tree_print import print_tree
 from plant_core.tree_run import run_tree
 from tests.generators.nests import Features, random_program
 
@@ -93,6 +94,22 @@ void kernel(int A[14][14], int B[14][14], int C[14][14]) {
       }
     }
 }""",
+    "scratch": """
+void kernel(int A[9][10][12], const int B[12][12], int s[12]) {
+  for (int r = 0; r < 9; r++)
+    for (int q = 0; q < 10; q++) {
+      for (int p = 0; p < 12; p++) {
+        s[p] = 0;
+        for (int k = 0; k < 12; k++) s[p] += A[r][q][k] * B[k][p];
+      }
+      for (int p = 0; p < 12; p++) A[r][q][p] = s[p];
+    }
+}""",
+    "once": """
+void kernel(int A[20], int B[20]) {
+  for (int t = 3; t < 4; t++)
+    for (int i = 0; i < 20; i++) A[i] = A[i] * t + B[19 - i];
+}""",
     "time": """
 void kernel(int A[14][14], int B[14][14]) {
   for (int t = 0; t < 3; t++) {
@@ -106,6 +123,56 @@ void kernel(int A[14][14], int B[14][14]) {
 @pytest.mark.parametrize("name", KERNELS)
 def test_kinds(name: str, tmp_path: Path) -> None:
     same(read(tmp_path, KERNELS[name]))
+
+
+def order_of(tmp_path: Path, text: str, **options: int) -> str:
+    return print_tree(scan(default_schedule(read(tmp_path, text), machine=SMALL, **options)))
+
+
+def test_products_keep_a_tile_of_the_result_in_registers(tmp_path: Path) -> None:
+    text = """
+void kernel(float A[256][256], float B[256][256], float C[256][256]) {
+  for (int i = 0; i < 256; i++)
+    for (int j = 0; j < 256; j++)
+      for (int k = 0; k < 256; k++) C[i][j] += A[i][k] * B[k][j];
+}"""
+    lines = order_of(tmp_path, text, threads=2).splitlines()
+    assert [line.split("(")[0].strip() for line in lines[:3]] == ["parallel for", "for", "for"]
+    assert lines[2].strip().startswith("for (k = 0; k < 256")
+    assert lines[3].strip().startswith("unroll_explicit") and lines[4].strip().startswith("vectorize for (j")
+
+
+def test_columns_are_walked_by_rows(tmp_path: Path) -> None:
+    text = """
+void kernel(float A[300][300], float x[300], float y[300]) {
+  for (int i = 0; i < 300; i++)
+    for (int j = 0; j < 300; j++) x[i] += A[j][i] * y[j];
+}"""
+    assert "vectorize for (i" in order_of(tmp_path, text, threads=1)
+
+
+def test_the_divisions_of_a_factorisation_meet_the_updates(tmp_path: Path) -> None:
+    found = order_of(tmp_path, KERNELS["factorisation"], threads=1)
+    assert "vectorize for (j" in found and "reduction" not in found
+
+
+def test_a_temporary_is_computed_where_it_is_read(tmp_path: Path) -> None:
+    text = """
+void kernel(int a[30], int b[30], int c[30]) {
+  int t;
+  for (int i = 0; i < 30; i++) { t = a[i] * b[i]; c[i] += t; }
+}"""
+    assert "c[i] = c[i] + a[i] * b[i]" in order_of(tmp_path, text, threads=1)
+
+
+def test_scratch_memory_does_not_order_iterations(tmp_path: Path) -> None:
+    found = order_of(tmp_path, KERNELS["scratch"], threads=1)
+    assert "s[s_at0] = s_1[8][9][s_at0]" in found
+
+
+def test_a_choice_of_the_larger_is_a_maximum(tmp_path: Path) -> None:
+    text = "void kernel(int a[30], int m[1]) { for (int i = 0; i < 30; i++) m[0] = a[i] > m[0] ? a[i] : m[0]; }"
+    assert "vectorize reduction" in order_of(tmp_path, text, threads=1)
 
 
 def test_reductions_stay_ordered_under_strict(tmp_path: Path) -> None:
