@@ -9,20 +9,27 @@ import islpy as isl
 
 from plant_core.affine import (
     access_key,
+    add,
     all_bufs,
     children,
     domain_of,
+    from_linear,
     integer,
     read_accesses,
     rebuild,
     sub,
 )
 from plant_core.dependence import Flow, flows
-from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load
+from plant_core.ir import Buf, Comp, Expr, Extent, Func, Iter, Load
 from plant_core.schedule import Position, line_value, position, shared_depth
 
+GUESSED_EXTENT = 1000
+"""What an extent that depends on parameters counts as against a budget of elements."""
 
-def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: int = 65536) -> Func:
+
+def expand_scalars(
+    func: Func, *, array_elements: int = 4096, split_elements: int = 65536, symbolic: bool = False
+) -> Func:
     """Split local variables into webs, give each loop iteration its own copy, and drop Comps that nothing needs.
 
     Before: `for i { t = a[i]; b[i] = t; t = c[i]; d[i] = t; }`.
@@ -37,7 +44,7 @@ def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: in
     live = {comp.name for comp in func.comps}
     known = tuple(flow for flow in known if flow.sink in live)
     func, known = _split_webs(func, known, split_elements)
-    return _expand(func, known, array_elements)
+    return _expand(func, known, array_elements, symbolic)
 
 
 # --- dead Comps ---------------------------------------------------------------------------------------------------
@@ -115,9 +122,9 @@ def _split_webs(func: Func, known: tuple[Flow, ...], budget: int) -> tuple[Func,
         if name not in seen:
             seen.add(name)
             continue
-        if prod(web.buf.extents) > budget and web.buf.shape:
+        if _elements(web.buf.shape) > budget and web.buf.shape:
             continue
-        budget -= prod(web.buf.extents) if web.buf.shape else 0
+        budget -= _elements(web.buf.shape) if web.buf.shape else 0
         number = 1
         while f"{name}_{number}" in taken:
             number += 1
@@ -162,19 +169,19 @@ def _rename(comp: Comp, renamed: dict[_Node, str]) -> Comp:
 class _Expansion:
     """New leading subscripts of a Buf in each Comp, and their extents."""
 
-    extents: tuple[int, ...]
+    extents: tuple[Extent, ...]
     subscripts: dict[str, tuple[Expr, ...]]
 
 
-def _expand(func: Func, known: tuple[Flow, ...], array_elements: int) -> Func:
+def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: bool) -> Func:
     places = {comp.name: position(comp) for comp in func.comps}
     expansions: dict[str, _Expansion] = {}
     for buf in func.bufs:
         if buf.kind != "local":
             continue
         users = [c for c in func.comps if c.target.buf == buf.name or any(a.buf == buf.name for a in read_accesses(c))]
-        found = _expansion(buf, users, places, [f for f in known if f.buf == buf.name])
-        if found is None or (buf.shape and prod((*found.extents, *buf.extents)) > array_elements):
+        found = _expansion(buf, users, places, [f for f in known if f.buf == buf.name], symbolic)
+        if found is None or ((buf.shape or symbolic) and _elements((*found.extents, *buf.shape)) > array_elements):
             continue
         expansions[buf.name] = found
     if not expansions:
@@ -187,7 +194,9 @@ def _expand(func: Func, known: tuple[Flow, ...], array_elements: int) -> Func:
     return replace(func, comps=comps, bufs=bufs)
 
 
-def _expansion(buf: Buf, users: list[Comp], places: dict[str, Position], values: list[Flow]) -> _Expansion | None:
+def _expansion(
+    buf: Buf, users: list[Comp], places: dict[str, Position], values: list[Flow], symbolic: bool
+) -> _Expansion | None:
     if not users:
         return None
     depth = len(users[0].iters)
@@ -196,15 +205,17 @@ def _expansion(buf: Buf, users: list[Comp], places: dict[str, Position], values:
     comps = {comp.name: comp for comp in users}
     for flow in values:
         depth = _kept_within(flow, comps[flow.source], comps[flow.sink], places, depth)
-    extents: list[int] = []
+    extents: list[Extent] = []
     subscripts: dict[str, list[Expr]] = {comp.name: [] for comp in users}
     for k in range(depth):
         iterators = _iterators(users, places, k)
         bounds = _bounds(users, iterators)
+        if bounds is None and symbolic:
+            bounds = _symbolic_bounds(users, iterators)
         if iterators is None or bounds is None:
             break
         low, high = bounds
-        extents.append(high - low + 1)
+        extents.append(high - low + 1 if isinstance(high, int) else add(high, integer(1 - low)))
         for comp in users:
             subscripts[comp.name].append(sub(Iter(iterators[comp.name]), integer(low)))
     if not extents:
@@ -240,7 +251,7 @@ def _iterators(users: list[Comp], places: dict[str, Position], depth: int) -> di
     return found if len(forms) == 1 else None
 
 
-def _bounds(users: list[Comp], iterators: dict[str, str] | None) -> tuple[int, int] | None:
+def _bounds(users: list[Comp], iterators: dict[str, str] | None) -> tuple[int, Extent] | None:
     if iterators is None:
         return None
     lows, highs = [], []
@@ -255,6 +266,38 @@ def _bounds(users: list[Comp], iterators: dict[str, str] | None) -> tuple[int, i
         lows.append(low)
         highs.append(high)
     return (min(lows), max(highs)) if lows else None
+
+
+def _symbolic_bounds(users: list[Comp], iterators: dict[str, str] | None) -> tuple[int, Extent] | None:
+    """Bounds of which the lower one is a number and the upper one affine in parameters, the same for all users."""
+    if iterators is None:
+        return None
+    found: set[tuple[int, tuple[tuple[str, int], ...]]] = set()
+    lows = []
+    for comp in users:
+        domain = domain_of(comp)
+        if domain.is_empty():
+            continue
+        dim = comp.iters.index(iterators[comp.name])
+        low, high = domain.dim_min_val(dim), domain.dim_max(dim)
+        if not low.is_int() or high.n_piece() != 1:
+            return None
+        aff = high.get_pieces()[0][1]
+        names = [aff.get_dim_name(isl.dim_type.param, k) for k in range(aff.dim(isl.dim_type.param))]
+        factors = [aff.get_coefficient_val(isl.dim_type.param, k) for k in range(len(names))]
+        if aff.dim(isl.dim_type.div) or not all(v.is_int() for v in (*factors, aff.get_constant_val())):
+            return None
+        terms = tuple((n, v.to_python()) for n, v in zip(names, factors, strict=True) if not v.is_zero())
+        found.add((aff.get_constant_val().to_python(), tuple(sorted(terms))))
+        lows.append(low.to_python())
+    if len({terms for _, terms in found}) != 1:
+        return None
+    constant, terms = max(found)
+    return min(lows), from_linear((constant, dict(terms)), ())
+
+
+def _elements(extents: tuple[Extent, ...]) -> int:
+    return prod(n if isinstance(n, int) else GUESSED_EXTENT for n in extents)
 
 
 def _constant_bounds(domain: isl.Set, dim: int) -> tuple[int | None, int | None]:
