@@ -9,6 +9,7 @@ from plant_core.autoschedule.choose import choose
 from plant_core.autoschedule.facts import facts_of
 from plant_core.autoschedule.fusion import fuse
 from plant_core.autoschedule.graph import Edge, Graph
+from plant_core.autoschedule.pack import pack
 from plant_core.autoschedule.prepare import prepare
 from plant_core.autoschedule.shapes import Machine
 from plant_core.autoschedule.structure import NoStructure, structures
@@ -47,7 +48,7 @@ def default_schedule(
     except NoStructure:
         return _in_text_order(func, reassoc=reassoc, threads=threads)
     choice = fuse(wide, graph, edges, choose(graph, nodes, machine), machine)
-    return Scheduled(wide, build_nests(graph, choice, machine), reassoc)
+    return pack(Scheduled(wide, build_nests(graph, choice, machine), reassoc), graph, choice, machine)
 
 
 def _in_text_order(func: Func, *, reassoc: bool, threads: int) -> Scheduled:
