@@ -16,7 +16,7 @@ from dspgen import oracle
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
-from plant_core.autoschedule import default_schedule
+from plant_core.autoschedule import Machine, default_schedule
 from plant_core.ir import Buf, Func
 from plant_core.nest import Scheduled
 from plant_core.scan import scan
@@ -64,11 +64,12 @@ def compile_cpu(path: str, options: Options, *, threads: int = 1, on_stage: OnSt
     seen: OnStage = on_stage or (lambda name, value: None)
     func = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", func)
-    scheduled = default_schedule(func, reassoc=options.fp == "reassoc", threads=threads > 1)
+    width = vector_width(find_compiler())
+    machine = Machine.of(width, threads)
+    scheduled = default_schedule(func, reassoc=options.fp == "reassoc", threads=threads, machine=machine)
     seen("schedule", scheduled)
     tree = scan(scheduled)
     seen("tree", tree)
-    width = vector_width(find_compiler())
     cpp = emit(scheduled.func, tree, fp=options.fp, vector_bytes=width, threads=threads > 1)
     seen("cpp", cpp)
     return CpuCompiled(func, scheduled, tree, cpp, _loop_remarks(scheduled), time.perf_counter() - started)

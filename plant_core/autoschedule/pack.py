@@ -12,9 +12,9 @@ from plant_core.loc import PlantError
 from plant_core.nest import Scheduled
 from plant_core.verbs import tag
 
-FAR = 1024
-"""Bytes between two steps of the inner loop that make every step a cache line, and soon a page, of its own."""
-LEAST_REUSE = 8
+FAR = 32
+"""Steps of the inner loop are far apart where this many of them span the first cache."""
+LEAST_REUSE = 4
 """How many times a panel is walked through before its copy is worth making."""
 
 
@@ -41,7 +41,7 @@ def _panels(shape: Shape) -> bool:
 def _worthwhile(facts: Facts, shape: Shape, touch: Touch, machine: Machine) -> bool:
     if touch.written or not touch.known or touch.stride(shape.vector) != facts.elem:
         return False
-    if shape.inner is None or shape.vector is None or abs(touch.stride(shape.inner)) < FAR:
+    if shape.inner is None or shape.vector is None or abs(touch.stride(shape.inner)) * FAR < machine.first_cache:
         return False
     factors = dict(shape.unroll)
     inside = shape.outer[shape.outer.index(shape.vector) + 1 :]

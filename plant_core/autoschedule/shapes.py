@@ -36,6 +36,11 @@ class Machine:
     line: int = 64
     threads: int = 1
 
+    @staticmethod
+    def of(vector_bytes: int, threads: int) -> Machine:
+        """A core whose vectors have `vector_bytes`: 64 come with 32 registers on x86, less with 16."""
+        return Machine(vector_bytes, 30 if vector_bytes >= 64 else 14, threads=threads)
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:

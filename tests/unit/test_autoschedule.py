@@ -30,10 +30,14 @@ def read(folder: Path, text: str, **given: int) -> Func:
     return read_c(str(path), defines=tuple((name, str(value)) for name, value in given.items()))
 
 
-def same(func: Func, *, reassoc: bool = True, given: dict[str, int] | None = None) -> None:
+CRAMPED = Machine(vector_bytes=16, registers=12, first_cache=512, second_cache=2048, third_cache=32768)
+"""With caches so small that panels are packed and nests fused."""
+
+
+def same(func: Func, *, reassoc: bool = True, given: dict[str, int] | None = None, machine: Machine = SMALL) -> None:
     inputs = random_inputs(func, 0, given)
     expected = evaluate(func, inputs)
-    scheduled = default_schedule(func, reassoc=reassoc, machine=SMALL)
+    scheduled = default_schedule(func, reassoc=reassoc, machine=machine)
     check(scheduled)
     found = run_tree(scheduled.func, scan(scheduled), inputs, order="reversed")
     for name, array in expected.items():
@@ -48,7 +52,7 @@ def test_random_programs(seed: int, tmp_path: Path) -> None:
     integers = Features(types=("int", "short", "unsigned int"))
     program = random_program(random.Random(seed), integers if seed % 2 else None)
     func = read(tmp_path, program.text, **(program.given if seed % 3 else {}))
-    same(func, reassoc=bool(seed % 2), given=dict(program.given))
+    same(func, reassoc=bool(seed % 2), given=dict(program.given), machine=CRAMPED if seed % 4 == 1 else SMALL)
 
 
 KERNELS = {
@@ -121,8 +125,9 @@ void kernel(int A[14][14], int B[14][14]) {
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_kinds(name: str, tmp_path: Path) -> None:
-    same(read(tmp_path, KERNELS[name]))
+@pytest.mark.parametrize("machine", [SMALL, CRAMPED], ids=["small", "cramped"])
+def test_kinds(name: str, machine: Machine, tmp_path: Path) -> None:
+    same(read(tmp_path, KERNELS[name]), machine=machine)
 
 
 def order_of(tmp_path: Path, text: str, **options: int) -> str:
@@ -140,6 +145,18 @@ void kernel(float A[256][256], float B[256][256], float C[256][256]) {
     assert [line.split("(")[0].strip() for line in lines[:3]] == ["parallel for", "for", "for"]
     assert lines[2].strip().startswith("for (k = 0; k < 256")
     assert lines[3].strip().startswith("unroll_explicit") and lines[4].strip().startswith("vectorize for (j")
+
+
+def test_panels_far_apart_are_packed(tmp_path: Path) -> None:
+    text = """
+void kernel(int A[40][44], int B[44][50], int C[40][50]) {
+  for (int i = 0; i < 40; i++)
+    for (int j = 0; j < 50; j++)
+      for (int k = 0; k < 44; k++) C[i][j] += A[i][k] * B[k][j];
+}"""
+    func = read(tmp_path, text)
+    assert "load_cache_B" in [nest.name for nest in default_schedule(func, machine=CRAMPED).nests]
+    same(func, machine=CRAMPED)
 
 
 def test_columns_are_walked_by_rows(tmp_path: Path) -> None:
