@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from plant_core.affine import children, domain_of, from_linear, linear, rebuild, substitute, with_param
-from plant_core.ir import Comp, Effect, Expr, Func, Iter, Load
+from plant_core.ir import Cast, Comp, Effect, Expr, Func, Iter, Load
 from plant_core.loc import PlantError
+from plant_core.values import dtype_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +233,8 @@ def _tidy_access(comp: Comp, access: Load, names: dict[str, Expr]) -> Load:
 
 def _tidy(comp: Comp, expr: Expr) -> Expr:
     """Affine subexpressions of iterators in one normal form."""
-    if not isinstance(expr, Iter) and (form := linear(expr)) is not None and form[1]:
+    plain = not isinstance(expr, Iter | Cast) and dtype_of(expr) == "i32"
+    if plain and (form := linear(expr)) is not None and form[1]:
         if all(name in comp.iters for name in form[1]):
             return from_linear(form, set(comp.iters))
     parts = children(expr)

@@ -11,7 +11,7 @@ from plant_core.autoschedule.choose import Around, Choice, Nested, Row
 from plant_core.autoschedule.facts import Facts
 from plant_core.autoschedule.graph import Graph
 from plant_core.autoschedule.shapes import Machine
-from plant_core.autoschedule.threads import parallel_loop, pays
+from plant_core.autoschedule.threads import parallel_loop, pays, worthwhile
 from plant_core.nest import AstOption, Nest
 from plant_core.tree import Tag
 
@@ -63,7 +63,9 @@ def _walk(graph: Graph, choice: Choice, places: dict[str, _Place], machine: Mach
                     places[name].positions[-1] = number
                 _walk(graph, child, places, machine, threads)
         case Around(shared=shared, body=body, lanes=lanes):
-            tag: Tag | None = "parallel" if threads and shared.parallel else None
+            outside = {name: len(places[name].dims) for name, _ in shared.members}
+            parallel = threads and shared.parallel and worthwhile(graph, choice, outside)
+            tag: Tag | None = "parallel" if parallel else None
             firsts = {graph.facts[name].firsts.get(iterator) for name, iterator in shared.members}
             first = (firsts.pop() or 0) if len(firsts) == 1 else 0
             for name, iterator in shared.members:

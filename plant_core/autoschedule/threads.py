@@ -9,7 +9,7 @@ from plant_core.autoschedule.facts import Facts
 from plant_core.autoschedule.graph import Graph
 from plant_core.autoschedule.shapes import Machine
 
-SMALLEST_REGION = 50_000.0
+SMALLEST_REGION = 100_000.0
 """Cycles of work that make a parallel region worth its start."""
 TRANSFER = 20.0
 """Cycles for a cache line that another core has written."""
@@ -37,6 +37,17 @@ def parallel_loop(graph: Graph, nested: Nested) -> str | None:
         left = [kept for e in left if (kept := graph.inside(e, loop, loop)) is not None]
         entries *= max(1, facts.trips[loop])
     return None
+
+
+def worthwhile(graph: Graph, around: Around, outside: dict[str, int]) -> bool:
+    """Whether one run of a shared loop has work enough; `outside` has how many loops are around it, for each name."""
+    work = 0.0
+    for nest in nests_in(around.body):
+        facts = graph.facts[nest.name]
+        loops = [i for i in facts.iters if i not in nest.single.loops and i != around.shared.iterator(nest.name)]
+        entries = prod(max(1, facts.trips[i]) for i in loops[: outside[nest.name]])
+        work += facts.points * nest.shape.cost / entries
+    return work >= SMALLEST_REGION
 
 
 def _entries(facts: Facts, nested: Nested) -> float:

@@ -30,7 +30,7 @@ def read(folder: Path, text: str, **given: int) -> Func:
     return read_c(str(path), defines=tuple((name, str(value)) for name, value in given.items()))
 
 
-CRAMPED = Machine(vector_bytes=16, registers=12, first_cache=512, second_cache=2048, third_cache=32768)
+CRAMPED = Machine(vector_bytes=16, registers=12, first_cache=512, second_cache=4096, third_cache=1 << 20)
 """With caches so small that panels are packed and nests fused."""
 
 
@@ -149,10 +149,10 @@ void kernel(float A[256][256], float B[256][256], float C[256][256]) {
 
 def test_panels_far_apart_are_packed(tmp_path: Path) -> None:
     text = """
-void kernel(int A[40][44], int B[44][50], int C[40][50]) {
+void kernel(int A[40][36], int B[36][30], int C[40][30]) {
   for (int i = 0; i < 40; i++)
-    for (int j = 0; j < 50; j++)
-      for (int k = 0; k < 44; k++) C[i][j] += A[i][k] * B[k][j];
+    for (int j = 0; j < 30; j++)
+      for (int k = 0; k < 36; k++) C[i][j] += A[i][k] * B[k][j];
 }"""
     func = read(tmp_path, text)
     assert "load_cache_B" in [nest.name for nest in default_schedule(func, machine=CRAMPED).nests]
