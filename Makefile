@@ -3,15 +3,18 @@ JOBS   ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-CODE   := dspgen plant_core backends tests bench
+CODE   := dspgen plant_core backends tests bench examples
 
-.PHONY: help demo test nightly lint format clean
+.PHONY: help demo bench test nightly lint format clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z]*\): .*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: $(STAMP)   ## compile, simulate and verify every example; ends in a table
 	@$(BIN)/dspgen run examples/*.c --isa ft_m7002
+
+bench: $(STAMP)  ## the kernels of PolyBench on this computer, against other compilers; minutes
+	@$(BIN)/dspgen bench cpu
 
 test: lint       ## the checks and tests that every change must pass
 	$(BIN)/pytest -q -n $(JOBS)

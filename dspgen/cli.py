@@ -67,6 +67,9 @@ def _run(arguments: list[str]) -> int:
     except click.ClickException as error:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "dspgen"
         click.echo(Problem("DG500", error.format_message(), remedy=f"{path} --help").render(), err=True)
+    except MemoryError as error:
+        what = f"there is not enough memory on this computer: {error}" if str(error) else "there is not enough memory"
+        click.echo(Problem("DG514", what, remedy="give smaller sizes: -D NAME=VALUE, or --inputs").render(), err=True)
     except click.Abort:
         click.echo("interrupted", err=True)
         return INTERRUPTED
@@ -77,7 +80,7 @@ def _run(arguments: list[str]) -> int:
 @click.version_option(faults.version(), prog_name="dspgen")
 @click.pass_context
 def commands(context: click.Context) -> None:
-    """Plain C loop nests to verified assembly for the DSP that an ISA file describes."""
+    """Plain C loop nests to verified code: assembly for the DSP of an ISA file, or C++ for this computer."""
     if context.invoked_subcommand is None:
         help_wanted(context)
 
@@ -102,7 +105,7 @@ def compile_command(
     dumps = Path(dump_dir) if dump_dir else None
     if road_of(given) == "cpu":
         return cpu_compile(file, folder, emit, dumps, show_remarks, as_json, given)
-    kinds = kinds_of(emit or "asm", EMITTED)
+    kinds = kinds_of("asm" if emit is None else emit, EMITTED)
     target, options = target_of(given), options_of(given)
     with Stages(target, dumps) as stages:
         compiled = compile_file(file, target, options, on_stage=stages)
@@ -129,7 +132,7 @@ def compile_command(
 @backend_options
 @click.option("--inputs", type=click.Path(), metavar="IN.npz", help="One entry for each parameter, by name.")
 @click.option("--outputs", type=click.Path(), metavar="OUT.npz", help="The arrays after the run.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random inputs.")
 @click.option("--remarks", "show_remarks", is_flag=True, help="Why each loop came out as it did.")
 @json_option
 def run_command(
@@ -177,11 +180,15 @@ def _run_all(paths: tuple[str, ...], road: Road, as_json: bool) -> int:
             try:
                 result = road.run(file, None, stages)
             except (DspgenError, PlantError) as error:
+                if faults.is_of_the_computer(error):
+                    raise
                 click.echo(rendered(error), err=True)
-                rows.append(report.result_object(kernel=Path(file).stem, **road.facts))
+                rows.append(
+                    report.result_object(kernel=Path(file).stem, refused=faults.message_of(error), **road.facts)
+                )
                 status = INPUT_AT_FAULT
                 continue
-            rows.append(road.row(result))
+            rows.append(road.row(result) | {"refused": None})
             tell_differences(file, result.kernel, result.details)
             status = max(status, OK if result.verified else DIFFERS)
     if as_json:

@@ -25,11 +25,14 @@ from dspgen.cli_shared import (
     library_cache,
     not_yet,
     print_json,
+    rendered,
     road_of,
     target_of,
     tell_differences,
     thread_count,
 )
+from dspgen.errors import DspgenError
+from plant_core.loc import PlantError
 
 _SIZE = click.Choice(polybench.SIZES, case_sensitive=False)
 
@@ -65,15 +68,16 @@ def polybench_command(sizes: tuple[str, ...], only: tuple[str, ...], fp: str, as
         for size in dict.fromkeys(sizes or (("small", "odd") if cpu else ("mini",)))
         for kernel in kernels
     ]
+    refusals = _Refusals()
     with _Bar(len(wanted)) as bar:
-        rows = verify.verify(wanted, bar.around(run), facts, bar.done)
+        rows = verify.verify(wanted, bar.around(run), facts, bar.done, refusals)
     found = verify.summary(rows)
-    _tell(rows)
+    _tell(rows, refusals)
     if as_json:
         print_json({"rows": rows, "summary": found})
     else:
         report.console().print(report.cpu_table(rows) if cpu else report.results_table(rows))
-        _sentences(found)
+        _verdicts(found["runs"], found)
     return _status(rows, refusal_is_fault=cpu)
 
 
@@ -88,10 +92,11 @@ def cpu_command(threads: int, size: str, only: tuple[str, ...], peers: str | Non
     kernels = polybench.chosen(only)
     setting = speed.Setting(threads, _peers(peers), library_cache(), dict(os.environ))
     wanted = speed.problems(kernels, size.lower(), setting.peers)
+    refusals = _Refusals()
     with _Bar(len(wanted)) as bar:
-        rows = speed.measure(wanted, setting, bar.at, bar.done)
+        rows = speed.measure(wanted, setting, bar.at, bar.done, refusals)
     found = speed.summary(rows)
-    _tell(rows)
+    _tell(rows, refusals)
     if as_json:
         print_json({"rows": rows, "summary": found})
     else:
@@ -99,6 +104,7 @@ def cpu_command(threads: int, size: str, only: tuple[str, ...], peers: str | Non
         for peer in setting.peers:
             if peer in found:
                 click.echo(_sentence(peer, found[peer]))
+        _verdicts(len(rows), found)
     return _status(rows, refusal_is_fault=True)
 
 
@@ -133,24 +139,33 @@ def _status(rows: Sequence[Mapping[str, Any]], *, refusal_is_fault: bool) -> int
     return DIFFERS if any(row["verified"] is False for row in rows) else OK
 
 
-def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
+class _Refusals:
+    """Collects what can't be run and why, to be told when the progress bar is gone."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def __call__(self, title: str, error: DspgenError | PlantError) -> None:
+        self.told.append(f"{title}: {rendered(error)}")
+
+
+def _tell(rows: Sequence[Mapping[str, Any]], refusals: _Refusals) -> None:
+    for text in refusals.told:
+        click.echo(text, err=True)
     for row in rows:
-        title = f"{row['kernel']} {row['size']}"
-        if row["refused"]:
-            click.echo(f"{title}: {row['refused']}", err=True)
-        tell_differences(title, "it", row.get("details") or ())
+        tell_differences(f"{row['kernel']} {row['size']}", "it", row.get("details") or ())
 
 
-def _sentences(found: Mapping[str, Any]) -> None:
-    click.echo(f"{found['verified']} of {found['runs']} verified, {found['wrong']} wrong, {found['refused']} refused")
-    if found["slowest_compile_seconds"] is not None:
-        click.echo(f"slowest from C text to its result's: {found['slowest_compile_seconds']:.2f} s")
+def _verdicts(runs: int, found: Mapping[str, Any]) -> None:
+    click.echo(f"{found['verified']} of {runs} verified, {found['wrong']} wrong, {found['refused']} refused")
+    if (seconds := found["slowest_compile_seconds"]) is not None:
+        click.echo(f"slowest to compile, from C text to our code: {found['slowest_compile_kernel']}, {seconds:.2f} s")
 
 
 def _sentence(peer: str, found: Mapping[str, Any]) -> str:
     return (
         f"{found['geometric_mean']:.2f} times as fast as {peer} (geometric mean of {found['kernels']}); "
-        f"least {found['worst']:.2f}, {found['worst_kernel']}"
+        f"least {found['worst']:.2f}, {found['worst_kernel']}; slower than it in {found['slower']}"
     )
 
 

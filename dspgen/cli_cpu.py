@@ -35,7 +35,7 @@ def cpu_compile(
     given: Mapping[str, Any],
 ) -> int:
     """Writes KERNEL.cpp, and tells its path."""
-    kinds_of(emit or "cpp", EMITTED)
+    kinds_of("cpp" if emit is None else emit, EMITTED)
     options, threads = options_of(given), thread_count(given["threads"])
     with Stages(folder=dumps) as stages:
         compiled = compile_cpu(file, options, threads=threads, on_stage=stages)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,13 @@ from dspgen.target.model import Target
 from plant_core.loc import PlantError
 
 OK, DIFFERS, INPUT_AT_FAULT = 0, 1, 2
+
+_MACRO = re.compile(r"[A-Za-z_]\w*(\(.*\))?")
+# What the rooms below can't know: how the command line is told of another compiler or folder.
+_REMEDIES = {
+    "DG610": "install g++ or clang++, where PATH finds it",
+    "DG611": "set XDG_CACHE_HOME to a folder that can be written",
+}
 
 Command = Callable[..., Any]
 
@@ -122,8 +130,8 @@ def pairs(option: str, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     split = [text.partition("=") for text in texts]
     problems = [
         Problem("DG509", f"{option} '{text}' is not of the form name=value", remedy=f"{option} NAME=VALUE")
-        for text, (name, equals, _) in zip(texts, split, strict=True)
-        if not (name.strip() and equals)
+        for text, (name, equals, value) in zip(texts, split, strict=True)
+        if not (name.strip() and equals) or not (_MACRO.fullmatch(name.strip()) if option == "-D" else value.strip())
     ]
     if problems:
         raise DspgenError(*problems)
@@ -164,7 +172,7 @@ def not_yet(what: str) -> DspgenError:
 def rendered(error: DspgenError | PlantError) -> str:
     if isinstance(error, DspgenError):
         return error.render()
-    return Problem(error.code, error.message, error.loc, error.remedy).render()
+    return Problem(error.code, error.message, error.loc, _REMEDIES.get(error.code, error.remedy)).render()
 
 
 def print_json(value: object) -> None:

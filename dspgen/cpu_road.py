@@ -13,6 +13,7 @@ from backends.cpu.build import build, find_compiler, vector_width
 from backends.cpu.emit import emit
 from backends.cpu.kernel import Kernel
 from dspgen import oracle
+from dspgen.bench.apart import apart
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
@@ -113,10 +114,14 @@ def run_cpu(
     seen("built", None)
     given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
     values = oracle.random_inputs(func, seed, given)
-    outputs, seconds = timed(kernel, func, values, repeats)
+    ((outputs, seconds),) = apart(lambda: timed(kernel, func, values, repeats))
     seen("ran", None)
-    single = oracle.run_c(path, func, values, options.defines, includes=options.includes)
-    double = oracle.run_c(path, func, values, options.defines, includes=options.includes, double=True)
+    single, double = apart(
+        lambda: [
+            oracle.run_c(path, func, values, options.defines, includes=options.includes, double=double)
+            for double in (False, True)
+        ]
+    )[0]
     verified, max_error, details = oracle.compare(func, outputs, single, double, options.fp)
     return CpuResult(
         kernel=func.name,

@@ -1,4 +1,4 @@
-"""The last line: a fault of our own becomes a short message, a reproducer file and exit status 3."""
+"""Whose fault it is: a fault of our own becomes a short message, a reproducer file and exit status 3."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 
+from dspgen.errors import DspgenError
+from plant_core.loc import PlantError
+
 STATUS = 3
+_OF_THE_COMPUTER = frozenset({"DG002", "DG610", "DG611", "DG612"})
 _LARGEST_COPY = 1_000_000
 
 
@@ -58,6 +62,17 @@ class FaultReport:
             if (content := _content(path)) is not None:
                 parts.append(f"---- {path}\n{content}")
         return "\n".join(parts)
+
+
+def message_of(error: DspgenError | PlantError) -> str:
+    """What the user did wrong, in one line and without the place."""
+    return error.message if isinstance(error, PlantError) else error.problems[0].message
+
+
+def is_of_the_computer(error: DspgenError | PlantError) -> bool:
+    """Whether it is this computer that lacks something, so that every other kernel would meet the same."""
+    codes = [error.code] if isinstance(error, PlantError) else [p.code for p in error.problems]
+    return any(code in _OF_THE_COMPUTER for code in codes)
 
 
 def version() -> str:

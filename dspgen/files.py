@@ -17,6 +17,7 @@ from plant_core.values import shape_of
 
 _DTYPES = {"f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
 _DTYPES |= {"u8": "uint8", "u16": "uint16", "u32": "uint32"}
+_NO_ARCHIVE = "it is no archive of NumPy arrays"
 
 
 def read_arrays(path: str) -> dict[str, Any]:
@@ -24,23 +25,27 @@ def read_arrays(path: str) -> dict[str, Any]:
     try:
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
-            raise ValueError("it holds one array, without a name")
+            raise DspgenError(
+                Problem("DG503", f"--inputs {path} holds one array, without a name", remedy="write it with numpy.savez")
+            )
         with found:
             return {name: found[name] for name in found.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        problem = Problem("DG503", f"--inputs {path} can't be read: {error}", remedy="write it with numpy.savez")
+        why = error.strerror if isinstance(error, OSError) and error.strerror else _NO_ARCHIVE
+        problem = Problem("DG503", f"--inputs {path} can't be read: {why}", remedy="write it with numpy.savez")
         raise DspgenError(problem) from error
 
 
 def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
     """An `.npz` file; the same arrays make the same bytes."""
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(path, "w") as archive:
             for name, value in arrays.items():  # not numpy.savez, whose own parameters' names no array could have
                 with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as entry:
                     np.lib.format.write_array(entry, np.asarray(value), allow_pickle=False)
     except OSError as error:
-        raise DspgenError(Problem("DG504", f"--outputs {path} can't be written: {error.strerror}")) from error
+        raise _unwritten(f"--outputs {path}", error) from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -48,7 +53,11 @@ def write_text(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise DspgenError(Problem("DG504", f"{path} can't be written: {error.strerror}")) from error
+        raise _unwritten(str(path), error) from error
+
+
+def _unwritten(path: str, error: OSError) -> DspgenError:
+    return DspgenError(Problem("DG504", f"{path} can't be written: {error.strerror}", remedy="give another folder"))
 
 
 def read_text(path: str) -> str:
@@ -56,7 +65,9 @@ def read_text(path: str) -> str:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise SourceError(Problem("DG506", f"{path} can't be read: {error.strerror}")) from error
+        raise SourceError(
+            Problem("DG506", f"{path} can't be read: {error.strerror}", remedy="check the path")
+        ) from error
     for encoding in ("utf-8", "gb18030"):
         try:
             return data.decode(encoding)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from dspgen.sched.schedule import schedule
 from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
+from dspgen.tiling.apart import spaced
 from dspgen.tiling.bound import bound
 from dspgen.tiling.candidates import Candidate, candidates, scalar_candidate
 from dspgen.tiling.machine import Machine
@@ -37,6 +39,7 @@ from dspgen.vecdsl.straighten import straighten
 from dspgen.vecdsl.unsigned import EXTENSIONS, signed_memory
 from plant_core.affine import accesses
 from plant_core.astgen import generate
+from plant_core.budget import at_most
 from plant_core.dependence import Dependence, memory_dependences, rebalance_reductions
 from plant_core.ir import Buf, Func, ScalarParam
 from plant_core.legality import check_legal
@@ -50,6 +53,9 @@ FINALISTS = 8
 SIMULATED_FINALISTS = 3
 LARGEST_CANDIDATE = 800  # instructions
 CANDIDATE_ATTEMPTS = 6
+SPILL_ROOM = 8192  # bytes of stack besides local arrays
+CANDIDATE_PLACED = 8_000  # operations, in search of loop schedules
+CANDIDATE_SETS = 500_000  # operations on integer sets
 
 OnStage = Callable[[str, object], None]
 Kept = dict[Plan, tuple[list[tuple[str, object]], "Compiled"]]
@@ -99,16 +105,27 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     _need_fixed_bounds(source)
     seen("scop", source)
-    func = expand_scalars(normalise_loops(rebalance_reductions(source, reassoc=options.fp == "reassoc")))
+    func = spaced(expand_scalars(normalise_loops(rebalance_reductions(source, reassoc=options.fp == "reassoc"))))
     seen("expanded", func)
-    choices, kept = choose_plans(func, target, options)
-    seen("plan", choices)
-    backend = _compile_choices(func, choices, kept, target, options, seen)
+    with _located(source):
+        choices, kept = choose_plans(func, target, options)
+        seen("plan", choices)
+        backend = _compile_choices(func, choices, kept, target, options, seen)
     asm = emit_asm(backend.scheduled, target, func=source)
     seen("asm", asm)
     remarks = (*_tile_remarks(func, backend.choices), *backend.remarks)
     seconds = time.perf_counter() - started
     return replace(backend, source=source, asm=asm, remarks=remarks, compile_seconds=seconds)
+
+
+@contextmanager
+def _located(source: Func) -> Iterator[None]:
+    """What is refused without a place of its own is told of the whole function."""
+    try:
+        yield
+    except NoSchedule as refusal:
+        refusal.problems = tuple(replace(p, loc=p.loc or source.loc) for p in refusal.problems)
+        raise
 
 
 def _need_fixed_bounds(func: Func) -> None:
@@ -148,8 +165,9 @@ def compile_plan(
     instructions, since scheduling costs more than linear time, or where registers are not soon found.
     """
     seen: OnStage = on_stage or (lambda name, value: None)
-    check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
-    tree = generate(func, plan)
+    with at_most(None if most is None else CANDIDATE_SETS):
+        check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
+        tree = generate(func, plan)
     seen("tree", tree)
     program = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
     seen("vecdsl", program)
@@ -162,10 +180,8 @@ def compile_plan(
     seen("lasm", assembly)
     if most is not None and (size := instruction_count(assembly.body)) > most:
         raise NoSchedule(Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", func.loc))
-    if most is None:
-        scheduled = schedule(assembly, target, pipeline=options.pipeline)
-    else:
-        scheduled = schedule(assembly, target, pipeline=options.pipeline, attempts=CANDIDATE_ATTEMPTS)
+    limits = {} if most is None else {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED}
+    scheduled = schedule(assembly, target, pipeline=options.pipeline, **limits)
     seen("packets", scheduled)
     return Compiled(func, func, (), tree, best.program, assembly, scheduled, "", tuple(best.remarks), 0.0)
 
@@ -209,10 +225,11 @@ def choose_plans(func: Func, target: Target, options: Options) -> tuple[tuple[Ch
     kept: Kept = {}
     choices = []
     for nest in found:
-        finalists = candidates(nest, target, machine, FINALISTS)
         alone = func if len(found) == 1 else _alone(func, nest)
+        known = memory_dependences(alone)
+        finalists = candidates(nest, target, machine, FINALISTS, known)
         most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
-        evaluate = _Evaluate(alone, memory_dependences(alone), target, options, kept)
+        evaluate = _Evaluate(alone, known, target, options, kept)
         choices.append(search(finalists, scalar_candidate(nest), evaluate, most=most))
     return tuple(choices), kept
 
@@ -331,8 +348,15 @@ def simulate_kernel(
     """Run the emitted text on fresh copies of `values`. Not `strict`: registers never written read as they are."""
     arguments = [(p.name, _passed(p, values[p.name])) for p in compiled.source.params]
     try:
-        name = compiled.source.name
-        return simulate(compiled.asm, target, function=name, arguments=arguments, engine=engine, strict=strict)
+        return simulate(
+            compiled.asm,
+            target,
+            function=compiled.source.name,
+            arguments=arguments,
+            engine=engine,
+            strict=strict,
+            stack=max((size for _, size in compiled.assembly.below), default=0) + SPILL_ROOM,
+        )
     except SourceError as refusal:
         raise RefusedCode(refusal.render()) from refusal
 

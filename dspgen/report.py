@@ -92,18 +92,20 @@ def remark_object(remark: Remark) -> dict[str, Any]:
     return {"line": remark.loc.line if remark.loc else None, "kind": remark.kind, "message": remark.message}
 
 
-def cpu_table(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """One line for each kernel that ran on this computer."""
+def cpu_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """One line for each kernel that ran on this computer; its size where the rows have a name for it."""
+    sized = any(row.get("size") for row in rows)
     table = Table(title="dspgen: kernels on this computer")
     table.add_column("kernel", no_wrap=True)
-    table.add_column("size")
+    if sized:
+        table.add_column("size")
     table.add_column("verified")
     for name in ("max error", "C to C++ s", "build s", "run ms"):
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(
             row["kernel"],
-            row.get("size") or "",
+            *([row.get("size") or ""] if sized else []),
             verdict(row["verified"]),
             _format(row["max_error"], "{:.1e}"),
             Text(_format(row["compile_seconds"], "{:.2f}"), "red" if (row["compile_seconds"] or 0) > PATIENCE else ""),
@@ -148,7 +150,7 @@ def verdict(verified: bool | None) -> Text:
             return Text("yes", "green")
         case False:
             return Text("NO", "bold red")
-    return Text("failed", "red")
+    return Text("refused", "red")
 
 
 def loops_table(loops: Sequence[LoopReport]) -> Table:

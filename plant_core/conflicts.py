@@ -7,7 +7,7 @@ iterator here: it may differ between two instances, unless they lie in the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -34,54 +34,96 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """One time for each instance: `parts` has each dimension of `relation` as a function of the instance."""
+    """One time for each instance: `parts` has the first dimensions of `relation` as functions of the instance.
+
+    Those are the dimensions that come before any piecewise one: functions in pieces are slow to compare, so that the
+    dimensions from there on are compared as the relation has them.
+    """
 
     relation: isl.Map
     parts: tuple[isl.PwAff, ...]
 
     @staticmethod
     def of(relation: isl.Map) -> Clock:
-        domain = relation.domain()
         values = isl.MultiPwAff.from_pw_multi_aff(relation.as_pw_multi_aff())
-        parts = tuple(values.get_at(k).gist(domain).coalesce() for k in range(relation.dim(OUT)))
-        return Clock(relation, parts)
-
-    def part(self, k: int) -> isl.PwAff:
-        """Zeros follow the last dimension."""
-        return self.parts[k] if k < len(self.parts) else self.parts[0].sub(self.parts[0]).coalesce()
+        parts: list[isl.PwAff] = []
+        for k in range(relation.dim(OUT)):
+            part = _everywhere(relation, k, values.get_at(k))
+            if part is None:
+                break
+            parts.append(part)
+        return Clock(relation, tuple(parts))
 
     def before(self, later: Clock, pairs: isl.Map) -> isl.Map:
         """The pairs of which the first instance runs before the second."""
         found = isl.Map.empty(pairs.get_space())
-        for k in range(max(len(self.parts), len(later.parts))):
-            here, there = self.part(k), later.part(k)
+        for here, there in self._levels(later):
             found = found.union(pairs.intersect(here.lt_map(there)))
             pairs = pairs.intersect(here.eq_map(there))
             if pairs.is_empty():
-                break
-        return found.coalesce()
+                return found.coalesce()
+        return found.union(self._ordered(later, pairs, isl.Map.lex_lt)).coalesce()
 
     def disordered(self, later: Clock, pairs: isl.Map) -> isl.Map:
         """Some of the pairs of which the first instance doesn't run before the second; empty if there are none."""
-        for k in range(max(len(self.parts), len(later.parts))):
-            here, there = self.part(k), later.part(k)
+        for here, there in self._levels(later):
             wrong = pairs.intersect(here.gt_map(there))
             if not wrong.is_empty():
                 return wrong
             pairs = pairs.intersect(here.eq_map(there))
             if pairs.is_empty():
-                break
-        return pairs
+                return pairs
+        return self._ordered(later, pairs, isl.Map.lex_ge)
+
+    def _levels(self, later: Clock) -> Iterator[tuple[isl.PwAff, isl.PwAff]]:
+        """The same dimension of both times, as far as both are functions; zeros follow the last one."""
+        for k in range(max(self.relation.dim(OUT), later.relation.dim(OUT))):
+            here, there = self._part(k), later._part(k)
+            if here is None or there is None:
+                return
+            yield here, there
+
+    def _part(self, k: int) -> isl.PwAff | None:
+        if k < len(self.parts):
+            return self.parts[k]
+        return self.parts[0].sub(self.parts[0]).coalesce() if k >= self.relation.dim(OUT) and self.parts else None
+
+    def _ordered(self, later: Clock, pairs: isl.Map, order: Callable[[isl.Space], isl.Map]) -> isl.Map:
+        length = max(self.relation.dim(OUT), later.relation.dim(OUT))
+        first, second = padded(self.relation, length), padded(later.relation, length)
+        return pairs_in_time(pairs, first, second, order(isl.Space.alloc(pairs.get_ctx(), 0, length, length).domain()))
 
     def never_before(self, later: Clock) -> bool:
         """Constant positions alone tell that nothing here runs before anything there."""
-        for k in range(min(len(self.parts), len(later.parts))):
-            here, there = self.part(k), later.part(k)
-            if not (here.n_piece() == there.n_piece() == 1 and here.is_cst() and there.is_cst()):
+        for here, there in zip(self.parts, later.parts, strict=False):
+            if not (here.is_cst() and there.is_cst()):
                 return False
             if _constant(here) != _constant(there):
                 return _constant(here) > _constant(there)
         return False
+
+
+def _everywhere(relation: isl.Map, k: int, value: isl.PwAff) -> isl.PwAff | None:
+    """The one affine function, if there is one, that has `value`, dimension k of `relation`, in all its domain."""
+    pieces = value.get_pieces()
+    if len(pieces) == 1:
+        return isl.PwAff.from_aff(pieces[0][1])
+    only = relation.project_out(OUT, k + 1, relation.dim(OUT) - k - 1).project_out(OUT, 0, k)
+    for _, aff in pieces:
+        if only.is_subset(isl.Map.from_aff(aff).set_tuple_id(IN, only.get_tuple_id(IN))):
+            return isl.PwAff.from_aff(aff)
+    return None
+
+
+def pairs_in_time(pairs: isl.Map, first: isl.Map, second: isl.Map, wanted: isl.Map) -> isl.Map:
+    """The pairs of instances of which some times, by the two relations, are one of the `wanted` pairs of times.
+
+    The times are looked at first: their constraints are simpler than those that they put on the instances.
+    """
+    found = first.reverse().apply_range(pairs).apply_range(second).intersect(wanted)
+    if found.is_empty():
+        return isl.Map.empty(pairs.get_space())
+    return first.apply_range(found).apply_range(second.reverse()).intersect(pairs)
 
 
 def _constant(value: isl.PwAff) -> int:

@@ -25,11 +25,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import NoReturn, get_args
+from typing import NoReturn, overload
 from typing import cast as as_type
 
 from plant_core.ir import Action, Buf, DType, Func, Location
-from plant_core.lang_build import buf_of, build, check_storage, context_of
+from plant_core.lang_args import Domain, Size, action_of, check_dtype, check_location, check_rank, conditions, fail
+from plant_core.lang_build import buf_of, build, context_of
+from plant_core.lang_check import check_storage
 from plant_core.lang_domain import with_loc
 from plant_core.lang_terms import (
     Number,
@@ -52,19 +54,15 @@ from plant_core.lang_terms import (
 )
 from plant_core.lang_types import typed
 from plant_core.loc import Loc, PlantError
-from plant_core.nest import Scheduled
+from plant_core.nest import Nest, Scheduled
 from plant_core.program import Program, Statement
 from plant_core.resolve import resolve_scheduled
 from plant_core.values import is_float
 
 __all__ = [
-    "Buffer", "Computation", "Function", "Parameter", "Term", "call", "cast", "exp", "iterator", "iters", "maximum",
-    "minimum", "ramp", "sqrt", "val", "verbatim", "where",
+    "Buffer", "Computation", "Function", "Parameter", "Term", "Together", "call", "cast", "exp", "iterator", "iters",
+    "maximum", "minimum", "ramp", "sqrt", "val", "verbatim", "where",
 ]  # fmt: skip
-
-Size = Term | int
-Bounds = Size | tuple[Size, Size] | tuple[Size, Size, int]
-Domain = Mapping[Term, Bounds] | Sequence[Term]
 
 
 class Buffer:
@@ -83,14 +81,14 @@ class Buffer:
 
     def __getitem__(self, indices: Term | Number | tuple[Term | Number, ...]) -> Term:
         given = indices if isinstance(indices, tuple) else (indices,)
-        _check_rank(f"buffer '{self.name}'", len(self.shape), "dimension", len(given), self.shape)
+        check_rank(f"buffer '{self.name}'", len(self.shape), "dimension", len(given), self.shape)
         return Term("load", tuple(map(lift, given)), self)
 
     def __call__(self, *indices: Term | Number) -> Term:
         return self[indices]
 
     def __iter__(self) -> NoReturn:
-        _fail("DG229", "a buffer can't be iterated over", "use its elements")
+        fail("DG229", "a buffer can't be iterated over", "use its elements")
 
     def set_loc(self, location: Location) -> Buffer:
         """Which memory the array is in."""
@@ -115,38 +113,40 @@ class Computation:
         self.value: Term | None = None
         self.dtype: DType | None = None
         self.stored: tuple[Buffer, tuple[Term, ...]] | None = None
+        self.follows: tuple[str, int] | None = None
 
     def __getitem__(self, indices: Term | Number | tuple[Term | Number, ...]) -> Term:
         given = indices if isinstance(indices, tuple) else (indices,)
-        _check_rank(f"computation '{self.name}'", len(self.iters), "iterator", len(given), self.iters)
+        check_rank(f"computation '{self.name}'", len(self.iters), "iterator", len(given), self.iters)
         return Term("access", tuple(map(lift, given)), self)
 
     def __call__(self, *indices: Term | Number) -> Term:
         return self[indices]
 
     def __iter__(self) -> NoReturn:
-        _fail("DG229", "a computation can't be iterated over", "use its value at subscripts")
+        fail("DG229", "a computation can't be iterated over", "use its value at subscripts")
 
     def define(self, value: Term | Number) -> Computation:
         """Gives the value of a computation that reads itself."""
         if self.value is not None:
-            _fail("DG224", f"'{self.name}' has a value already", "define another computation")
+            fail("DG224", f"'{self.name}' has a value already", "define another computation")
         self.function._open()
         self.value = lift(value)
         return self
 
-    def store(self, buffer: Buffer, indices: Sequence[Term | Number] | None = None) -> Computation:
+    def store(self, buffer: Buffer, indices: Term | int | Sequence[Term | Number] | None = None) -> Computation:
         """Keeps the results in `buffer`, at `indices` (the iterators, where none are given).
 
         Before the first verb this is part of the algorithm. After it, it is checked that each value still is there
         when it is read, in the order that the verbs made.
         """
         if not isinstance(buffer, Buffer):
-            _fail("DG226", f"{buffer!r} is no buffer of the function", "declare one with output() or local()")
+            fail("DG226", f"{buffer!r} is no buffer of the function", "declare one with output() or local()")
         if buffer.kind == "input":
-            _fail("DG224", f"'{buffer.name}' is an input, which is only read", "declare it with output()")
-        given = tuple(map(lift, indices)) if indices is not None else tuple(map(iterator, self.iters))
-        _check_rank(f"buffer '{buffer.name}'", len(buffer.shape), "dimension", len(given), buffer.shape)
+            fail("DG224", f"'{buffer.name}' is an input, which is only read", "declare it with output()")
+        places = [indices] if isinstance(indices, Term | int) else indices
+        given = tuple(map(iterator, self.iters)) if places is None else tuple(map(lift, places))
+        check_rank(f"buffer '{buffer.name}'", len(buffer.shape), "dimension", len(given), buffer.shape)
         if self.function._program is None:
             self.stored = (buffer, given)
             return self
@@ -154,14 +154,44 @@ class Computation:
         self.function._verb(self.name, "store", (buffer.name, exprs), {})
         return self
 
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """The loops that run it at present, from the outermost in."""
+        return self.nest.loops
+
+    @property
+    def nest(self) -> Nest:
+        """Its part of the present schedule."""
+        return self.function.program[self.name].nest
+
     def __getattr__(self, verb: str) -> Callable[..., Computation]:
         if verb.startswith("_") or "function" not in self.__dict__:
             raise AttributeError(verb)
-        if not hasattr(Statement, verb):
+        if not callable(getattr(Statement, verb, None)):
             raise AttributeError(f"a computation has no verb '{verb}'")
 
         def apply(*args: object, **options: object) -> Computation:
             self.function._verb(self.name, verb, args, options)
+            return self
+
+        return apply
+
+
+class Together:
+    """Several computations, whose loops a verb changes at once: `f["A", "B"].split("i", 8)`."""
+
+    def __init__(self, function: Function, names: tuple[str, ...]) -> None:
+        self.function = function
+        self.names = names
+
+    def __getattr__(self, verb: str) -> Callable[..., Together]:
+        if verb.startswith("_") or "function" not in self.__dict__:
+            raise AttributeError(verb)
+        if not callable(getattr(Statement, verb, None)):
+            raise AttributeError(f"computations have no verb '{verb}'")
+
+        def apply(*args: object, **options: object) -> Together:
+            self.function._verb(self.names, verb, args, options)
             return self
 
         return apply
@@ -206,7 +236,7 @@ class Function:
     def param(self, name: str, dtype: DType = "i32") -> Term:
         """A scalar argument; an integer one may stand in extents, bounds and subscripts."""
         loc = self._declare(name)
-        _check_dtype(dtype)
+        check_dtype(dtype)
         self.params.append((name, dtype, loc))
         return Term("param", (), (name, dtype), loc)
 
@@ -220,6 +250,7 @@ class Function:
 
     def local(self, name: str, dtype: DType, shape: Size | Sequence[Size], *, location: Location = "heap") -> Buffer:
         """An array of the function's own."""
+        check_location(location)
         buffer = self._buffer(name, dtype, shape, "local")
         buffer.location = location
         return buffer
@@ -232,19 +263,23 @@ class Function:
         *,
         where: Term | Sequence[Term] = (),
         dtype: DType | None = None,
+        after: tuple[Computation, Term | str] | None = None,
     ) -> Computation:
         """A computation over `domain`, from the outermost iterator in: `{i: n}` counts from 0, `{i: (1, n)}` from 1,
         `{i: (1, n, 2)}` by 2; bounds may use the iterators before. `where`: further affine conditions. Without
         `value`, `define` gives it. `dtype` is that of the array it is stored to, else `dtype`, else the value's.
+        `after=(c, i)`: it runs in `c`'s loops down to `i`, after it, from the start, as computations must that need
+        each other's values. Those of its outer iterators are `c`'s then.
         """
         self._open()
         loc = self._declare(name)
-        names, conditions = _conditions(domain, where)
-        found = Computation(self, name, names, conditions, loc)
+        names, bounds = conditions(domain, where)
+        found = Computation(self, name, names, bounds, loc)
         if dtype is not None:
-            _check_dtype(dtype)
+            check_dtype(dtype)
         found.dtype = dtype
         found.value = None if value is None else lift(value)
+        found.follows = _follows(found, after) if after is not None else None
         self.statements.append(found)
         return found
 
@@ -261,22 +296,32 @@ class Function:
         of the same outer iterators that are defined later. PLANT, 3.4."""
         self._open()
         loc = self._declare(name)
-        _check_dtype(dtype)
+        check_dtype(dtype)
         if is_float(dtype):
-            _fail("DG226", f"'{name}' is {dtype}, and parameters are integers", "use comp() for values of other types")
-        names, conditions = _conditions(domain, where)
-        found = Parameter(self, name, names, conditions, loc, dtype)
+            fail("DG226", f"'{name}' is {dtype}, and parameters are integers", "use comp() for values of other types")
+        names, bounds = conditions(domain, where)
+        found = Parameter(self, name, names, bounds, loc, dtype)
         found.value = lift(value)
         self.statements.append(found)
         return found
 
-    def effect(self, name: str, domain: Domain, action: Action, *, where: Term | Sequence[Term] = ()) -> Computation:
-        """A statement that assigns nothing: a block copy, or text of the target language."""
+    def effect(
+        self,
+        name: str,
+        domain: Domain,
+        action: Action | str,
+        *,
+        where: Term | Sequence[Term] = (),
+        after: tuple[Computation, Term | str] | None = None,
+    ) -> Computation:
+        """A statement that assigns nothing: a block copy, memory management, or text of the target language. `after`
+        is as for `comp`."""
         self._open()
         loc = self._declare(name)
-        names, conditions = _conditions(domain, where)
-        found = Computation(self, name, names, conditions, loc)
-        self.statements.append((found, action))
+        names, bounds = conditions(domain, where)
+        found = Computation(self, name, names, bounds, loc)
+        found.follows = _follows(found, after) if after is not None else None
+        self.statements.append((found, action_of(action)))
         return found
 
     def set_constraint(self, *conditions: Term) -> Function:
@@ -286,10 +331,19 @@ class Function:
             self._program.set_constraint(context_of(self))
         return self
 
-    def __getitem__(self, name: str) -> Computation:
+    @overload
+    def __getitem__(self, name: str) -> Computation: ...
+
+    @overload
+    def __getitem__(self, name: tuple[str | Computation, ...]) -> Together: ...
+
+    def __getitem__(self, name: str | tuple[str | Computation, ...]) -> Computation | Together:
+        """The computation of this name; with several, a handle that changes them at once."""
+        if isinstance(name, tuple):
+            return Together(self, tuple(one.name if isinstance(one, Computation) else self[one].name for one in name))
         found = {c.name: c for c in self._computations()}
         if name not in found:
-            _fail("DG210", f"there is no statement '{name}'", f"one of: {', '.join(found) or 'none'}")
+            fail("DG210", f"there is no statement '{name}'", f"one of: {', '.join(found) or 'none'}")
         return found[name]
 
     # Results
@@ -327,21 +381,21 @@ class Function:
         loc = caller()
         check_name(name, loc)
         if name in self._names:
-            _fail("DG224", f"'{name}' is declared already, at {self._names[name]}", "choose another name")
+            fail("DG224", f"'{name}' is declared already, at {self._names[name]}", "choose another name")
         self._names[name] = loc
         return loc
 
     def _open(self) -> None:
         if self._program is not None:
-            _fail("DG224", "the schedule has begun", "define every computation before the first verb")
+            fail("DG224", "the schedule has begun", "define every computation before the first verb")
 
     def _buffer(self, name: str, dtype: DType, shape: Size | Sequence[Size], kind: str) -> Buffer:
         loc = self._declare(name)
         sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
         for size in sizes:
-            if not isinstance(size, Term | Integral):
-                _fail("DG225", f"{size!r} is no extent of '{name}'", "use whole numbers and integer parameters")
-        _check_dtype(dtype)
+            if not isinstance(size, Term | Integral) or (isinstance(size, Integral) and int(size) < 0):
+                fail("DG225", f"{size!r} is no extent of '{name}'", "use whole numbers and integer parameters")
+        check_dtype(dtype)
         buffer = Buffer(self, name, dtype, sizes, kind, loc)
         if kind == "local":
             self.locals.append(buffer)
@@ -351,42 +405,26 @@ class Function:
             self._program.scheduled = _with_buf(self._program.scheduled, buf_of(buffer))
         return buffer
 
-    def _verb(self, name: str, verb: str, args: Sequence[object], options: Mapping[str, object]) -> None:
+    def _verb(
+        self, name: str | tuple[str, ...], verb: str, args: Sequence[object], options: Mapping[str, object]
+    ) -> None:
         loc = caller()
         try:
             method = getattr(self.program[name], verb)
-            method(*map(_plain, args), **{key: _plain(value) for key, value in options.items()})
+            method(*map(_plain, args), **{key: _option(key, value) for key, value in options.items()})
         except PlantError as error:
             raise with_loc(error, loc) from None
 
     def _memory_verb(self, verb: str, buffer: Buffer, *args: object) -> None:
         loc = caller()
         if self._program is None and verb == "set_loc":
+            check_location(str(args[0]))
             buffer.location = as_type(Location, args[0])
             return
         try:
             getattr(self.program, verb)(buffer.name, *args)
         except PlantError as error:
             raise with_loc(error, loc) from None
-
-
-def _fail(code: str, message: str, remedy: str) -> NoReturn:
-    raise PlantError(message, loc=caller(), code=code, remedy=remedy)
-
-
-def _check_dtype(dtype: str) -> None:
-    if dtype not in get_args(DType):
-        _fail("DG226", f"there is no type '{dtype}'", f"one of: {', '.join(get_args(DType))}")
-
-
-def _check_rank(what: str, rank: int, part: str, given: int, names: Sequence[object]) -> None:
-    if rank != given:
-        _fail(
-            "DG223",
-            f"{what} has {rank} {part}{'s' * (rank != 1)}, but {given} subscript{'s' * (given != 1)} "
-            f"{'are' if given != 1 else 'is'} given",
-            f"give one subscript for each {part}",
-        )
 
 
 def _plain(value: object) -> object:
@@ -406,33 +444,24 @@ def _plain(value: object) -> object:
             return value
 
 
-def _conditions(domain: Domain, where: Term | Sequence[Term]) -> tuple[tuple[str, ...], tuple[Term, ...]]:
-    """Names of the iterators, and what bounds them."""
-    bounds = domain.items() if isinstance(domain, Mapping) else [(one, None) for one in domain]
-    names: list[str] = []
-    conditions: list[Term] = []
-    for one, bound in bounds:
-        if not isinstance(one, Term) or one.op != "iter":
-            _fail("DG227", f"{one!r} is no iterator", "make iterators with iters()")
-        if one.data in names:
-            _fail("DG224", f"'{one.data}' is twice among the iterators", "use another iterator")
-        names.append(str(one.data))
-        if bound is not None:
-            conditions += _bounds(one, bound)
-    conditions += [where] if isinstance(where, Term) else map(lift, where)
-    return tuple(names), tuple(conditions)
+def _follows(comp: Computation, after: tuple[Computation, Term | str]) -> tuple[str, int]:
+    """The computation whose loops it shares, and how many of them."""
+    if not isinstance(after, tuple) or len(after) != 2 or not isinstance(after[0], Computation):
+        fail("DG227", "after= names a computation and one of its iterators", "give both: after=(computation, iterator)")
+    other, loop = after
+    name = loop.data if isinstance(loop, Term) else loop
+    if other.function is not comp.function:
+        fail("DG227", f"'{other.name}' belongs to another function, '{other.function.name}'", "name one of this one")
+    if name not in other.iters:
+        fail("DG227", f"'{name}' is no iterator of '{other.name}'", f"one of: {', '.join(other.iters) or 'none'}")
+    return other.name, other.iters.index(str(name)) + 1
 
 
-def _bounds(one: Term, bound: Bounds) -> list[Term]:
-    match bound:
-        case (low, high):
-            return [one >= low, one < high]
-        case (low, high, step) if not isinstance(step, Term) and step > 0:
-            return [one >= low, one < high, (one - low) % int(step) == 0]
-        case Term() | Integral():
-            return [one >= 0, one < bound]
-        case _:
-            _fail("DG225", f"{bound!r} doesn't bound '{one.data}'", "give n, (low, high) or (low, high, step > 0)")
+def _option(key: str, value: object) -> object:
+    """An argument given by name: subscripts are expressions even where they are just an iterator."""
+    if key in ("to", "source", "use") and isinstance(value, tuple | list):
+        return tuple(typed(lift(one), {}) for one in value)
+    return _plain(value)
 
 
 def _with_buf(scheduled: Scheduled, buf: Buf) -> Scheduled:

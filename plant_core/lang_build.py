@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 from typing import cast as as_type
 
 import islpy as isl
 
-from plant_core.affine import children, domain_of
+from plant_core.affine import children
 from plant_core.ir import (
     Access,
     Action,
+    Alloc,
     Buf,
     Comp,
     DType,
     Effect,
     Expr,
     Extent,
+    Free,
     Func,
     Load,
-    Param,
+    Memcpy,
     ScalarParam,
-    Select,
     Val,
 )
+from plant_core.lang_check import check_order
 from plant_core.lang_domain import (
     Placed,
     affine,
     bounding_box,
     condition_set,
     default_order,
-    parts_of,
     sample_text,
     space_of,
 )
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
 
 def build(function: Function) -> Func:
     """The program in the order of definition. Raises PlantError DG225 to DG228 for what isn't a program."""
-    return _Builder(function).func()
+    func = _Builder(function).func()
+    check_order(func)
+    return func
 
 
 def context_of(function: Function) -> isl.Set | None:
@@ -86,56 +89,6 @@ def buf_of(buffer: Buffer) -> Buf:
     )
 
 
-def check_storage(func: Func, implicit: frozenset[str]) -> None:
-    """PlantError DG228 where an implicitly stored computation is read at an instance that it doesn't have, DG225 where
-    the size of its array is known only when the program runs."""
-    comps = {c.name: c for c in func.comps}
-    defined = {c.defines for c in func.comps} - {None}
-    for comp in func.comps:
-        if comp.target.buf in implicit and comp.defines is None:
-            _check_shape(func.buf(comp.target.buf), comp, defined)
-        for access in _unconditional(comp.value):
-            read = comps[access.comp]
-            if read.target.buf in implicit and read.defines is None:
-                _check_read(func, comp, access, read)
-
-
-def _check_shape(buf: Buf, comp: Comp, defined: Set[str | None]) -> None:
-    extents = (p for n in buf.shape if not isinstance(n, int) for p in parts_of(n))
-    late = next((p.name for p in extents if isinstance(p, Param) and p.name in defined), None)
-    if late is not None:
-        raise PlantError(
-            f"the size of an array for '{comp.name}' depends on '{late}', which isn't known at the function's start",
-            loc=comp.loc,
-            code="DG225",
-            remedy="store it in an array of numbers and arguments of the function",
-        )
-
-
-def _check_read(func: Func, comp: Comp, access: Access, read: Comp) -> None:
-    image = isl.Map.from_domain(domain_of(comp))
-    for index in access.indices:
-        image = image.flat_range_product(affine(index, comp, access.loc, "the subscript").as_map())
-    outside = image.set_tuple_name(isl.dim_type.out, read.name).range().subtract(domain_of(read))
-    if func.context is not None:
-        outside = outside.intersect_params(func.context)
-    if not outside.is_empty():
-        raise PlantError(
-            f"'{comp.name}' reads {sample_text(outside)}, which no instance of '{read.name}' computes",
-            loc=access.loc,
-            code="DG228",
-            remedy=f"store '{read.name}' in the same array as what starts it, or bound the access with where()",
-        )
-
-
-def _unconditional(expr: Expr) -> Iterator[Access]:
-    """The Accesses that evaluating `expr` always makes."""
-    if isinstance(expr, Access):
-        yield expr
-    for part in (expr.condition,) if isinstance(expr, Select) else children(expr):
-        yield from _unconditional(part)
-
-
 def _walk(term: Term) -> Iterator[Term]:
     yield term
     for part in term.parts:
@@ -171,6 +124,7 @@ class _Builder:
             domain = domains[comp.name]
             place = Position(order[comp.name], tuple(Line(0, ((n, 1),)) for n in comp.iters))
             if action is not None:
+                self._check_action(comp, action)
                 effect = Effect(comp.name, comp.iters, domain, _NO_MAP, action, comp.at)
                 effects.append(replace(effect, schedule=schedule_map(effect, place, length)))
                 continue
@@ -188,11 +142,40 @@ class _Builder:
         found: isl.Set | None = None
         nowhere = space_of("S", ())
         for term in self._function.constraints:
+            for part in _walk(term):
+                self._check_constraint(part)
             one = condition_set(truth(term, {}), nowhere, term.loc).params()
             found = one if found is None else found.intersect(one)
         return found
 
     # Checks
+
+    def _check_constraint(self, term: Term) -> None:
+        """What is known holds for a whole call, so it is said of parameters alone."""
+        known = {*self._scalars, *self._parameters}
+        if term.op == "iter" or (term.op == "param" and as_type("tuple[str, DType]", term.data)[0] not in known):
+            name = term.data if term.op == "iter" else as_type("tuple[str, DType]", term.data)[0]
+            raise PlantError(
+                f"'{name}' is no parameter of '{self._function.name}'",
+                loc=term.loc,
+                code="DG227",
+                remedy=f"the parameters are: {', '.join(sorted(known)) or 'none'}",
+            )
+
+    def _check_action(self, comp: Computation, action: Action) -> None:
+        """The arrays that an effect names are there."""
+        known = {p.name for p in self._function.params if not isinstance(p, tuple)}
+        known |= {b.name for b in self._function.locals}
+        named = [action.to, action.source] if isinstance(action, Memcpy) else []
+        named += [action.buf] if isinstance(action, Alloc | Free) else []
+        for name in named:
+            if name not in known:
+                raise PlantError(
+                    f"'{comp.name}' uses '{name}', which is no buffer of '{self._function.name}'",
+                    loc=comp.at,
+                    code="DG227",
+                    remedy=f"its buffers are: {', '.join(sorted(known)) or 'none'}",
+                )
 
     def _check_names(self, comp: Computation) -> None:
         if comp.value is None and any(c is comp for c in self._comps):
@@ -320,7 +303,7 @@ class _Builder:
 
     def _placed(self, comp: Computation) -> Placed:
         needs = tuple((name, len(self._parameters[name].iters)) for name in self._used(comp))
-        return Placed(comp.name, comp.iters, needs, comp.at)
+        return Placed(comp.name, comp.iters, (*needs, comp.follows) if comp.follows else needs, comp.at)
 
     def _target(self, comp: Computation, domain: isl.Set, context: isl.Set | None) -> tuple[Load, Buf | None]:
         """Where `comp` is stored, and the array if that is one of its own."""

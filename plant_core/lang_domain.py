@@ -88,7 +88,8 @@ class Placed:
 
 def default_order(statements: Sequence[Placed]) -> dict[str, tuple[int, ...]]:
     """The constants of each statement's 2d+1 schedule: each is a nest of its own, in the order of definition, except
-    that a statement which uses a parameter shares the loops in which that is defined, with all between the two.
+    that a statement which uses a parameter, or is defined `after` another, shares the loops in which that is defined,
+    with all between the two.
 
     Raises PlantError DG228 where those have no such loop.
     """
@@ -110,8 +111,8 @@ def _order(statements: list[Placed], depth: int, found: dict[str, list[int]]) ->
                     f"'{statement.name}' has to share loop {depth} with '{first.name}', but has another iterator there",
                     loc=statement.loc,
                     code="DG228",
-                    remedy="statements between a parameter and its use run in the parameter's loops: give this one "
-                    "the same outer iterators, or define it before",
+                    remedy="statements between two that share loops (a parameter and its use, or by after=) run in "
+                    "those loops: give this one the same outer iterators, or define it before",
                 )
         _order(group, depth + 1, found)
 

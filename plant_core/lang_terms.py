@@ -11,7 +11,7 @@ from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from plant_core.ir import BinaryOp, DType, UnaryOp
 from plant_core.loc import Loc, PlantError
@@ -210,6 +210,10 @@ def where(condition: Term, true: Term | Number, false: Term | Number) -> Term:
 
 
 def cast(dtype: DType, value: Term | Number) -> Term:
+    if dtype not in get_args(DType):
+        raise PlantError(
+            f"there is no type '{dtype}'", loc=caller(), code="DG226", remedy=f"one of: {', '.join(get_args(DType))}"
+        )
     return Term("cast", (lift(value),), dtype)
 
 
@@ -245,6 +249,10 @@ def ramp(load: Term, stride: Term | Number, lanes: int) -> Term:
     """The vector of `lanes` elements from the buffer's element `load` on, `stride` apart."""
     if load.op != "load":
         raise PlantError("a ramp starts at an element of a buffer", loc=caller(), code="DG226")
+    if not isinstance(lanes, Integral) or lanes < 1:
+        raise PlantError(
+            f"a ramp can't have {lanes!r} lanes", loc=caller(), code="DG226", remedy="give a number from 1 on"
+        )
     return Term("ramp", (load, lift(stride)), lanes)
 
 

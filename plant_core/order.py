@@ -19,6 +19,7 @@ from plant_core.conflicts import (
     Times,
     agreeing,
     facts_of,
+    pairs_in_time,
     statements_of,
     truncated,
     unlifted,
@@ -34,26 +35,30 @@ def dependences_in(scheduled: Scheduled) -> tuple[Dependence, ...]:
     return facts_of(scheduled).dependences
 
 
-def check(scheduled: Scheduled) -> None:
+def check(scheduled: Scheduled, *, rearranged: bool = False) -> None:
     """IllegalSchedule (DG201), naming a pair of instances, unless every dependence and every tag's promise is kept.
 
-    Updates of one reduction may change places for integers, and for floats if `scheduled.reassoc`.
+    Updates of one reduction may change places for integers, and for floats if `scheduled.reassoc`. `rearranged`: the
+    caller made the nests of others that were checked, by one-to-one changes of all their times, so that every
+    instance still runs, and no two at once; that is slow to find out about relations in many pieces.
     """
     facts = facts_of(scheduled)
     if scheduled.origin is not None and scheduled.origin.nests is not scheduled.nests:
         _check_order(scheduled.origin, facts)
-    nests, times = _check_order(scheduled, facts)
+    nests, times = _check_order(scheduled, facts, rearranged=rearranged)
     _check_private(scheduled, facts, nests, times)
     for nest in scheduled.nests:
         for loop, tag in nest.tags:
             _check_tag(scheduled, nest, loop, tag)
 
 
-def _check_order(scheduled: Scheduled, facts: Facts) -> tuple[dict[str, Nest], dict[str, Times]]:
+def _check_order(
+    scheduled: Scheduled, facts: Facts, *, rearranged: bool = False
+) -> tuple[dict[str, Nest], dict[str, Times]]:
     nests = _nests(scheduled, facts)
     times = {name: facts.times(nest) for name, nest in nests.items()}
     for name, nest in nests.items():
-        _check_nest(facts, nest, times[name])
+        _check_nest(facts, nest, times[name], rearranged=rearranged)
     # Values first: of two dependences on one pair, flow is what the reader of a message looks for.
     for number, dependence in sorted(enumerate(facts.dependences), key=lambda item: item[1].kind != "flow"):
         if not _free(scheduled, facts, dependence):
@@ -116,10 +121,18 @@ def _free(scheduled: Scheduled, facts: Facts, dependence: Dependence) -> bool:
     return dependence.reduction and (scheduled.reassoc or is_integer(all_bufs(facts.func)[dependence.buf].dtype))
 
 
-def _check_nest(facts: Facts, nest: Nest, times: Times) -> None:
+def _check_nest(facts: Facts, nest: Nest, times: Times, *, rearranged: bool) -> None:
     key = (-1, id(nest.relation))
     if key in facts.verdicts:
         return
+    if not rearranged:
+        _check_complete(facts, nest, times)
+    if not times.single:
+        _check_repeats(facts, nest.name, times)
+    facts.verdict(key, (nest.relation,), lambda: isl.Map.empty(nest.relation.get_space()))
+
+
+def _check_complete(facts: Facts, nest: Nest, times: Times) -> None:
     statement = facts.statement(nest.name)
     missing = facts.domain(nest.name).subtract(times.relation.domain())
     if not missing.is_empty():
@@ -137,9 +150,6 @@ def _check_nest(facts: Facts, nest: Nest, times: Times) -> None:
             code="DG201",
             remedy="use a transformation that keeps different iterations apart",
         )
-    if not times.single:
-        _check_repeats(facts, nest.name, times)
-    facts.verdict(key, (nest.relation,), lambda: isl.Map.empty(nest.relation.get_space()))
 
 
 def _is_injective(facts: Facts, relation: isl.Map) -> bool:
@@ -257,11 +267,11 @@ def _with_repeats(facts: Facts, group: dict[str, Nest]) -> list[tuple[Dependence
 def _apart_pairs(facts: Facts, number: int, pairs: isl.Map, ends: tuple[Nest, Nest], depth: int) -> isl.Map | None:
     relations = ends[0].relation, ends[1].relation
     key = (number, id(relations[0]), id(relations[1]), depth)
-    return facts.verdict(key, relations, lambda: pairs.intersect(_apart(facts, *ends, depth)))
+    return facts.verdict(key, relations, lambda: _apart(facts, pairs, *ends, depth))
 
 
-def _apart(facts: Facts, first: Nest, second: Nest, depth: int) -> isl.Map:
-    """Pairs of instances that run in different iterations of the loop at `depth`, in one of the loops around it."""
+def _apart(facts: Facts, pairs: isl.Map, first: Nest, second: Nest, depth: int) -> isl.Map:
+    """Those that run in different iterations of the loop at `depth`, in one iteration of the loops around it."""
     count = 2 * depth + 2
     a, b = truncated(facts.times(first).relation, count), truncated(facts.times(second).relation, count)
     space = isl.Space.alloc(a.get_ctx(), 0, count, count)
@@ -269,7 +279,7 @@ def _apart(facts: Facts, first: Nest, second: Nest, depth: int) -> isl.Map:
     for k in range(count - 1):
         apart = apart.equate(IN, k, OUT, k)
     apart = apart.subtract(apart.equate(IN, count - 1, OUT, count - 1))
-    return a.apply_range(apart).apply_range(b.reverse())
+    return pairs_in_time(pairs, a, b, apart)
 
 
 def _blocks_lanes(scheduled: Scheduled, name: str, loop: str) -> tuple[Dependence, isl.Map] | None:
@@ -321,14 +331,18 @@ def _illegal(scheduled: Scheduled, dependence: Dependence, wrong: isl.Map, what:
 
 
 def _remedy(scheduled: Scheduled, dependence: Dependence, *, tagged: bool) -> str:
-    if dependence.reduction and not scheduled.reassoc:
+    buf = all_bufs(scheduled.func)[dependence.buf]
+    if dependence.reduction and not scheduled.reassoc and not is_integer(buf.dtype):
         return "it is a reduction: allow floats to be reassociated (reassoc=True), which changes their rounding"
     if tagged and dependence.reduction:
         return "it is a reduction: put the mark on a loop that its target depends on, or reduce in parts"
+    if tagged and buf.kind == "local" and buf.alloc_at is None:
+        return f"give each iteration an array '{buf.name}' of its own (alloc_at), or put the mark on another loop"
     if tagged:
         return "put the mark on another loop, or skew the loops so that this one carries nothing"
     if dependence.source != dependence.sink:
-        return "transform both statements together, or give them loops of their own first (after)"
+        both = f'["{dependence.source}", "{dependence.sink}"]'
+        return f"transform both statements together, as {both}, or give them loops of their own first (after)"
     return "skew or shift the loops first, so that the first of the two stays before the second"
 
 

@@ -9,19 +9,19 @@ symbolic constants. So what depends on the value is never tested before it is kn
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import islpy as isl
 
-from plant_core.affine import all_bufs
-from plant_core.ir import Expr, Param, ScalarParam
+from plant_core.affine import all_bufs, read_accesses
+from plant_core.ir import Action, Expr, Memcpy, Param, ScalarParam
 from plant_core.loc import PlantError
 from plant_core.nest import Nest, Scheduled
 from plant_core.order import carried_by
 from plant_core.resolve import resolve_scheduled
 from plant_core.scan_pieces import Piece, Step, defined_parameters, pieces_of, without_params
 from plant_core.scan_plan import Item, Part, Planner, items, neighbours, pieces_in, schedule_tree
-from plant_core.scan_tree import Converter, Place, Reached, sequence
+from plant_core.scan_tree import Converter, Misnamed, Own, Place, Reached, sequence, with_arrays
 from plant_core.tree import Seq, Tree
 
 
@@ -55,8 +55,30 @@ def scan(scheduled: Scheduled, *, context: isl.Set | None = None) -> Tree:
     prefix = "t"
     while any(f"{prefix}{k}" in reserved for k in range(depth)):
         prefix += "_"
-    scanner = _Scanner(scheduled, known, defined, prefix, depth)
-    return scanner.outermost(pieces, Place(names, frozenset(reserved)))
+    own = _own_arrays(scheduled)
+    while True:
+        scanner = _Scanner(scheduled, known, defined, prefix, depth, own)
+        try:
+            return with_arrays(own, scanner.outermost(pieces, Place(names, frozenset(reserved))))
+        except Misnamed as found:
+            own = tuple(replace(one, named=False) if one.buf == found.buf else one for one in own)
+
+
+def _own_arrays(scheduled: Scheduled) -> tuple[Own, ...]:
+    func = scheduled.func
+    found: list[Own] = []
+    for buf in all_bufs(func).values():
+        if buf.alloc_at is not None and buf.kind == "local":
+            statement, loop = buf.alloc_at
+            users = {c.name for c in func.comps if any(a.buf == buf.name for a in (c.target, *read_accesses(c)))}
+            users |= {e.name for e in func.effects if _copies(e.action, buf.name)}
+            depth = scheduled.nest(statement).depth(loop)
+            found.append(Own(buf.name, depth, loop, frozenset(users), func.loc))
+    return tuple(found)
+
+
+def _copies(action: Action, buf: str) -> bool:
+    return isinstance(action, Memcpy) and buf in (action.to, action.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +88,7 @@ class _Scanner:
     defined: frozenset[str]
     prefix: str
     depth: int
+    own: tuple[Own, ...]
     reducing: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def outermost(self, pieces: tuple[Piece, ...], place: Place) -> Tree:
@@ -106,7 +129,7 @@ class _Scanner:
             if not _covered(domains, context, reached):
                 raise PlantError("the loop generator lost instances of a statement", code="DG299")
         converter = Converter(
-            self.prefix, reached, lambda step, at, where: self.step(step, at, where, hidden), self._reduces
+            self.prefix, reached, lambda step, at, where: self.step(step, at, where, hidden), self._reduces, self.own
         )
         return converter.tree(node, place)
 

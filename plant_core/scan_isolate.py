@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import islpy as isl
 
 from plant_core.nest import Nest
 from plant_core.scan_pieces import Piece, Step
+
+_MOST_CORNERED = 6
 
 
 def isolated(
@@ -73,11 +76,74 @@ def _marked(nest: Nest, depth: int) -> tuple[int, ...]:
 
 def _full(domain: isl.Set, marked: tuple[int, ...]) -> isl.Set | None:
     """Where, over the loops outside the marked ones, these run over all of their extents; None if some has no
-    constant extent."""
-    first, last = marked[0], marked[-1]
+    constant extent. A single convex set: where full tiles lie in several, it is the widest of them."""
+    last = marked[-1]
     count = domain.dim(isl.dim_type.set)
     # Strides are no gaps, and without them the set is a simple one, as isl's partition into full and partial needs it.
     domain = domain.project_out(isl.dim_type.set, last + 1, count - last - 1).reset_tuple_id().remove_divs().coalesce()
+    parts = domain.get_basic_sets()
+    if len(parts) == 1 and len(marked) <= _MOST_CORNERED:
+        full = _cornered(domain, parts[0], marked)
+    else:
+        full = _unbroken(domain, marked)
+    if full is None:
+        return None
+    return max((isl.Set.from_basic_set(part) for part in full.get_basic_sets()), key=_width, default=None)
+
+
+def _cornered(domain: isl.Set, convex: isl.BasicSet, marked: tuple[int, ...]) -> isl.Set | None:
+    """Of a convex domain: a tile is full if its corners are in."""
+    extents = [_extent(domain, convex, k, marked) for k in marked]
+    if any(extent is None for extent in extents):
+        return None
+    full = domain.project_out(isl.dim_type.set, marked[0], len(marked))
+    for corner in product(*(extent for extent in extents if extent is not None)):
+        there = domain
+        for side in corner:
+            there = there.intersect(side)
+        full = full.intersect(there.project_out(isl.dim_type.set, marked[0], len(marked)))
+    return full
+
+
+def _extent(domain: isl.Set, convex: isl.BasicSet, k: int, marked: tuple[int, ...]) -> tuple[isl.Set, isl.Set] | None:
+    """The sets in which a loop is at the first and at the last of its iterations in a full tile: constants, or the same
+    multiples of the loops outside plus constants, as in `32 * o <= i < 32 * o + 32`."""
+    low, high = domain.dim_min_val(k), domain.dim_max_val(k)
+    if low.is_int() and high.is_int():
+        return domain.fix_val(isl.dim_type.set, k, low), domain.fix_val(isl.dim_type.set, k, high)
+    lowers, uppers = _bounds(convex, k, marked, 1), _bounds(convex, k, marked, -1)
+    pairs = [(lower, uppers[slope]) for slope, lower in lowers.items() if slope in uppers]
+    if not pairs:
+        return None
+    lower, upper = min(pairs, key=lambda pair: pair[1].sub(pair[0]).get_constant_val().to_python())
+    here = isl.PwAff.from_aff(isl.Aff.var_on_domain(lower.get_domain_local_space(), isl.dim_type.set, k))
+    first, last = (domain.intersect(here.eq_set(isl.PwAff.from_aff(side))) for side in (lower, upper))
+    return first, last
+
+
+def _bounds(convex: isl.BasicSet, k: int, marked: tuple[int, ...], sign: int) -> dict[tuple[int, ...], isl.Aff]:
+    """The tightest bound of the loop, below for a positive sign, for each slope over the loops outside."""
+    found: dict[tuple[int, ...], isl.Aff] = {}
+    for constraint in convex.get_constraints():
+        aff = constraint.get_aff()
+        slope = tuple(_coefficient(aff, d) for d in range(convex.dim(isl.dim_type.set)))
+        others = any(slope[m] for m in marked if m != k) or slope[k] != sign
+        if constraint.is_equality() or others or aff.involves_dims(isl.dim_type.param, 0, aff.dim(isl.dim_type.param)):
+            continue
+        key = tuple(-sign * c for d, c in enumerate(slope) if d != k)
+        bound = aff.set_coefficient_val(isl.dim_type.in_, k, isl.Val(0)).scale_val(isl.Val(-sign))
+        weaker = key in found and sign * (bound.sub(found[key])).get_constant_val().to_python() <= 0
+        if not weaker:
+            found[key] = bound
+    return found
+
+
+def _coefficient(aff: isl.Aff, k: int) -> int:
+    return int(aff.get_coefficient_val(isl.dim_type.in_, k).to_python())
+
+
+def _unbroken(domain: isl.Set, marked: tuple[int, ...]) -> isl.Set | None:
+    first = marked[0]
     box = isl.Set.universe(domain.get_space())
     for k in marked:
         low, high = domain.dim_min_val(k), domain.dim_max_val(k)
@@ -87,5 +153,13 @@ def _full(domain: isl.Set, marked: tuple[int, ...]) -> isl.Set | None:
     outer = domain.project_out(isl.dim_type.set, first, len(marked))
     around = outer.insert_dims(isl.dim_type.set, first, len(marked))
     missing = around.intersect(box).subtract(domain).project_out(isl.dim_type.set, first, len(marked))
-    full = outer.subtract(missing).remove_divs().coalesce()
-    return isl.Set.from_basic_set(full.simple_hull())
+    return outer.subtract(missing).remove_divs().coalesce()
+
+
+def _width(part: isl.Set) -> float:
+    """The number of points of its bounding box."""
+    size = 1.0
+    for k in range(part.dim(isl.dim_type.set)):
+        low, high = part.dim_min_val(k), part.dim_max_val(k)
+        size *= high.to_python() - low.to_python() + 1 if low.is_int() and high.is_int() else float(2**31)
+    return size

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from plant_core.affine import add, children, from_ast, integer, negated, rebuild, to_pw_aff
-from plant_core.ir import Comp, Expr, Iter, Load, Val
-from plant_core.loc import PlantError
+from plant_core.affine import accesses, add, children, combined, from_ast, integer, negated, rebuild, to_pw_aff
+from plant_core.ir import Alloc, Binary, Comp, Expr, Iter, Load, Memcpy, Param, Val
+from plant_core.loc import Loc, PlantError
 from plant_core.nest import Nest
 from plant_core.scan_pieces import Piece, Step
 from plant_core.tree import Do, For, If, Leaf, Seq, Tag, Tile, Tree
@@ -32,6 +32,29 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
+class Own:
+    """An array that each iteration of the loop number `depth`, called `loop`, has to itself, and what uses it.
+
+    `named` tells that the loop has that name in the tree, so that the array's `alloc_at` finds it; where it hasn't, the
+    tree says itself where the array is made.
+    """
+
+    buf: str
+    depth: int
+    loop: str
+    users: frozenset[str]
+    loc: Loc
+    named: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Misnamed(Exception):
+    """The loop that makes `buf` has another name in the tree."""
+
+    buf: str
+
+
+@dataclass(frozen=True, slots=True)
 class Converter:
     """`reached` has for each leaf what runs there, and the build that knows where it is; `step` makes a Step's tree;
     `reduces` tells whether a nest's loop carries updates of reductions."""
@@ -40,6 +63,7 @@ class Converter:
     reached: Sequence[tuple[Piece | Step, isl.AstBuild]]
     step: Callable[[Step, Reached, Place], Tree]
     reduces: Callable[[Nest, str], bool]
+    own: tuple[Own, ...] = ()
 
     def tree(self, node: isl.AstNode, place: Place) -> Tree:
         kinds = isl.ast_node_type
@@ -69,11 +93,15 @@ class Converter:
         iterator = node.for_get_iterator().get_id().get_name()
         lower = _expr(node.for_get_init(), place.values)
         body = node.for_get_body()
-        if node.for_is_degenerate():
-            return self.tree(body, Place({**place.values, iterator: lower}, place.used))
         depth = int(iterator[len(self.prefix) :])
         pieces = self._pieces(body)
+        if node.for_is_degenerate():
+            return self.tree(body, Place({**place.values, iterator: lower}, place.used))
         name = _fresh(pieces[0].nest.loops[depth], place.used)
+        names = {p.nest.name for p in pieces}
+        for own in self.own:
+            if own.named and own.users & names and (own.depth == depth) != (own.loop == name):
+                raise Misnamed(own.buf)
         inner = Place({**place.values, iterator: Iter(name)}, place.used | {name})
         condition = node.for_get_cond()
         upper = _expr(condition.get_op_arg(1), place.values)
@@ -84,7 +112,8 @@ class Converter:
             raise PlantError("the loop generator made a loop without a constant step", code="DG299")
         tag, piece = _tag(pieces, depth)
         reduction = tag not in _ONE_BY_ONE and self.reduces(piece.nest, piece.nest.loops[depth])
-        return For(name, lower, upper, int(step.value), self.tree(body, inner), tag, reduction)
+        inside = with_arrays([own for own in self.own if own.depth >= depth], self.tree(body, inner))
+        return For(name, lower, upper, int(step.value), inside, tag, reduction)
 
     def _pieces(self, node: isl.AstNode) -> list[Piece]:
         """What runs inside a node, in text order."""
@@ -115,7 +144,8 @@ class Converter:
             return self.step(item, Reached(values, times), place)
         if not isinstance(item.statement, Comp):
             return Do(item.statement.action, item.statement.loc)
-        return _Statement(item.statement, _instance(item, build), build, place.values).leaf()
+        times = isl.PwMultiAff.from_map(isl.Map.from_union_map(build.get_schedule()).reverse())
+        return _Statement(item.statement, item.instance, times, build, place.values).leaf()
 
 
 def _expr(expr: isl.AstExpr, values: Mapping[str, Expr]) -> Expr:
@@ -136,6 +166,29 @@ def sequence(parts: Iterable[Tree]) -> Tree:
     for part in parts:
         flat += part.children if isinstance(part, Seq) else [part]
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def with_arrays(arrays: Iterable[Own], tree: Tree) -> Tree:
+    """The tree with an Alloc before it for each of the arrays, of those not found by name, that it uses without one."""
+    missing = [own for own in arrays if not own.named and _uses(tree, own.buf)]
+    return sequence((*(Do(Alloc(own.buf), own.loc) for own in missing), tree)) if missing else tree
+
+
+def _uses(tree: Tree, buf: str) -> bool:
+    match tree:
+        case Seq(children=children):
+            return Alloc(buf) not in [c.action for c in children if isinstance(c, Do)] and any(
+                _uses(child, buf) for child in children
+            )
+        case For(body=inner) | If(then=inner):
+            return _uses(inner, buf)
+        case Leaf(target=target, value=value):
+            read = [] if value is None else accesses(value)
+            return any(a.buf == buf for a in (*read, *([] if target is None else accesses(target))))
+        case Do(action=Memcpy(to=to, source=source)):
+            return buf in (to, source)
+        case _:
+            return False
 
 
 def _fresh(name: str, used: frozenset[str]) -> str:
@@ -169,16 +222,13 @@ def _tag(pieces: Sequence[Piece], depth: int) -> tuple[Tag | None, Piece]:
 # --- statements ---------------------------------------------------------------------------------------------------
 
 
-def _instance(piece: Piece, build: isl.AstBuild) -> isl.PwMultiAff:
-    """The statement's iterators as functions of the loops around."""
-    times = isl.PwMultiAff.from_map(isl.Map.from_union_map(build.get_schedule()).reverse())
-    return piece.instance.pullback_pw_multi_aff(times)
-
-
 @dataclass(frozen=True, slots=True)
 class _Statement:
+    """A statement at a leaf: its iterators as functions of its times, and those as functions of the loops around."""
+
     comp: Comp
     instance: isl.PwMultiAff
+    times: isl.PwMultiAff
     build: isl.AstBuild
     values: Mapping[str, Expr]
 
@@ -190,7 +240,35 @@ class _Statement:
         return Leaf(self.comp, origin, Tile((1,) * count), target, self._value(self.comp.value, names))
 
     def _from(self, value: isl.PwAff) -> Expr:
+        """A function of the times. Of a loop that runs once isl knows what its one value leaves over when divided,
+        and would say everything by that; then the value itself is the simpler text."""
+        found = self._in_loops(value.pullback_pw_multi_aff(self.times))
+        if not _divides(found):
+            return found
+        plain = self._plain(value)
+        return found if plain is None else plain
+
+    def _in_loops(self, value: isl.PwAff) -> Expr:
         return _expr(self.build.expr_from_pw_aff(value), self.values)
+
+    def _plain(self, value: isl.PwAff) -> Expr | None:
+        """A function that is one sum of multiples of the times everywhere, term for term."""
+        if value.n_piece() != 1:
+            return None
+        (_, aff), *_ = value.get_pieces()
+        if aff.dim(isl.dim_type.div) or not aff.get_denominator_val().is_one():
+            return None
+        parts: list[tuple[Expr, int]] = [(integer(aff.get_constant_val().to_python()), 1)]
+        for k in range(aff.dim(isl.dim_type.in_)):
+            factor = aff.get_coefficient_val(isl.dim_type.in_, k)
+            if not factor.is_zero():
+                parts.append((self._in_loops(self.times.get_pw_aff(k)), factor.to_python()))
+        for k in range(aff.dim(isl.dim_type.param)):
+            factor = aff.get_coefficient_val(isl.dim_type.param, k)
+            if not factor.is_zero():
+                name = aff.get_dim_name(isl.dim_type.param, k)
+                parts.append((self.values.get(name) or Param(name, "i32"), factor.to_python()))
+        return combined(*parts)
 
     def _value(self, expr: Expr, names: Mapping[str, Expr]) -> Expr:
         match expr:
@@ -211,4 +289,20 @@ class _Statement:
         value = to_pw_aff(expr, self.comp)
         if value is None:
             return self._value(expr, names)
-        return self._from(value.pullback_pw_multi_aff(self.instance))
+        found = self._from(value.pullback_pw_multi_aff(self.instance))
+        if not _divides(found):
+            return found
+        return min(found, self._value(expr, names), key=_length)
+
+
+def _length(expr: Expr) -> tuple[int, int]:
+    """Divisions in an expression, those that round down twice; then its parts."""
+    own = {"div": 1, "mod": 1, "floordiv": 2}.get(expr.op, 0) if isinstance(expr, Binary) else 0
+    parts = [_length(part) for part in children(expr)]
+    return own + sum(n for n, _ in parts), 1 + sum(n for _, n in parts)
+
+
+def _divides(expr: Expr) -> bool:
+    if isinstance(expr, Binary) and expr.op in ("div", "mod", "floordiv"):
+        return True
+    return any(map(_divides, children(expr)))

@@ -30,7 +30,8 @@ def _lines(tree: Tree, indent: str) -> list[str]:
         case Leaf():
             return [f"{indent}{_leaf(tree)};"]
         case Do(action=action):
-            return [f"{indent}{_action(action)};"]
+            text = _action(action)
+            return [f"{indent}{text}" if text.endswith((";", "}")) else f"{indent}{text};"]
 
 
 def _with_body(head: str, body: Tree, indent: str) -> list[str]:

@@ -48,10 +48,10 @@ def at_least(form: Linear, bound: int, ranges: Ranges) -> bool:
     return _at_least(form, bound, ranges, list(ranges)[::-1], [_STEPS])
 
 
-def nonempty(lower: Expr, upper: Expr, ranges: Ranges) -> bool:
-    """Whether a loop provably runs at least once."""
+def nonempty(lower: Expr, upper: Expr, ranges: Ranges, least: int = 1) -> bool:
+    """Whether a loop provably runs at least once, or `upper` is `least` or more above `lower`."""
     return all(
-        at_least(_difference(_flat(high), _flat(low)), 1, ranges)
+        at_least(_difference(_flat(high), _flat(low)), least, ranges)
         for low in bounds(lower, "max")
         for high in bounds(upper, "min")
     ) and bool(bounds(lower, "max") and bounds(upper, "min"))

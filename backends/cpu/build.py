@@ -13,7 +13,12 @@ from typing import Literal
 
 from plant_core.loc import PlantError
 
-COMPILERS = ("g++", "clang++", "c++")
+COMPILERS = (
+    "g++",
+    "clang++",
+    "c++",
+    *(f"{name}-{version}" for name in ("g++", "clang++") for version in range(29, 9, -1)),
+)
 _PROBE_SECONDS = 60
 _BUILD_SECONDS = 600
 
@@ -24,16 +29,20 @@ def build(
     fp: Literal["reassoc", "strict"] = "reassoc",
     march: str = "native",
     compiler: str | None = None,
+    vector_bytes: int | None = None,
     cache_dir: Path | None = None,
 ) -> Path:
-    """The path of the shared object that `source` compiles to.
+    """The path of the shared object that `source` compiles to. `vector_bytes`: the widest vectors that the compiler
+    should use itself, by default the machine's.
 
     It is made once for each source, set of flags and compiler version, in `cache_dir` (by default a folder under the
     user's temporary files); several processes may build at the same time. Raises PlantError where there is no
     compiler or it rejects the text.
     """
     command = find_compiler(compiler)
-    flags = flags_of(command, fp=fp, march=march)
+    parallel = "#pragma omp parallel" in source
+    openmp = "-fopenmp" if parallel else "-fopenmp-simd"  # clang may come without the runtime that threads need
+    flags = (*flags_of(command, fp=fp, march=march, vector_bytes=vector_bytes), openmp)
     digest = hashlib.sha256("\0".join([source, *flags, command, _version(command)]).encode()).hexdigest()
     folder = cache_dir if cache_dir is not None else Path(tempfile.gettempdir()) / f"plant-cpu-{os.getuid()}"
     made = folder / f"{digest[:32]}.so"
@@ -46,7 +55,7 @@ def build(
             text.write_text(source, encoding="utf-8")
             _compile([command, *flags, "-c", str(text), "-o", str(code)])
             # Linking under -ffast-math would make the process that loads the code flush denormals.
-            _compile([command, "-shared", "-fopenmp", str(code), "-o", str(out), "-lm"])
+            _compile([command, "-shared", *([openmp] if parallel else []), str(code), "-o", str(out), "-lm"])
             os.replace(text, made.with_suffix(".cpp"))
             os.replace(out, made)
     except OSError as error:
@@ -68,13 +77,17 @@ def find_compiler(compiler: str | None = None) -> str:
     raise PlantError(wanted, code="DG610", remedy="install g++ or clang++, or name one that is there")
 
 
-def flags_of(command: str, *, fp: Literal["reassoc", "strict"], march: str) -> tuple[str, ...]:
-    flags = ["-std=gnu++17", "-O3", f"-march={march}", "-fopenmp", "-fwrapv", "-fno-math-errno", "-fPIC"]
+def flags_of(
+    command: str, *, fp: Literal["reassoc", "strict"], march: str, vector_bytes: int | None = None
+) -> tuple[str, ...]:
+    flags = ["-std=gnu++17", "-O3", f"-march={march}", "-fwrapv", "-fno-math-errno", "-fPIC"]
     # Straight-line vectorisation in GCC 12 rounds some sums of mixed types once instead of twice.
     flags += ["-ffast-math"] if fp == "reassoc" else ["-ffp-contract=off", "-fno-tree-slp-vectorize"]
     flags += ["-w", "-fno-trapping-math"]
-    if vector_width(command, march) == 64:
-        flags.append("-mprefer-vector-width=512")
+    width = vector_width(command, march)
+    if width > 16:
+        # Compilers keep to half of the widest vectors by default.
+        flags.append(f"-mprefer-vector-width={8 * max(16, min(width, vector_bytes or width))}")
     return tuple(flags)
 
 

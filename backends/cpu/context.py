@@ -15,13 +15,14 @@ from backends.cpu.ir import (
     Value,
 )
 from backends.cpu.names import Fresh
-from plant_core.affine import all_bufs, substitute
+from plant_core.affine import all_bufs, is_integer, substitute
 from plant_core.ir import (
     Access,
     Binary,
     Buf,
     Call,
     Cast,
+    DType,
     Expr,
     Func,
     Iter,
@@ -36,6 +37,7 @@ from plant_core.ir import (
 )
 from plant_core.loc import PlantError
 from plant_core.tree import For, If, Leaf, Seq, Tree
+from plant_core.values import size_of
 
 FloatRules = Literal["reassoc", "strict"]
 
@@ -104,7 +106,7 @@ def value_of(expr: Expr) -> Value:
         case Unary(op=op, operand=operand, dtype=dtype):
             return Op(op, (value_of(operand),), dtype)
         case Binary(op=binary, left=left, right=right, dtype=dtype):
-            return Op(binary, (value_of(left), value_of(right)), dtype)
+            return Op(binary, of_one_type(binary, value_of(left), value_of(right), dtype), dtype)
         case Select(condition=condition, true=true, false=false, dtype=dtype):
             return Op("select", (value_of(condition), value_of(true), value_of(false)), dtype)
         case Call(name=name, args=args, dtype=dtype):
@@ -124,6 +126,20 @@ def value_of(expr: Expr) -> Value:
             raise PlantError("a vector stands where a scalar is needed", code="DG600")
         case _:
             assert_never(expr)
+
+
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+
+
+def of_one_type(op: str, left: Value, right: Value, dtype: DType) -> tuple[Value, Value]:
+    """The operands in the type that `op` computes in: iterators may stand in larger integers as they are."""
+    if op in ("shl", "shr", "land", "lor", "floordiv") or left.dtype == right.dtype:
+        return left, right
+    wide = max(left.dtype, right.dtype, key=size_of) if op in _COMPARISONS else dtype
+    one, other = (
+        v if v.dtype == wide or not is_integer(v.dtype) else Op("cast", (v,), wide, v.lanes) for v in (left, right)
+    )
+    return one, other
 
 
 def assignment(leaf: Leaf) -> tuple[Load, Expr]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from backends.cpu.context import FloatRules, Lowering, lowering
+from backends.cpu.contract import contracted
 from backends.cpu.cse import shared
 from backends.cpu.fold import written_out
 from backends.cpu.ir import (
@@ -53,8 +54,10 @@ def emit(func: Func, tree: Tree, *, fp: FloatRules = "reassoc", vector_bytes: in
     arrays by pointer, scalars by value. `vector_bytes`: the width of the vectors. `threads`: whether loops tagged
     `parallel` become OpenMP's. Raises PlantError for what C++ on a CPU can't express.
     """
-    tree = written_out(place_locals(func, tree))
+    small = contracted(func, tree)
+    tree = written_out(place_locals(func, small.tree, small.private))
     low = lowering(func, tree, fp=fp, vector_bytes=vector_bytes, threads=threads)
+    low.bufs.update(small.bufs)
     body = shared(low, settled(promoted(low, lower(low, tree))))
     program = _Program(low, Writer(low.bufs, fp == "strict"))
     return program.text(body)
@@ -188,7 +191,8 @@ class _Program:
                 kind = f"{'const ' if buf.const else ''}{C_TYPES[buf.dtype]}"
                 name = identifier(buf.name)
                 rows = self._rows(buf)
-                lines.append(f"{indent}{kind} (*{name}){rows} = ({kind} (*){rows})plant_{name};")
+                # With `auto`: clang takes two types of one array of variable length for different ones.
+                lines.append(f"{indent}auto {name} = ({kind} (*){rows})plant_{name};")
         return lines
 
     def _rows(self, buf: Buf) -> str:
@@ -224,9 +228,8 @@ class _Program:
                 return [f"{indent}alignas({max(buf.align, 64)}) {kind} {own}{extents};"], False
         self.writer.helpers.add("allocate")
         rows = self._rows(buf)
-        view = f"(*{own}){rows}" if rows else f"*{own}"
-        cast = f"({kind} (*){rows})" if rows else f"({kind} *)"
-        return [f"{indent}{kind} {view} = {cast}allocate({self._bytes(buf)});"], True
+        view = f"auto {own} = ({kind} (*){rows})" if rows else f"{kind} *{own} = ({kind} *)"
+        return [f"{indent}{view}allocate({self._bytes(buf)});"], True
 
     def _bytes(self, buf: Buf) -> str:
         extents = " * ".join(str(n) if isinstance(n, int) else f"(long)({self.writer.index(n)})" for n in buf.shape)

@@ -32,6 +32,10 @@ def simplified(expr: Expr) -> Expr:
                 return left if (difference[0] <= 0) == (op == "min") else right
         case Binary(op="floordiv", left=Val() as left, right=Val(value=divisor), dtype="i32") if divisor > 0:
             return floordiv(left, int(divisor))
+        case Binary(op="div" | "mod" as op, left=Val(dtype="i32") as left, right=Val(value=divisor), dtype="i32") if (
+            divisor
+        ):
+            return integer(int(apply_binary(op, int(left.value), int(divisor), "i32")))
         case Binary(op=op, left=Val(dtype="i32") as left, right=Val(dtype="i32") as right) if op in _COMPARISONS:
             return integer(int(apply_binary(op, int(left.value), int(right.value), "i32")))
     return made

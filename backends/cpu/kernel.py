@@ -45,68 +45,78 @@ class Kernel:
             ) from error
         self._entry.restype = None
         self._entry.argtypes = [ctypes.c_void_p if isinstance(p, Buf) else _C_TYPES[p.dtype] for p in func.params]
+        # Found through the kernel, which is linked to the runtime that it uses; without parallel loops, to none.
+        self._set_threads: Any = getattr(self._library, "omp_set_num_threads", None)
+        self._names = [p.name for p in func.params]
+        self._known = frozenset(self._names)
+        self._scalars = [p for p in func.params if isinstance(p, ScalarParam)]
+        self._arrays = [_Array(p) for p in func.params if isinstance(p, Buf)]
 
     def __call__(self, *args: Any, **named: Any) -> None:
         given = self._arguments(args, named)
-        scalars = {p.name: _number(p, given[p.name]) for p in self.func.params if isinstance(p, ScalarParam)}
-        passed: list[Any] = []
-        places: list[tuple[int, int, Buf]] = []
-        for param in self.func.params:
-            if isinstance(param, Buf):
-                array = _array(param, given[param.name], scalars)
-                start: int = array.__array_interface__["data"][0]  # much quicker than .ctypes
-                places.append((start, start + array.nbytes, param))
-                passed.append(start)
-            else:
-                passed.append(scalars[param.name])
+        scalars = {p.name: _number(p, given[p.name]) for p in self._scalars}
+        places = []
+        passed: dict[str, Any] = scalars.copy()
+        for array in self._arrays:
+            value = given[array.buf.name]
+            array.check(value, scalars)
+            start: int = value.__array_interface__["data"][0]  # much quicker than .ctypes
+            passed[array.buf.name] = start
+            places.append((start, start + value.nbytes, array.buf))
         _check_apart(places)
-        self._set_threads()
-        self._entry(*passed)
+        if self.threads is not None:
+            if self.threads < 1:
+                raise PlantError(f"{self.threads} threads can't run anything", code="DG623", remedy="ask for 1 or more")
+            if self._set_threads is not None:
+                self._set_threads(self.threads)
+        self._entry(*[passed[name] for name in self._names])
 
     def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-        names = [p.name for p in self.func.params]
+        names = self._names
+        given = dict(zip(names, args, strict=False))
+        given |= named
+        if len(given) == len(args) + len(named) == len(names) and self._known.issuperset(named):
+            return given
         call = f"{self.func.name}({', '.join(names)})"
         if len(args) > len(names):
             raise PlantError(f"{len(args)} arguments for {call}", code="DG621")
-        given = dict(zip(names, args, strict=False))
-        for name, value in named.items():
-            if name not in names or name in given:
-                problem = "twice" if name in given else "which it doesn't have"
+        for name in named:
+            if name not in names or name in names[: len(args)]:
+                problem = "twice" if name in names else "which it doesn't have"
                 raise PlantError(f"the call gives {call} the parameter '{name}', {problem}", code="DG621")
-            given[name] = value
         missing = [name for name in names if name not in given]
-        if missing:
-            raise PlantError(f"the call of {call} lacks '{missing[0]}'", code="DG621")
-        return given
-
-    def _set_threads(self) -> None:
-        if self.threads is None:
-            return
-        if self.threads < 1:
-            raise PlantError(f"{self.threads} threads can't run anything", code="DG623", remedy="ask for 1 or more")
-        # Found through the kernel, which is linked to the runtime that it uses; without parallel loops, to none.
-        setting = getattr(self._library, "omp_set_num_threads", None)
-        if setting is not None:
-            setting(ctypes.c_int(self.threads))
+        raise PlantError(f"the call of {call} lacks '{missing[0]}'", code="DG621")
 
 
-def _array(buf: Buf, value: Any, scalars: dict[str, Any]) -> np.ndarray[Any, Any]:
-    def wrong(what: str, remedy: str) -> PlantError:
-        return PlantError(f"the argument '{buf.name}' {what}", loc=buf.loc, code="DG622", remedy=remedy)
+class _Array:
+    """An array parameter, and what has to be true of its argument."""
 
-    dtype = np.dtype(NUMPY[buf.dtype])
-    if not isinstance(value, np.ndarray):
-        raise wrong(f"is a {type(value).__name__}, not a NumPy array", f"pass an array of {dtype}")
-    if value.dtype != dtype:
-        raise wrong(f"is of {value.dtype}, not {dtype}", f"convert it with .astype('{dtype}')")
-    shape = tuple(n if isinstance(n, int) else extent_of(n, scalars) for n in buf.shape)
-    if value.shape != shape:
-        raise wrong(f"has shape {value.shape}, not {shape}", "pass an array of that shape")
-    if not value.flags.c_contiguous or not value.flags.aligned:
-        raise wrong("isn't contiguous in memory", "pass np.ascontiguousarray of it")
-    if not buf.const and not value.flags.writeable:
-        raise wrong("is read-only, and the kernel may write it", "pass a copy")
-    return value
+    def __init__(self, buf: Buf) -> None:
+        self.buf = buf
+        self.dtype = np.dtype(NUMPY[buf.dtype])
+        fixed = tuple(n for n in buf.shape if isinstance(n, int))
+        self.shape = fixed if len(fixed) == len(buf.shape) else None
+
+    def check(self, value: Any, scalars: dict[str, Any]) -> None:
+        """Raises PlantError unless the kernel can work on `value` in place."""
+        buf, dtype = self.buf, self.dtype
+        shape = self.shape
+        if shape is None:
+            shape = tuple(n if isinstance(n, int) else extent_of(n, scalars) for n in buf.shape)
+        if not isinstance(value, np.ndarray):
+            raise self.wrong(f"is a {type(value).__name__}, not a NumPy array", f"pass an array of {dtype}")
+        if value.dtype != dtype:
+            raise self.wrong(f"is of {value.dtype}, not {dtype}", f"convert it with .astype('{dtype}')")
+        if value.shape != shape:
+            raise self.wrong(f"has shape {value.shape}, not {shape}", "pass an array of that shape")
+        flags = value.flags
+        if not flags.c_contiguous or not flags.aligned:
+            raise self.wrong("isn't contiguous in memory", "pass np.ascontiguousarray of it")
+        if not buf.const and not flags.writeable:
+            raise self.wrong("is read-only, and the kernel may write it", "pass a copy")
+
+    def wrong(self, what: str, remedy: str) -> PlantError:
+        return PlantError(f"the argument '{self.buf.name}' {what}", loc=self.buf.loc, code="DG622", remedy=remedy)
 
 
 def _check_apart(places: list[tuple[int, int, Buf]]) -> None:
@@ -142,23 +152,15 @@ def extent_of(expr: Expr, scalars: dict[str, Any]) -> int:
 
 
 def _number(param: ScalarParam, value: Any) -> int | float:
-    if isinstance(value, np.ndarray) and value.shape == ():
-        value = value[()]
-    if isinstance(value, np.generic):
-        value = value.item()
-    problem = PlantError(
-        f"the argument '{param.name}' is {value!r}, not a number that {param.dtype} holds", loc=param.loc, code="DG622"
-    )
-    if not isinstance(value, int | float):
-        raise problem
-    if is_float(param.dtype):
-        return float(value)
-    if not isinstance(value, int):
-        raise problem
-    low, high = limits(param.dtype)
-    if not low <= value <= high:
-        raise problem
-    return int(value)
+    number = value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
+    if isinstance(number, int | float):
+        if is_float(param.dtype):
+            return float(number)
+        low, high = limits(param.dtype)
+        if isinstance(number, int) and low <= number <= high:
+            return int(number)
+    message = f"the argument '{param.name}' is {number!r}, not a number that {param.dtype} holds"
+    raise PlantError(message, loc=param.loc, code="DG622")
 
 
 def compile_cpu(
@@ -169,14 +171,19 @@ def compile_cpu(
     compiler: str | None = None,
     cache_dir: Path | None = None,
     threads: int | None = None,
+    vector_bytes: int | None = None,
 ) -> Kernel:
     """`program` compiled: a Func in its own order, a Scheduled in its schedule's.
 
-    `fp` is by default what the schedule allows. `threads=1` leaves OpenMP out of the code.
+    `fp` is by default what the schedule allows. `threads=1` leaves OpenMP out of the code. `vector_bytes` is the width
+    of vectors, by default the widest that the machine has.
     """
     scheduled = as_written(program) if isinstance(program, Func) else program
     rules: Literal["reassoc", "strict"] = fp or ("reassoc" if scheduled.reassoc else "strict")
-    width = vector_width(find_compiler(compiler), march)
+    width = vector_bytes or vector_width(find_compiler(compiler), march)
+    if width not in (8, 16, 32, 64):
+        message = f"vectors can't be of {width} bytes"
+        raise PlantError(message, code="DG604", remedy="ask for 16, 32 or 64, or for nothing")
     source = emit(scheduled.func, scan(scheduled), fp=rules, vector_bytes=width, threads=threads != 1)
-    path = build(source, fp=rules, march=march, compiler=compiler, cache_dir=cache_dir)
+    path = build(source, fp=rules, march=march, compiler=compiler, vector_bytes=width, cache_dir=cache_dir)
     return Kernel(scheduled.func, path, threads=threads, source=source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from backends.cpu.context import assignment
@@ -12,8 +12,9 @@ from plant_core.loc import Loc
 from plant_core.tree import Do, For, If, Leaf, Seq, Tree
 
 
-def place_locals(func: Func, tree: Tree) -> Tree:
-    """Every local that the tree uses and doesn't allocate itself, allocated.
+def place_locals(func: Func, tree: Tree, private: Collection[str] = ()) -> Tree:
+    """Every local that the tree uses and doesn't allocate itself, allocated; the `private` ones by each iteration of
+    the parallel loop around them.
 
     Before: `parallel i { t[0] = ...; }`. After: `parallel i { alloc t; t[0] = ...; }` where `t` is for each `i`, else
     `alloc t; parallel i { ... }`. Requires: nothing. Ensures: the same tree otherwise.
@@ -26,7 +27,7 @@ def place_locals(func: Func, tree: Tree) -> Tree:
     for name, buf in bufs.items():
         if buf.kind != "local" or name in given or name in defined or (name not in used and not _has_text(tree)):
             continue
-        new = _in_loop(buf, func.loc, tree) if buf.alloc_at is not None else None
+        new = _at(buf, func.loc, tree, None) if name in private else _in_loop(buf, func.loc, tree)
         if new is None:
             outside.append(Do(Alloc(name), func.loc))
         else:

@@ -24,8 +24,15 @@ def prelude(writer: Writer) -> list[str]:
         if ":" not in helper and helper not in ("load", "store"):
             lines += ["", *_helper(helper, strict=writer.strict)]
     for helper in sorted(h for h in writer.helpers if ":" in h):
-        lines += ["", *(_reduce(helper) if helper.startswith("reduce_") else _partial(helper))]
+        lines += ["", *_typed(helper)]
     return lines
+
+
+def _typed(helper: str) -> list[str]:
+    """A helper of one vector type."""
+    if helper.startswith("reversed:"):
+        return _reversed(helper)
+    return _reduce(helper) if helper.startswith("reduce_") else _partial(helper)
 
 
 def _functions(writer: Writer) -> list[str]:
@@ -76,7 +83,7 @@ def _helper(name: str, *, strict: bool) -> list[str]:
                 "template <class V, class T>",
                 "static inline V splat(T value) {",
                 "    V lanes;",
-                "    for (unsigned k = 0; k < sizeof(V) / sizeof(T); k++) lanes[k] = value;",
+                "    for (unsigned k = 0; k < sizeof lanes / sizeof lanes[0]; k++) lanes[k] = value;",
                 "    return lanes;",
                 "}",
             ]
@@ -137,6 +144,13 @@ def _partial(helper: str) -> list[str]:
         fast = [f"    {prefix}_mask_storeu_{suffix}(to, {mask}, (__m{bits}{kinds})lanes);"]
         slow = ["    for (long k = 0; k < count; k++) to[k] = lanes[k];"]
     return [head, "#if defined __AVX512F__ && defined __AVX512VL__", *fast, "#else", *slow, "#endif", "}"]
+
+
+def _reversed(helper: str) -> list[str]:
+    _, dtype_text, lanes_text = helper.split(":")
+    name = type_name(next(d for d in C_TYPES if d == dtype_text), int(lanes_text))
+    order = ", ".join(str(k) for k in reversed(range(int(lanes_text))))
+    return [f"static inline {name} reversed({name} x) {{ return __builtin_shufflevector(x, x, {order}); }}"]
 
 
 def _reduce(helper: str) -> list[str]:

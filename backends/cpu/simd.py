@@ -9,9 +9,10 @@ from backends.cpu.alias import Ranges
 from backends.cpu.context import Lowering, assignment, value_of
 from backends.cpu.identity import identity
 from backends.cpu.ir import Accumulate, Cell, Guard, Loop, Note, Op, Set, Stmt, Temp, Var
-from plant_core.affine import access_key, accesses, children
+from backends.cpu.vector_values import apart, mentions
+from plant_core.affine import access_key, accesses
 from plant_core.dependence import Reduction, reduction_of
-from plant_core.ir import Binary, Cast, DType, Expr, Iter, Unary
+from plant_core.ir import Binary, Cast, DType, Expr, Unary
 from plant_core.tree import Do, For, If, Leaf, Seq, Tree
 from plant_core.values import dtype_of, is_float
 
@@ -35,7 +36,7 @@ def left_to_compiler(low: Lowering, loop: For, ranges: Ranges, plain: Plain, rea
     if leaves is None:
         return (*notes, whole)
     steady = [leaf for leaf in leaves if not _moves(leaf, loop.iterator)]
-    if not steady and not _crossing(leaves):
+    if all(apart(assignment(leaf)[0], loop.iterator) for leaf in leaves) and not _crossing(leaves):
         return (*notes, replace(whole, kind="simd"))
     if steady and len(leaves) == 1:
         made = _reduction(low, loop, steady[0])
@@ -71,13 +72,7 @@ def _crossing(leaves: list[Leaf]) -> bool:
 
 def _moves(leaf: Leaf, iterator: str) -> bool:
     target, _ = assignment(leaf)
-    return any(_mentions(index, iterator) for index in target.indices)
-
-
-def _mentions(expr: Expr, name: str) -> bool:
-    if isinstance(expr, Iter):
-        return expr.name == name
-    return any(_mentions(part, name) for part in children(expr))
+    return any(mentions(index, iterator) for index in target.indices)
 
 
 def _reduction(low: Lowering, loop: For, leaf: Leaf) -> Stmt | None:

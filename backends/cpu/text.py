@@ -90,6 +90,10 @@ class Writer:
                 return f"!{_in(self._index(operand), _ATOM)}", _UNARY
             case Cast(dtype="i64" | "i32", operand=Iter() | Param(dtype="i32") as operand):
                 return self._index(operand)
+            case Binary(op="div" | "mod" as op, left=left, right=right, dtype="i32" | "i64") if _whole(left) and _whole(
+                right
+            ):
+                return self._infix(op, self._index(left), self._index(right))
             case Binary(op="add" | "sub" | "mul" as op, left=left, right=right, dtype="i32" | "i64"):
                 return self._infix(op, self._index(left), self._index(right))
             case Binary(op=op, left=left, right=right) if op in _COMPARISONS and _whole(left) and _whole(right):
@@ -147,9 +151,8 @@ class Writer:
                 return f"{_in(self._value(vector), _ATOM)}[{lane}]", _ATOM
             case Reverse(value=vector):
                 self._use(vector.dtype, vector.lanes)
-                order = ", ".join(str(k) for k in reversed(range(vector.lanes)))
-                lanes_ = self.value(vector)
-                return f"__builtin_shufflevector({lanes_}, {lanes_}, {order})", _ATOM
+                self.helpers.add(f"reversed:{vector.dtype}:{vector.lanes}")
+                return f"reversed({self.value(vector)})", _ATOM
             case Op():
                 return self._op(value)
 
@@ -273,7 +276,10 @@ class Writer:
             case "land" | "lor":
                 return self._infix("and" if op.name == "land" else "or", *(self._value(a) for a in op.args))
             case name if name in _INFIX:
-                return self._infix(name, *(self._lanes(a) for a in op.args))
+                one, other = op.args
+                # At least one of the two has to be a vector in the text.
+                first = self._value(one) if isinstance(other, Splat) else self._lanes(one)
+                return self._infix(name, first, self._lanes(other))
             case other:
                 raise PlantError(f"'{other}' has no vector form", code="DG601")
 
@@ -301,7 +307,9 @@ def _whole(expr: Expr) -> bool:
             return _whole(operand)
         case Unary(op="neg" | "lnot", operand=operand):
             return _whole(operand)
-        case Binary(op="add" | "sub" | "mul" | "min" | "max" | "floordiv", left=left, right=right, dtype=dtype):
+        case Binary(
+            op="add" | "sub" | "mul" | "div" | "mod" | "min" | "max" | "floordiv", left=left, right=right, dtype=dtype
+        ):
             return dtype in ("i32", "i64") and _whole(left) and _whole(right)
         case Binary(op=op, left=left, right=right) if op in _COMPARISONS:
             return _whole(left) and _whole(right)

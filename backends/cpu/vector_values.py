@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from backends.cpu.alias import Ranges, at_least
-from backends.cpu.context import Lowering, is_index, value_of
+from backends.cpu.context import Lowering, is_index, of_one_type, value_of
 from backends.cpu.fold import simplified
 from backends.cpu.ir import Cell, Const, Get, Index, Op, Pack, Reverse, Splat, Value
 from plant_core.affine import accesses, add, children, integer, linear, substitute
 from plant_core.ir import Binary, Call, Cast, DType, Expr, Iter, Load, Select, Unary, Verbatim
-from plant_core.values import dtype_of, is_float, size_of
+from plant_core.values import is_float, size_of
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 _MASKS: dict[int, DType] = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
@@ -26,6 +26,21 @@ def mentions(expr: Expr, name: str) -> bool:
     if isinstance(expr, Iter):
         return expr.name == name
     return any(mentions(part, name) for part in children(expr))
+
+
+def stride_of(load: Load, name: str, step: int) -> int | None:
+    """How many elements of its row `load` moves with a step of the loop `name`; None where that isn't a constant."""
+    *outer, last = load.indices or (integer(0),)
+    form = linear(last)
+    if form is None or any(mentions(i, name) for i in outer) or any(True for _ in accesses(last)):
+        return None
+    return form[1].get(name, 0) * step
+
+
+def apart(target: Load, name: str) -> bool:
+    """Whether different iterations of the loop `name`, all else the same, provably have different elements."""
+    forms = [None if any(True for _ in accesses(i)) else linear(i) for i in target.indices]
+    return any(form is not None and form[1].get(name, 0) != 0 for form in forms)
 
 
 @dataclass(slots=True)
@@ -57,11 +72,7 @@ class VectorValues:
 
     def stride(self, load: Load) -> int | None:
         """How many elements apart the lanes are; None where that isn't a constant number within a row."""
-        *outer, last = load.indices
-        form = linear(last)
-        if form is None or any(mentions(i, self.iterator) for i in outer) or any(True for _ in accesses(last)):
-            return None
-        return form[1].get(self.iterator, 0) * self.step
+        return stride_of(load, self.iterator, self.step)
 
     # Values
 
@@ -79,11 +90,13 @@ class VectorValues:
             case Load():
                 return self.load(expr)
             case Cast(dtype=dtype, operand=operand):
-                return Op("cast", (self.value(operand),), dtype, self.lanes)
+                inner = self.value(operand)
+                return Op("cast", (inner,), dtype, inner.lanes)
             case Unary(op="lnot") | Binary(op="land" | "lor"):
                 return Op("truth", (self.mask(expr),), "i32", self.lanes)
             case Unary(op=op, operand=operand, dtype=dtype):
-                return Op(op, (self.value(operand),), dtype, self.lanes)
+                inner = self.value(operand)
+                return Op(op, (inner,), dtype, inner.lanes)
             case Binary(op=op) if op in _COMPARISONS:
                 return Op("truth", (self.mask(expr),), "i32", self.lanes)
             case Binary(op="floordiv"):
@@ -91,8 +104,7 @@ class VectorValues:
             case Binary(op="div" | "mod", dtype=dtype) if self.active is not None and not is_float(dtype):
                 raise NotVector("lanes without an iteration would divide by zero")
             case Binary(op=op, left=left, right=right, dtype=dtype):
-                sides = self.spread(self.value(left)), self.spread(self.value(right))
-                return Op(op, sides, dtype, self.lanes)
+                return Op(op, self.sides(op, left, right, dtype), dtype, self.lanes)
             case Select():
                 return self.select(expr)
             case Call(name=name):
@@ -101,6 +113,10 @@ class VectorValues:
                 raise NotVector("it has text in it")
             case _:
                 raise NotVector("it has a value without a vector form")
+
+    def sides(self, op: str, left: Expr, right: Expr, dtype: DType) -> tuple[Value, Value]:
+        one, other = of_one_type(op, self.value(left), self.value(right), dtype)
+        return self.spread(one), self.spread(other)
 
     def index(self, expr: Expr) -> Value:
         form = linear(expr)
@@ -151,8 +167,8 @@ class VectorValues:
                 dtype = max(one.dtype, two.dtype, key=size_of)
                 return Op(op, (self.widened(one, dtype), self.widened(two, dtype)), dtype, self.lanes)
             case Binary(op=op, left=left, right=right) if op in _COMPARISONS:
-                sides = self.spread(self.value(left)), self.spread(self.value(right))
-                return Op(op, sides, _MASKS[size_of(dtype_of(left))], self.lanes)
+                sides = self.sides(op, left, right, "i32")
+                return Op(op, sides, _MASKS[size_of(sides[0].dtype)], self.lanes)
             case _:
                 value = self.spread(self.value(expr))
                 zero = Splat(Const(0, value.dtype), self.lanes)
@@ -167,13 +183,17 @@ class VectorValues:
     def select(self, expr: Select) -> Value:
         if not mentions(expr.condition, self.iterator):
             test = self.value(expr.condition)
-            arms = (self.spread(self.value(e)) for e in (expr.true, expr.false))
+            arms = (self.arm(e, expr.dtype) for e in (expr.true, expr.false))
             return Op("select", (test, *arms), expr.dtype, self.lanes)
         test = self.mask(expr.condition)
         self.check_safe(expr.true)
         self.check_safe(expr.false)
-        yes, no = self.spread(self.value(expr.true)), self.spread(self.value(expr.false))
-        return Op("select", (self.widened(test, _MASKS[size_of(yes.dtype)]), yes, no), expr.dtype, self.lanes)
+        yes, no = self.arm(expr.true, expr.dtype), self.arm(expr.false, expr.dtype)
+        return Op("select", (self.widened(test, _MASKS[size_of(expr.dtype)]), yes, no), expr.dtype, self.lanes)
+
+    def arm(self, expr: Expr, dtype: DType) -> Value:
+        value = self.value(expr)
+        return self.spread(value if value.dtype == dtype else Op("cast", (value,), dtype, value.lanes))
 
     def check_safe(self, expr: Expr) -> None:
         """All lanes compute `expr`, even those that don't need it: it must not fault in those."""

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from backends.cpu.alias import Ranges
+from backends.cpu.alias import Ranges, nonempty
 from backends.cpu.context import Lowering, assignment
 from backends.cpu.fold import at, most_trips, simplified, trip_count
 from backends.cpu.identity import identity
-from backends.cpu.ir import Accumulate, Cell, Guard, Lane, Let, Loop, Put, Reverse, Stmt, Temp
+from backends.cpu.ir import Accumulate, Cell, Get, Guard, Lane, Let, Loop, Op, Put, Reverse, Stmt, Temp
 from backends.cpu.simd import left_to_compiler, rest_of
-from backends.cpu.vector_values import PARTIAL, NotVector, VectorValues, mentions
-from plant_core.affine import add, children, integer, sub
-from plant_core.dependence import reduction_of
+from backends.cpu.vector_values import PARTIAL, NotVector, VectorValues, apart, mentions, stride_of
+from plant_core.affine import accesses, add, children, integer, sub
+from plant_core.dependence import Reduction, reduction_of
 from plant_core.ir import Binary, Expr, Iter, Load
 from plant_core.tree import Do, For, If, Leaf, Seq, Tree
 from plant_core.values import dtype_of, is_float, size_of
 
 _MOST_PIECES = 8
 _PIECES_PER_ROUND = 4
+_MOST_GATHERED = 2
 
 Scalar = Callable[[Tree, Ranges], tuple[Stmt, ...]]
 
@@ -53,28 +54,32 @@ class _Vectors:
     ranges: Ranges
     scalar: Scalar
 
+    @property
+    def per_round(self) -> int:
+        """Lanes that are collected one by one make long code, and gain nothing by more of it."""
+        return 1 if _scattered(self.loop.body, self.loop.iterator, self.loop.step) else _PIECES_PER_ROUND
+
     def statements(self) -> tuple[Stmt, ...]:
+        per_round = self.per_round
         lanes = self.low.vector_bytes // _widest(self.loop.body)
         if lanes < 2:
             raise NotVector("its elements are as wide as a vector")
         count = trip_count(self.loop)
         if count is None:
             return self.unknown_count(lanes)
-        if count <= lanes * _MOST_PIECES:
-            pieces = self.pieces(self.loop.lower, count, lanes)
-            return self.tree(self.loop.body, pieces, self.ranges) if pieces else ()
-        rounds = count // (lanes * _PIECES_PER_ROUND)
-        middle = self.shifted(self.loop.lower, rounds * lanes * _PIECES_PER_ROUND)
-        made = self.rounds(self.loop.lower, middle, lanes, _PIECES_PER_ROUND)
-        rest = self.pieces(middle, count % (lanes * _PIECES_PER_ROUND), lanes)
-        return (*made, *(self.tree(self.loop.body, rest, self.ranges) if rest else ()))
+        if count <= lanes * (_MOST_GATHERED if per_round == 1 else _MOST_PIECES):
+            return self.known_count(self.loop.lower, count, lanes)
+        size = lanes * per_round
+        middle = self.shifted(self.loop.lower, count // size * size)
+        made = self.rounds(self.loop.lower, middle, lanes, per_round)
+        return (*made, *self.known_count(middle, count % size, lanes))
 
     def unknown_count(self, lanes: int) -> tuple[Stmt, ...]:
         """Vectors of which some lanes may be idle; without those, the compiler's loop for the rest."""
         loop = self.loop
         if loop.step != 1:
             raise NotVector("its step isn't 1 and its trip count isn't constant")
-        size = lanes * _PIECES_PER_ROUND
+        size = lanes * self.per_round
         partial = self.low.vector_bytes == 64
         most = most_trips(loop)
         if partial and most is not None and most <= lanes * _MOST_PIECES:
@@ -83,16 +88,25 @@ class _Vectors:
                 return self.tree(loop.body, pieces, self.ranges)
             except NotVector:
                 partial = False
-        trips = Binary("max", sub(loop.upper, loop.lower), integer(0), "i32")
-        whole = Binary("mul", Binary("floordiv", trips, integer(size), "i32"), integer(size), "i32")
-        middle = add(loop.lower, whole)
-        made = self.rounds(loop.lower, middle, lanes, _PIECES_PER_ROUND) if most is None or most >= size else ()
-        if made and partial:
-            try:
-                return (*made, *self.partial_rounds(middle, lanes))
-            except NotVector:
-                pass
-        rest = replace(loop, lower=middle if made else loop.lower, tag=None)
+        trips = sub(loop.upper, loop.lower)
+        if not nonempty(loop.lower, loop.upper, self.ranges, 0):
+            trips = Binary("max", trips, integer(0), "i32")
+        trips = simplified(trips)
+        start = loop.lower
+        made: tuple[Stmt, ...] = ()
+        for count in dict.fromkeys((self.per_round, 1)):
+            size = lanes * count
+            if most is not None and most < size:
+                continue
+            end = simplified(add(loop.lower, _multiple(trips, size)))
+            made += self.rounds(start, end, lanes, count)
+            start = end
+            if partial:
+                try:
+                    return (*made, *self.partial_rounds(start, lanes))
+                except NotVector:
+                    partial = False
+        rest = replace(loop, lower=start, tag=None)
         return (*made, *left_to_compiler(self.low, rest, self.ranges, self.scalar, None))
 
     def partial(self, first: Expr, lanes: int) -> _Piece:
@@ -118,14 +132,30 @@ class _Vectors:
     def shifted(self, first: Expr, iterations: int) -> Expr:
         return simplified(add(first, integer(iterations * self.loop.step)))
 
-    def pieces(self, first: Expr, count: int, lanes: int) -> list[_Piece]:
-        found, done = [], 0
+    def pieces(self, first: Expr, count: int, lanes: int, *, partial: bool) -> list[_Piece]:
+        """Vectors for `count` iterations; the last ones on shorter and shorter ones, or on a `partial` one."""
+        found: list[_Piece] = []
+        done = 0
         while done < count:
-            while lanes > count - done:
+            left = count - done
+            if partial and left < lanes and left.bit_count() > 1:
+                return [*found, _Piece(self.shifted(first, done), lanes, integer(left))]
+            while lanes > left:
                 lanes //= 2
             found.append(_Piece(self.shifted(first, done), lanes))
             done += lanes
         return found
+
+    def known_count(self, first: Expr, count: int, lanes: int) -> tuple[Stmt, ...]:
+        """`count` iterations without a loop."""
+        if not count:
+            return ()
+        if self.low.vector_bytes == 64:
+            try:
+                return self.tree(self.loop.body, self.pieces(first, count, lanes, partial=True), self.ranges)
+            except NotVector:
+                pass
+        return self.tree(self.loop.body, self.pieces(first, count, lanes, partial=False), self.ranges)
 
     def tree(self, tree: Tree, pieces: list[_Piece], ranges: Ranges) -> tuple[Stmt, ...]:
         name = self.loop.iterator
@@ -161,16 +191,16 @@ class _Vectors:
         if piece.active is not None and (piece.lanes, target.dtype) not in PARTIAL:
             raise NotVector("its vectors have no partial form")
         if not any(mentions(i, name) for i in target.indices):
-            found = reduction_of(replace(leaf.comp, target=target, value=value))
+            found = self.reduction(leaf, target, value)
             if found is None:
                 raise NotVector("it assigns to one element again and again")
-            if self.low.fp == "strict" and is_float(target.dtype):
-                raise NotVector("the order of its sum matters")
             rest = rest_of(found, target.dtype)
             if rest is None:
                 return ()
             vector = values.only_active(values.spread(values.value(rest)), identity(found.op, target.dtype))
             return (Accumulate(Cell(target.buf, target.indices), found.op, vector),)
+        if not apart(target, name):
+            return self.colliding(leaf, piece, values)
         vector = values.spread(values.value(value))
         stride = values.stride(target)
         if stride == 1:
@@ -182,6 +212,53 @@ class _Vectors:
         whole = Temp(self.low.fresh("v"), vector.dtype, vector.lanes)
         lanes = range(piece.lanes)
         return (Let(whole, vector), *(Put(values.cell(target, k), Lane(whole, k)) for k in lanes))
+
+    def reduction(self, leaf: Leaf, target: Load, value: Expr) -> Reduction | None:
+        found = reduction_of(replace(leaf.comp, target=target, value=value))
+        if found is not None and self.low.fp == "strict" and is_float(target.dtype):
+            raise NotVector("the order of its sum matters")
+        return found
+
+    def colliding(self, leaf: Leaf, piece: _Piece, values: VectorValues) -> tuple[Stmt, ...]:
+        """Lanes that may meet in one element of memory, one after the other."""
+        target, value = assignment(leaf)
+        if piece.active is not None:
+            raise NotVector("its lanes may write one element")
+        found = self.reduction(leaf, target, value)
+        rest = value if found is None else rest_of(found, target.dtype)
+        if rest is None:
+            return ()
+        vector = values.spread(values.value(rest))
+        whole = Temp(self.low.fresh("v"), vector.dtype, vector.lanes)
+        made: list[Stmt] = [Let(whole, vector)]
+        for k in range(piece.lanes):
+            cell, lane = values.cell(target, k), Lane(whole, k)
+            sum_ = lane if found is None else Op(found.op, (Get(cell, target.dtype, 1), lane), target.dtype)
+            made.append(Put(cell, sum_))
+        return tuple(made)
+
+
+def _multiple(trips: Expr, of: int) -> Expr:
+    """The largest multiple of `of` that isn't more than `trips`, which isn't negative."""
+    return Binary("mul", Binary("div", trips, integer(of), "i32"), integer(of), "i32")
+
+
+def _scattered(tree: Tree, name: str, step: int) -> bool:
+    """Whether statements read or write elements of different places from lane to lane."""
+    match tree:
+        case Seq(children=parts):
+            return any(_scattered(p, name, step) for p in parts)
+        case For(body=inner) | If(then=inner):
+            return _scattered(inner, name, step)
+        case Leaf():
+            return any(
+                abs(stride_of(a, name, step) or 2) > 1
+                for e in assignment(tree)
+                for a in accesses(e)
+                if mentions(a, name)
+            )
+        case Do():
+            return False
 
 
 def _widest(tree: Tree) -> int:

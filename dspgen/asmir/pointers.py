@@ -75,7 +75,17 @@ class Pointers:
         for array in locals_:
             below += _aligned(array.size * ELEM_BYTES[array.elem]) + _FRAME_ALIGN
             self.frame[array.name] = below
+            self._check_frame(below, array)
             self.base[array.name] = self._offset(stack, -below, array)
+
+    def _check_frame(self, below: int, array: ArrayDecl) -> None:
+        memory = self.target.memory(self.target.abi.stack_memory)
+        room = memory.size - memory.size // 8
+        if below > room:
+            message = (
+                f"the array '{array.name}' doesn't fit the stack: local arrays may take {room} bytes of {memory.name}"
+            )
+            raise NoSchedule(Problem("DG305", message, None, "make it a parameter of the function, or smaller"))
 
     def _offset(self, stack: Reg, delta: int, array: ArrayDecl) -> Reg:
         emitter = self.emitter

@@ -122,6 +122,7 @@ class Blas:
             stdout=subprocess.PIPE,
             text=True,
             env={**environment, **wanted},
+            start_new_session=True,  # an interrupt from the terminal is for this process alone
         )
 
     def __enter__(self) -> Blas:

@@ -90,6 +90,8 @@ def chosen(only: Sequence[str]) -> tuple[str, ...]:
         for name in dict.fromkeys(names)
         if name not in KERNELS
     ]
+    if only and not names:
+        problems.append(Problem("DG510", "--only names no kernel", remedy=f"the kernels are {', '.join(KERNELS)}"))
     if problems:
         raise DspgenError(*problems)
     return tuple(name for name in KERNELS if name in names) if names else KERNELS

@@ -7,9 +7,9 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,19 @@ import numpy as np
 from backends.cpu.names import symbol
 from dspgen import oracle, report
 from dspgen.bench import polybench
+from dspgen.bench.apart import apart
 from dspgen.bench.peers import Blas, Compiler, compilers
+from dspgen.bench.verify import OnRefusal
 from dspgen.cpu_road import build_cpu, compile_cpu
 from dspgen.errors import DspgenError
+from dspgen.faults import is_of_the_computer, message_of
 from dspgen.options import Options
-from plant_core.ir import Buf, Func
+from plant_core.ir import Buf, DType, Func
 from plant_core.loc import PlantError
 from plant_core.values import is_float
 
 Row = dict[str, Any]
+Arrays = Mapping[str, np.ndarray]
 Values = Mapping[str, np.ndarray | int | float]
 
 MEASURED = 1.5  # seconds of runs of one kernel, all contenders together, unless its few runs take longer
@@ -34,7 +38,10 @@ ROUNDS = (3, 60)
 SLOW = 3.0  # a run that takes this many seconds isn't repeated
 ALIGNMENT = 64
 BLAS_SIZE = 2048
-REST = 0.05  # seconds for the threads of one contender to go to sleep before the next one's turn
+# Seconds for the threads of one contender to go to sleep before the next one's turn, where runs are short or long.
+RESTS = (0.01, 0.05)
+LONG = 0.2  # seconds of a C compiler's run that make it a judge of ours: an exact build would take many times as long
+NEAR = 1e-5  # of an array's largest value: as far as our result may be from such a judge's
 
 _CTYPES: dict[str, Any] = {
     "f32": ctypes.c_float,
@@ -78,9 +85,16 @@ def problems(kernels: Sequence[str], size: str, peers: Sequence[str]) -> list[Pr
 
 
 def measure(
-    wanted: Sequence[Problem], setting: Setting, on_step: Callable[[str], None], on_row: Callable[[Row], None]
+    wanted: Sequence[Problem],
+    setting: Setting,
+    on_step: Callable[[str], None],
+    on_row: Callable[[Row], None],
+    on_refusal: OnRefusal,
 ) -> list[Row]:
-    """A row for each problem. A kernel that can't be compiled gets the reason as `refused`."""
+    """A row for each problem. A kernel that can't be compiled gets the reason as `refused`.
+
+    Raises DspgenError or PlantError where this computer lacks something that every kernel needs.
+    """
     rows = []
     with tempfile.TemporaryDirectory(prefix="dspgen-bench-") as folder:
         rivals = compilers(setting.peers, Path(folder))
@@ -89,7 +103,10 @@ def measure(
             try:
                 found = _measure(problem, rivals, setting, Path(folder))
             except (DspgenError, PlantError) as error:
-                found = {"refused": str(error), **_seconds({}, problem)}
+                if is_of_the_computer(error):
+                    raise
+                on_refusal(f"{problem.kernel} {problem.size}", error)
+                found = {"refused": message_of(error), "judge": None, **_seconds({})}
             row = {"kernel": problem.kernel, "backend": "cpu", "size": problem.size, "threads": setting.threads}
             rows.append(report.result_object(**row, **found))
             on_row(rows[-1])
@@ -107,36 +124,29 @@ def _measure(problem: Problem, rivals: Sequence[Compiler], setting: Setting, fol
     own = ctypes.CDLL(str(kernel.path))
     if kernel.threads is not None:
         own.omp_set_num_threads(kernel.threads)
-    outputs: dict[str, np.ndarray] = {}
+    outputs: dict[str, Arrays] = {}
 
-    def ours() -> float:
-        seconds = held.seconds(own[symbol(kernel.func)])
-        outputs.update({} if outputs else held.outputs())
+    def run(name: str, function: Any) -> float:
+        seconds = held.seconds(function)
+        if name not in outputs and (name == "ours" or seconds > LONG):
+            outputs[name] = held.outputs()
         return seconds
 
-    runs: dict[str, Callable[[], float]] = {"ours": ours}
+    runs: dict[str, Callable[[], float]] = {"ours": partial(run, "ours", own[symbol(kernel.func)])}
     for rival in rivals:
         library = folder / f"{problem.kernel}-{problem.size}-{rival.name}.so"
         rival.build(path, problem.defines, library)
-        function = ctypes.CDLL(str(library))[func.name]
-        runs[rival.name] = lambda function=function: held.seconds(function)  # type: ignore[misc]
+        runs[rival.name] = partial(run, rival.name, ctypes.CDLL(str(library))[func.name])
     with ExitStack() as stack:
         if "blas" in setting.peers and problem.kernel == "gemm" and problem.size == str(BLAS_SIZE):
             product = stack.enter_context(Blas(BLAS_SIZE, setting.threads, setting.environment))
             runs["blas"] = product.seconds
-        best = race(runs)
-    verified, max_error, details = _verified(path, func, values, options, outputs)
-    return {
-        "verified": verified,
-        "max_error": max_error,
-        "details": list(details),
-        "refused": None,
-        "compile_seconds": compiled.compile_seconds,
-        **_seconds(best, problem),
-    }
+        (best,) = apart(lambda: race(runs))
+    verdict = judge(func, outputs) or _verified(path, func, values, options, outputs["ours"])
+    return {**verdict, "refused": None, "compile_seconds": compiled.compile_seconds, **_seconds(best)}
 
 
-def _seconds(best: Mapping[str, float], problem: Problem) -> Row:
+def _seconds(best: Mapping[str, float]) -> Row:
     """Each contender's seconds, and how many times as fast as it ours is."""
     ours = best.get("ours")
     found: Row = {"ours_seconds": ours}
@@ -149,16 +159,17 @@ def _seconds(best: Mapping[str, float], problem: Problem) -> Row:
 
 
 def race(runs: Mapping[str, Callable[[], float]]) -> dict[str, float]:
-    """The least seconds of each contender, who take turns. Those that take long run once."""
+    """The least seconds of each contender. They take turns, each round begun by another; what takes long runs once."""
     best: dict[str, float] = dict.fromkeys(runs, math.inf)
     spent = 0.0
     for turn in range(ROUNDS[1]):
         if turn >= ROUNDS[0] and spent > MEASURED:
             break
-        again = [name for name in runs if turn == 0 or best[name] < SLOW]
-        for name in again:
-            if len(runs) > 1 and best[name] > REST:
-                time.sleep(REST)
+        first = turn % len(runs)
+        order = [*runs][first:] + [*runs][:first]
+        for name in [name for name in order if turn == 0 or best[name] < SLOW]:
+            if len(runs) > 1:
+                time.sleep(RESTS[best[name] > RESTS[1]])
             seconds = runs[name]()
             best[name] = min(best[name], seconds)
             spent += seconds
@@ -206,31 +217,65 @@ def _aligned(original: np.ndarray) -> np.ndarray:
     return array
 
 
-def _verified(
-    path: str, func: Func, values: Values, options: Options, outputs: dict[str, np.ndarray]
-) -> tuple[bool, float, tuple[str, ...]]:
+def judge(func: Func, outputs: Mapping[str, Arrays]) -> Row | None:
+    """Ours is right where it is as good as equal to what another compiler made of the same C text; else None.
+
+    `outputs` has the arrays of ours and of each contender that may judge.
+    """
+    dtypes = {p.name: p.dtype for p in func.params if isinstance(p, Buf)}
+    for name in [name for name in outputs if name != "ours"]:
+        distances = [_distance(dtypes[a], ours, outputs[name][a]) for a, ours in outputs["ours"].items()]
+        if all(near for near, _ in distances):
+            error = max((distance for _, distance in distances), default=0.0)
+            return {"verified": True, "max_error": error, "details": [], "judge": name}
+    return None
+
+
+def _distance(dtype: DType, ours: np.ndarray, theirs: np.ndarray) -> tuple[bool, float]:
+    """Whether two arrays are near each other, and the largest distance."""
+    if not is_float(dtype):
+        return bool(np.array_equal(ours, theirs)), 0.0
+    if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+        return False, math.inf
+    distance = float(np.max(np.abs(ours - theirs), initial=0.0))
+    return distance <= NEAR * float(np.max(np.abs(theirs), initial=0.0)), distance
+
+
+def _verified(path: str, func: Func, values: Values, options: Options, outputs: Arrays) -> Row:
     """Against the C program as built without optimisation of floats, and the same in double, both at once."""
     floats = any(isinstance(p, Buf) and is_float(p.dtype) for p in func.params)
-    with ThreadPoolExecutor(2) as pool:
-        single = pool.submit(oracle.run_c, path, func, values, options.defines)
-        double = pool.submit(oracle.run_c, path, func, values, options.defines, double=True) if floats else single
-        return oracle.compare(func, outputs, single.result(), double.result(), options.fp)
+    run = partial(oracle.run_c, path, func, values, options.defines)
+    results = apart(run, partial(run, double=True)) if floats else apart(run)
+    verified, error, details = oracle.compare(func, outputs, results[0], results[-1], options.fp)
+    return {"verified": verified, "max_error": error, "details": list(details), "judge": "C program"}
 
 
 def summary(rows: Sequence[Row]) -> Row:
-    """Over the rows of one size: for each peer the geometric mean and the least of the ratios, where there are any."""
+    """Over the rows of one size: for each peer the geometric mean and the least of the ratios, where there are any.
+
+    `slower` counts the kernels in which ours takes longer than the peer.
+    """
+    slowest = max((row for row in rows if row["compile_seconds"]), key=lambda row: row["compile_seconds"], default=None)
     found: Row = {
         "kernels": len(rows),
         "verified": sum(row["verified"] is True for row in rows),
         "wrong": sum(row["verified"] is False for row in rows),
         "refused": sum(row["refused"] is not None for row in rows),
+        "slowest_compile_seconds": slowest["compile_seconds"] if slowest else None,
+        "slowest_compile_kernel": slowest["kernel"] if slowest else None,
     }
     for name, key in (("gcc", "ratio"), ("clang-polly", "polly_ratio"), ("blas", "blas_ratio")):
         ratios = [(row[key], row["kernel"]) for row in _suite(rows, key)]
         if ratios:
             least, kernel = min(ratios)
             mean = math.exp(sum(math.log(r) for r, _ in ratios) / len(ratios))
-            found[name] = {"geometric_mean": mean, "worst": least, "worst_kernel": kernel, "kernels": len(ratios)}
+            found[name] = {
+                "geometric_mean": mean,
+                "worst": least,
+                "worst_kernel": kernel,
+                "slower": sum(ratio < 1 for ratio, _ in ratios),
+                "kernels": len(ratios),
+            }
     return found
 
 

@@ -11,6 +11,7 @@ from dspgen.bench import polybench
 from dspgen.cpu_road import run_cpu
 from dspgen.emit.manifest import loop_object
 from dspgen.errors import DspgenError
+from dspgen.faults import is_of_the_computer, message_of
 from dspgen.options import Options
 from dspgen.pipeline import run_file
 from dspgen.target.model import Target
@@ -18,16 +19,25 @@ from plant_core.loc import PlantError
 
 Row = dict[str, Any]
 Run = Callable[[str, str], Row]
+OnRefusal = Callable[[str, DspgenError | PlantError], None]
 
 
-def verify(runs: Iterable[tuple[str, str]], run: Run, facts: Row, on_row: Callable[[Row], None]) -> list[Row]:
-    """A row for each kernel and size, with `refused` where it can't be run: the reason. `facts` are in every row."""
+def verify(
+    runs: Iterable[tuple[str, str]], run: Run, facts: Row, on_row: Callable[[Row], None], on_refusal: OnRefusal
+) -> list[Row]:
+    """A row for each kernel and size, with `refused` where it can't be run: the reason. `facts` are in every row.
+
+    Raises DspgenError or PlantError where this computer lacks something that every kernel needs.
+    """
     rows = []
     for kernel, size in runs:
         try:
             found = run(kernel, size)
         except (DspgenError, PlantError) as error:
-            found = report.result_object(refused=str(error))
+            if is_of_the_computer(error):
+                raise
+            on_refusal(f"{kernel} {size}", error)
+            found = report.result_object(refused=message_of(error))
         rows.append(found | facts | {"kernel": kernel, "size": size})
         on_row(rows[-1])
     return rows
@@ -59,12 +69,15 @@ def on_isa(target: Target, fp: str) -> Run:
 
 def summary(rows: list[Row]) -> Row:
     """How many rows there are, how many were right, wrong or refused, and the slowest way from C text to its result."""
-    seconds = [row["compile_seconds"] for row in rows if row["compile_seconds"] is not None]
+    slowest = max(
+        (row for row in rows if row["compile_seconds"]), key=lambda row: float(row["compile_seconds"]), default=None
+    )
     return {
         "kernels": len({row["kernel"] for row in rows}),
         "runs": len(rows),
         "verified": sum(row["verified"] is True for row in rows),
         "wrong": sum(row["verified"] is False for row in rows),
         "refused": sum(row["refused"] is not None for row in rows),
-        "slowest_compile_seconds": max(seconds, default=None),
+        "slowest_compile_seconds": slowest["compile_seconds"] if slowest else None,
+        "slowest_compile_kernel": slowest["kernel"] if slowest else None,
     }

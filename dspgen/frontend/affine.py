@@ -303,7 +303,15 @@ def _by_constant(expr: Binary, left: isl.PwAff, value: int, nest: Nest) -> isl.P
             return left.scale_down_val(isl.Val(1 << value)).floor()
         case "and" if value >= 0 and value & (value + 1) == 0:
             return left.mod_val(isl.Val(value + 1))
+        case "and" if (kept := _low_bits(value, expr.dtype)) is not None:
+            return left.sub(left.mod_val(isl.Val(kept)))
     raise NotAffine(f"'{print_expr(expr)}' isn't linear")
+
+
+def _low_bits(mask: int, dtype: DType) -> int | None:
+    """2**k for a mask that takes off the lowest k bits."""
+    lowest = (1 << 32) - mask if dtype == "u32" and mask > 0 else -mask
+    return lowest if lowest > 0 and lowest & (lowest - 1) == 0 else None
 
 
 def _constant_of(value: isl.PwAff) -> int | None:

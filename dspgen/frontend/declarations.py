@@ -16,7 +16,7 @@ from dspgen.frontend.scope import Array, Broken, Constant, Typed, Variable
 from dspgen.frontend.types import CType, Type, represented, storable
 from plant_core.ir import Buf, DType, Expr, Iter, Load, Param, ScalarParam, Val
 from plant_core.loc import Loc
-from plant_core.values import is_float
+from plant_core.values import is_float, limits
 
 if TYPE_CHECKING:
     from dspgen.frontend.statements import StatementReader
@@ -240,6 +240,9 @@ def _parameter(reader: StatementReader, node: c_ast.Decl, fixed: dict[str, int])
     if node.name in fixed:
         if is_float(dtype):
             fail("DG022", f"-D can fix integer parameters only, but '{node.name}' isn't one", loc)
+        low, high = limits(dtype)
+        if not low <= fixed[node.name] <= high:
+            fail("DG022", f"-D {node.name}={fixed[node.name]} doesn't fit the parameter's type", loc)
         value = Val(fixed[node.name], dtype)
     elif not is_float(dtype) and node.name in ISL_WORDS:
         fail("DG022", f"an integer parameter can't be called '{node.name}' here", loc, "rename it")

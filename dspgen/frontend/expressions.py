@@ -150,6 +150,9 @@ class ExpressionReader:
             return value
         if target == "u64":
             return Typed(self._cast(value.expr, "i64", loc), "u64")
+        if target == "bool":
+            zero = Val(0, dtype_of(value.expr))
+            return Typed(self._cast(fold(Binary("ne", value.expr, zero, "i32"), loc), "u8", loc), "bool")
         if value.ctype == "u64" and is_float(target):
             self.need_exact(value, loc)
         return Typed(self._cast(value.expr, target, loc), target)
@@ -382,13 +385,11 @@ class ExpressionReader:
         declaration = definition.decl.type
         params = declaration.args.params if declaration.args else []
         named = [p for p in params if isinstance(p, c_ast.Decl)]
-        if name in self.calls or result_node is None:
-            fail(
-                "DG014",
-                f"the function '{name}' can't be called here",
-                loc,
-                "only functions that are one return statement can be; write its loops in the kernel",
-            )
+        if name in self.calls:
+            fail("DG014", f"the function '{name}' calls itself", loc, "write it as a loop")
+        if result_node is None:
+            remedy = "store its value in a variable before, outside '&&', '||', '?:' and the headers of loops"
+            fail("DG014", f"the function '{name}' can't be called here", loc, remedy)
         bound: dict[str, Constant] = {}
         for param, value in zip(named, given, strict=False):
             declared = self.types.read(param.type, self.place(param))

@@ -10,7 +10,7 @@ from pycparser import c_ast
 
 from dspgen.frontend.affine import Nest, NotAffine, condition, exact, piecewise, proven
 from dspgen.frontend.codes import fail
-from dspgen.frontend.types import CType
+from dspgen.frontend.types import CType, represented
 from plant_core.ir import Binary, Expr
 from plant_core.loc import Loc
 from plant_core.values import limits
@@ -183,7 +183,7 @@ def _need_end(body: Nest, count: Count) -> None:
     if count.ctype in ("i32", "i64"):
         return
     leaving = Nest(body.iters, _shifted(body, count.step).subtract(body.domain))
-    dtype = "u32" if count.ctype == "u64" else count.ctype
+    dtype = "u32" if count.ctype == "u64" else represented(count.ctype)
     low, _ = limits(dtype)
     if not proven(leaving.variable(count.iterator), dtype, leaving):
         fail(

@@ -14,17 +14,20 @@ from pycparser import c_ast
 from dspgen.frontend.assigned import walk
 from dspgen.frontend.lower_bounds import hoisted
 from dspgen.frontend.lower_effects import without_effects
+from dspgen.frontend.lower_exits import structured
 from dspgen.frontend.lower_flat import recovered
 from dspgen.frontend.lower_inline import inlined
+from dspgen.frontend.lower_library import with_loops
 from dspgen.frontend.lower_names import Fresh, renamed, unique_names
 from dspgen.frontend.lower_pointers import Rewriter
-from dspgen.frontend.lower_returns import returning, settled
+from dspgen.frontend.lower_returns import handed_back, returning, settled
 from dspgen.frontend.lower_state import Base, Integer, Pointer, State, Types
 from dspgen.frontend.lower_symbolic import Executor
 from dspgen.frontend.simplify_ast import (
     STEPS,
     assigned_names,
     cloned,
+    outlives,
     reads,
     rebuilt,
     step_of,
@@ -60,13 +63,17 @@ def lower(
     known = {**functions, function.decl.name: function}
     changed: c_ast.FuncDef = cloned(function)
     fresh = Fresh(tree)
+    changed.body.block_items = _without_region(changed.body.block_items or [])
+    structured(changed, fresh)
     body = changed.body.block_items or []
-    if any(isinstance(n, c_ast.Return) for item in body[:-1] for n in walk(item)):
+    if any(isinstance(n, c_ast.Return) for item in body for n in walk(item)):
         changed.body = c_ast.Compound(returning(body), changed.body.coord)
         if settled(changed.body.block_items):
             changed.body = _without_returns(changed.body)
+    handed_back(changed, fresh)
     if any(_calls(node, known) for node in walk(function.body)):
         inlined(changed, known, fresh, place)
+    with_loops(changed, known, _types(tree), fresh)
     flat: set[str] = set()
     if _needs(changed):
         unique_names(changed, fresh)
@@ -74,8 +81,15 @@ def lower(
         types = _types(tree)
         flat |= _executed(changed, types, fixed, fresh, place)
     guessed = recovered(changed, _types(tree), fixed) if recover else set()
-    defines = hoisted(changed, _types(tree), fresh)
+    defines = hoisted(changed, _types(tree), fixed, fresh)
     return Lowered(changed, frozenset(flat | guessed), bool(guessed), defines)
+
+
+def _without_region(nodes: list[c_ast.Node]) -> list[c_ast.Node]:
+    """Without the region's pragmas where a return leaves the region early: what it skips goes past the region's end."""
+    if not any(isinstance(n, c_ast.Return) for node in nodes[:-1] for n in walk(node)):
+        return nodes
+    return [n for n in nodes if not (isinstance(n, c_ast.Pragma) and n.string.split()[:1] in (["scop"], ["endscop"]))]
 
 
 def _without_returns(node: c_ast.Node) -> c_ast.Node:
@@ -135,6 +149,8 @@ def _needs(function: c_ast.FuncDef) -> bool:
                 return True
             case c_ast.For():
                 if not _plain_header(node) or _leftover(node):
+                    return True
+                if any(outlives(name, function.body) for name in assigned_names(node.init)):
                     return True
             case c_ast.ArrayRef() | c_ast.Assignment() | c_ast.Decl() | c_ast.If():
                 if _has_step(node):

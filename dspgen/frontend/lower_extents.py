@@ -13,12 +13,13 @@ from dataclasses import replace
 import islpy as isl
 
 from dspgen.errors import Problem, SourceError
-from dspgen.frontend.affine import Nest, NotAffine, piecewise, to_expr
+from dspgen.frontend.affine import Nest, NotAffine, is_data_dependent, piecewise, to_expr
 from dspgen.frontend.check_bounds import outside
 from dspgen.frontend.lower_all import Lowered
 from dspgen.frontend.terms import accesses
 from dspgen.frontend.types import is_open
-from plant_core.ir import Binary, Buf, Comp, Expr, Extent, Func, Load, Val
+from plant_core.affine import children, rebuild
+from plant_core.ir import Binary, Buf, Comp, Expr, Extent, Func, Load, Param, Val
 from plant_core.printer import print_expr
 
 
@@ -65,7 +66,8 @@ def _problem(buf: Buf, reason: str, access: Load | None) -> Problem:
 
 def _extent(func: Func, buf: Buf) -> Extent | Problem:
     reached: isl.Set | None = None
-    defined = {c.defines for c in func.comps if c.defines is not None}
+    sizes = {c.defines: c.value for c in func.comps if c.defines is not None and not is_data_dependent(c.value)}
+    defined = {c.defines for c in func.comps if c.defines is not None} - set(sizes)
     for _, nest, access in _accesses(func, buf.name):
         try:
             value = piecewise(access.indices[0], nest)
@@ -87,7 +89,14 @@ def _extent(func: Func, buf: Buf) -> Extent | Problem:
     found = _simple(largest)
     if found is None:
         return _problem(buf, f"it is no maximum of sums of parameters, but {largest}", None)
-    return int(found.value) if isinstance(found, Val) else found
+    return int(found.value) if isinstance(found, Val) else _written_out(found, sizes)
+
+
+def _written_out(extent: Expr, sizes: dict[str, Expr]) -> Expr:
+    """The extent in terms of the function's parameters alone."""
+    if isinstance(extent, Param):
+        return sizes.get(extent.name, extent)
+    return rebuild(extent, tuple(_written_out(child, sizes) for child in children(extent)))
 
 
 def _simple(largest: isl.PwAff) -> Expr | None:

@@ -4,19 +4,20 @@ Before: `void scale(float *x, int n, float k) { for (...) x[i] *= k; }  ...  sca
 After:  `{ float *x_1 = y + 4; int n_1 = 8; float k_1 = 2; for (...) x_1[i_1] *= k_1; }`
 
 Functions of scalars that are one return statement are left to the expression reader, unless they compute a subscript.
-A call stays where it is, for the reader to refuse, if the function returns early, or uses a name of the file that the
-caller hides, or if the call is under a condition or in a loop's header. Recursion is refused.
+A call stays where it is, for the reader to refuse, if the function uses a name of the file that the caller hides, or if
+the call is inside `&&`, `||` or `?:`, or in a loop's header. Recursion is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from pycparser import c_ast
 
 from dspgen.frontend.assigned import walk
 from dspgen.frontend.codes import fail
 from dspgen.frontend.expressions import returned
+from dspgen.frontend.lower_exits import structured
 from dspgen.frontend.lower_names import Fresh, fresh_locals, renamed, unique_names
 from dspgen.frontend.lower_returns import ends, returning, settled
 from dspgen.frontend.simplify_ast import (
@@ -50,10 +51,26 @@ def _is_address(param: c_ast.Decl) -> bool:
     return isinstance(param.type, c_ast.PtrDecl | c_ast.ArrayDecl)
 
 
-def _structured(definition: c_ast.FuncDef) -> c_ast.FuncDef:
+def _structured(definition: c_ast.FuncDef, fresh: Fresh) -> c_ast.FuncDef:
     copy = cloned(definition)
+    structured(copy, fresh)
     copy.body = c_ast.Compound(returning(copy.body.block_items or []), copy.body.coord)
     return copy
+
+
+def _inner_first(node: c_ast.Node) -> Iterator[c_ast.Node]:
+    for _, child in node.children():
+        yield from _inner_first(child)
+    yield node
+
+
+def _apart(node: c_ast.Node, calls: list[c_ast.Node]) -> bool:
+    """Whether steps such as `p++` stay right where the calls come first: of what else is named, nothing is stepped."""
+    steps = [n for n in walk(node) if is_step(n)]
+    if len(calls) == 1 and len(steps) == sum(is_step(n) for n in walk(calls[0])):
+        return True
+    named = [n.name for n in walk(node) if isinstance(n, c_ast.ID)]
+    return all(isinstance(s.expr, c_ast.ID) and named.count(s.expr.name) == 1 for s in steps)
 
 
 class _Inliner:
@@ -64,7 +81,7 @@ class _Inliner:
         fresh: Fresh,
         place: Callable[[c_ast.Node], Loc],
     ) -> None:
-        self._functions = {name: _structured(definition) for name, definition in functions.items()}
+        self._functions = {name: _structured(definition, fresh) for name, definition in functions.items()}
         self._original = functions
         self._fresh = fresh
         self._place = place
@@ -98,6 +115,8 @@ class _Inliner:
                 given = list(node.args.exprs) if node.args else []
                 whole = self._call(name, given, node, None)
                 return [node] if whole is None else [whole]
+            case c_ast.ExprList():
+                return self.block(list(node.exprs))
             case c_ast.Assignment() | c_ast.Decl() | c_ast.UnaryOp() | c_ast.Cast():
                 before, whole = self._hoisted(node)
                 return [*before, whole]
@@ -107,16 +126,15 @@ class _Inliner:
     def _hoisted(self, node: c_ast.Node) -> tuple[list[c_ast.Node], c_ast.Node]:
         """The statement after those that compute its calls' results."""
         node = self._values(node, in_subscript=False)
-        calls = [n for n in walk(node) if self._needs_block(n)]
-        if not calls or any(is_step(n) for n in walk(node)) or self._conditional(node, calls):
-            # One call alone may have steps in its arguments.
-            if len(calls) != 1 or self._conditional(node, calls):
-                return [], node
-            outside = sum(is_step(n) for n in walk(node)) - sum(is_step(n) for n in walk(calls[0]))
-            if outside:
-                return [], node
+        calls = [n for n in _inner_first(node) if self._needs_block(n)]
+        if not calls or self._conditional(node, calls) or not _apart(node, calls):
+            return [], node
         before: list[c_ast.Node] = []
         results: dict[int, c_ast.Node] = {}
+
+        def change(inner: c_ast.Node) -> c_ast.Node:
+            return results.get(id(inner)) or rebuilt(inner, change)
+
         for call in calls:
             result = self._fresh(f"{call.name.name}_result")
             definition = self._functions[call.name.name]
@@ -124,27 +142,29 @@ class _Inliner:
             if not isinstance(kind, c_ast.TypeDecl):
                 return [], node
             kind.declname = result
-            given = list(call.args.exprs) if call.args else []
+            given = [change(a) for a in call.args.exprs] if call.args else []
             whole = self._call(call.name.name, given, call, result)
             if whole is None:
                 return [], node
             kind.quals = []
             before += [c_ast.Decl(result, [], [], [], [], kind, None, None, coord=call.coord), whole]
             results[id(call)] = c_ast.ID(result, call.coord)
-
-        def change(inner: c_ast.Node) -> c_ast.Node:
-            return results.get(id(inner)) or rebuilt(inner, change)
-
         return before, change(node)
 
     def _needs_block(self, node: c_ast.Node) -> bool:
         match node:
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name in self._functions:
-                return returned(self._original[name]) is None
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name in self._functions and name not in self._stack:
+                value = returned(self._original[name])
+                if value is None:
+                    return True
+                self._stack.append(name)
+                found = any(self._needs_block(n) for n in walk(value))
+                self._stack.pop()
+                return found
         return False
 
     def _conditional(self, node: c_ast.Node, calls: list[c_ast.Node]) -> bool:
-        """Whether a call is inside another, or may not happen."""
+        """Whether a call may not happen."""
         chosen = {id(c) for c in calls}
         for inner in walk(node):
             parts: list[c_ast.Node] = []
@@ -153,8 +173,6 @@ class _Inliner:
                     parts = [inner.iftrue, inner.iffalse]
                 case c_ast.BinaryOp(op="&&" | "||"):
                     parts = [inner.right]
-                case c_ast.FuncCall() if inner.args is not None and id(inner) in chosen:
-                    parts = [inner.args]
             if any(id(n) in chosen for part in parts for n in walk(part)):
                 return True
         return False

@@ -6,6 +6,9 @@ After:  `return x > 9 ? 9 : x < 0 ? 0 : x;`
 Before: `if (n <= 0) return; BODY`
 After:  `if (n <= 0) { } else { BODY }`
 
+Before: `int dot(const short *x, int n) { ...; return sum; }`
+After:  `void dot(const short *x, int n, int dot_result[1]) { ...; dot_result[0] = sum; }`
+
 A return in a loop stays where it is.
 """
 
@@ -14,7 +17,8 @@ from __future__ import annotations
 from pycparser import c_ast
 
 from dspgen.frontend.assigned import walk
-from dspgen.frontend.simplify_ast import items
+from dspgen.frontend.lower_names import Fresh
+from dspgen.frontend.simplify_ast import cloned, items, rebuilt
 
 
 def returning(nodes: list[c_ast.Node]) -> list[c_ast.Node]:
@@ -81,3 +85,34 @@ def settled(nodes: list[c_ast.Node]) -> bool:
                 if _returns(node):
                     return False
     return True
+
+
+def handed_back(function: c_ast.FuncDef, fresh: Fresh) -> None:
+    """The function's value as the only element of an array, its last parameter, in place.
+
+    A function whose value isn't a number, or that may end without one, stays as it is. The parameter's place is that of
+    the function, which has no declaration of its own.
+    """
+    kind = function.decl.type.type
+    if not isinstance(kind, c_ast.TypeDecl) or not isinstance(kind.type, c_ast.IdentifierType):
+        return
+    body = function.body.block_items or []
+    if kind.type.names == ["void"] or not settled(body) or not ends(body):
+        return
+    coord = function.decl.coord
+    name = fresh(f"{function.decl.name}_result")
+
+    def stored(node: c_ast.Node) -> c_ast.Node:
+        if isinstance(node, c_ast.Return) and node.expr is not None:
+            target = c_ast.ArrayRef(c_ast.ID(name, node.coord), c_ast.Constant("int", "0", node.coord), node.coord)
+            return c_ast.Assignment("=", target, node.expr, node.coord)
+        return rebuilt(node, stored) if isinstance(node, c_ast.If | c_ast.Compound) else node
+
+    function.body.block_items = [stored(node) for node in body]
+    element = c_ast.TypeDecl(name, [], None, cloned(kind.type), coord=coord)
+    array = c_ast.ArrayDecl(element, c_ast.Constant("int", "1", coord), [], coord)
+    param = c_ast.Decl(name, [], [], [], [], array, None, None, coord=coord)
+    given = list(function.decl.type.args.params) if function.decl.type.args else []
+    alone = len(given) == 1 and isinstance(given[0], c_ast.Typename)
+    function.decl.type.args = c_ast.ParamList([*([] if alone else given), param], coord)
+    kind.type = c_ast.IdentifierType(["void"], coord)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pycparser import c_ast, c_generator
 
-from dspgen.frontend.simplify_poly import Name, Poly, Read, atom
+from dspgen.frontend.simplify_poly import Atom, Name, Opaque, Poly, Read, atom
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,26 @@ class Types:
 
     def read(self, name: str, state: State) -> Read | None:
         if name in self.consts and name not in state.values:
-            return Read(self.consts[name], True)
+            return Read(self.consts[name], True, natural=(self.consts[name].constant or 0) >= 0)
         known = self.integers.get(name)
         if known is None or name not in state.values:
             return None
-        return Read(state.values[name], known.signed, known.wide)
+        value = state.values[name]
+        return Read(value, known.signed, known.wide, self._natural(value))
+
+    def _natural(self, poly: Poly) -> bool:
+        """Whether the value can't be negative, as far as the types tell."""
+
+        def one(item: Atom) -> bool:
+            match item:
+                case Name(name):
+                    return (known := self.integers.get(name)) is not None and not known.signed
+                case Opaque("max0", _):
+                    return True
+                case _:
+                    return all(self._natural(arg) for arg in item.args)
+
+        return all(factor > 0 and all(one(item) for item in monomial) for monomial, factor in poly.terms)
 
     def exact(self, names: Iterable[Name]) -> bool:
         return all((known := self.integers.get(n.name)) is not None and known.exact for n in names)

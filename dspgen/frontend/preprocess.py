@@ -96,6 +96,8 @@ def _flags(defines: Defines, includes: Includes, *, own_headers: bool) -> list[s
 
 
 def read_source(path: str) -> str:
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        fail("DG001", f"can't read '{path}': it is no regular file", None, "give a file of C text")
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -135,6 +137,9 @@ def reading_flags(path: str, defines: Defines, includes: Includes = ()) -> list[
     raise SourceError(*_diagnostics((again if found else checked).stderr, path))
 
 
+_COMMAND_LINE = "<command-line>: error: "
+
+
 def _diagnostics(stderr: str, path: str) -> list[Problem]:
     problems = []
     for line in stderr.splitlines():
@@ -143,8 +148,14 @@ def _diagnostics(stderr: str, path: str) -> list[Problem]:
             remedy = ""
             if _MISSING in message:
                 remedy = "check the name, and give the folder that has it with -I"
+            if undeclared := re.match(r"'(\w+)' undeclared", message):
+                remedy = f"declare it before it is used, or give a macro its value: -D {undeclared.group(1)}=8"
             problems.append(Problem("DG003", message, Loc(file, int(number), int(column or 1)), remedy))
-    return problems[:20] or [Problem("DG003", f"the C compiler refuses the file: {stderr.strip()[:500]}", Loc(path, 1))]
+        elif line.startswith(_COMMAND_LINE):
+            problems.append(Problem("DG003", line.removeprefix(_COMMAND_LINE), None, "check the values after -D"))
+    return list(dict.fromkeys(problems))[:20] or [
+        Problem("DG003", f"the C compiler refuses the file: {stderr.strip()[:500]}", Loc(path, 1))
+    ]
 
 
 def _strip_extensions(text: str) -> str:

@@ -38,7 +38,8 @@ def read_c(
 
     `function` defaults to the only one with a `#pragma scop`, else to the only one. A define that names an integer
     parameter of the function fixes its value; all others are macros. `includes` are folders to look for headers in,
-    after the file's own. Raises SourceError with every problem found.
+    after the file's own. The value of a function that returns one is the only element of a last parameter,
+    `FUNCTION_result`. Raises SourceError with every problem found.
     """
     macros, fixed = split_defines(path, defines)
     text = preprocess(path, macros, includes)
@@ -80,6 +81,12 @@ def split_defines(path: str, defines: Sequence[tuple[str, str]]) -> tuple[list[t
     return macros, fixed
 
 
+def gives_value(func: Func) -> bool:
+    """Whether the C function returns a number: then the last parameter, which has no place of its own, takes it."""
+    last = func.params[-1] if func.params else None
+    return isinstance(last, Buf) and last.loc is not None and last.loc == func.loc
+
+
 def kernel_name(
     path: str, function: str | None, defines: Sequence[tuple[str, str]], includes: Sequence[str] = ()
 ) -> str:
@@ -117,7 +124,7 @@ def _choose(text: Preprocessed, externals: Sequence[External], function: str | N
     if len(candidates) != 1:
         listed = ", ".join(f"'{d.function}'" for d in candidates)
         where = "have a #pragma scop" if marked else "are defined"
-        fail("DG005", f"several functions {where}: {listed}", start, "choose one with --function")
+        fail("DG005", f"several functions {where}: {listed}", start, f"choose one: --function {candidates[0].function}")
     return candidates[0]
 
 
@@ -176,7 +183,8 @@ class _Kernel:
     def _check_result(self, loc: Loc) -> None:
         result = self._function.decl.type.type
         if not (isinstance(result, c_ast.TypeDecl) and getattr(result.type, "names", None) == ["void"]):
-            fail("DG006", "the kernel must return void", loc, "hand the result back in an array parameter")
+            message = "the kernel's value must be a number that it returns at its end"
+            fail("DG006", message, loc, "return void, and hand the results back in array parameters")
 
     def _file_scope(self) -> list[c_ast.Decl]:
         """The declarations of the file that the kernel or a function of the file may use."""

@@ -147,3 +147,16 @@ def stored_arrays(*nodes: c_ast.Node | None) -> set[str]:
 
 def declared_names(node: c_ast.Node) -> set[str]:
     return {str(n.name) for n in walk(node) if isinstance(n, c_ast.Decl) and n.name is not None}
+
+
+def outlives(name: str, body: c_ast.Node, loop: c_ast.Node | None = None) -> bool:
+    """Whether a variable is used outside the loops that start by setting it, and outside `loop`."""
+
+    def visit(inner: c_ast.Node) -> Iterator[c_ast.Node]:
+        if inner is loop or (isinstance(inner, c_ast.For) and name in assigned_names(inner.init)):
+            return
+        yield inner
+        for _, child in inner.children():
+            yield from visit(child)
+
+    return any(isinstance(n, c_ast.ID) and n.name == name for n in visit(body))

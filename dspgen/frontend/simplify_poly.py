@@ -216,12 +216,13 @@ def _atom_ast(one: Atom, coord: object) -> c_ast.Node:
 class Read:
     """A polynomial; whether all of it is computed in signed types of 32 bits or more; whether in 64 bits.
 
-    An unsigned one is known modulo its width.
+    An unsigned one is known modulo its width, or exactly if it is `natural`: made of what can't be negative.
     """
 
     poly: Poly
     signed: bool
     wide: bool = False
+    natural: bool = False
 
     @property
     def wraps(self) -> bool:
@@ -239,7 +240,7 @@ def integer(node: c_ast.Constant) -> Read | None:
         value = int(digits, 8) if len(digits) > 1 and digits[0] == "0" and digits[1].isdigit() else int(digits, 0)
     except ValueError:
         return None
-    return Read(number(value), "u" not in text[len(digits) :].lower()) if value < _LARGEST else None
+    return Read(number(value), "u" not in text[len(digits) :].lower(), natural=True) if value < _LARGEST else None
 
 
 Lookup = Callable[[str], Read | None]
@@ -262,10 +263,12 @@ def from_ast(node: c_ast.Node, lookup: Lookup, kind: Kind) -> Read | None:
             return None if target is None or inner is None else converted(inner, *target)
         case c_ast.UnaryOp(op="+" | "-" as op):
             inner = from_ast(node.expr, lookup, kind)
-            return None if inner is None else replace(inner, poly=inner.poly.scaled(-1 if op == "-" else 1))
+            if inner is None or op == "+":
+                return inner
+            return replace(inner, poly=inner.poly.scaled(-1), natural=False)
         case c_ast.UnaryOp(op="~"):
             inner = from_ast(node.expr, lookup, kind)
-            return None if inner is None else replace(inner, poly=inner.poly.scaled(-1) - number(1))
+            return None if inner is None else replace(inner, poly=inner.poly.scaled(-1) - number(1), natural=False)
         case c_ast.BinaryOp():
             left, right = from_ast(node.left, lookup, kind), from_ast(node.right, lookup, kind)
             return None if left is None or right is None else _operation(node.op, left, right)
@@ -276,37 +279,37 @@ def converted(value: Read, signed: bool, wide: bool) -> Read | None:
     """C's conversion to an integer type. A signed value that is made unsigned may wrap, too."""
     if wide and not value.wide and value.wraps:
         return None
-    return Read(value.poly, signed and (value.signed or not value.wraps), wide)
+    return Read(value.poly, signed and (value.signed or not value.wraps), wide, value.natural)
 
 
 def _operation(symbol: str, left: Read, right: Read) -> Read | None:
     signed = left.signed and right.signed
     wide = left.wide or right.wide
+    natural = left.natural and right.natural
     by = right.poly.constant
     if left.wide != right.wide and (left.wraps if right.wide else right.wraps):
         return None
     match symbol:
         case "+":
-            return Read(left.poly + right.poly, signed, wide)
+            return Read(left.poly + right.poly, signed, wide, natural)
         case "-":
             return Read(left.poly - right.poly, signed, wide)
         case "*":
-            return Read(left.poly * right.poly, signed, wide)
+            return Read(left.poly * right.poly, signed, wide, natural)
         case "<<" if by is not None and 0 <= by < 31:
-            return Read(left.poly.scaled(1 << by), left.signed, left.wide)
-    exact = signed or ((left.poly.constant or -1) >= 0 and by is not None)
-    if not exact or by is None:
+            return Read(left.poly.scaled(1 << by), left.signed, left.wide, left.natural)
+    if by is None or not (signed or left.natural):
         return None
     match symbol:
         case "/" if by > 0:
-            return Read(opaque("div", left.poly, right.poly), signed, wide)
+            return Read(opaque("div", left.poly, right.poly), signed, wide, natural)
         case "%" if by > 0:
-            return Read(opaque("mod", left.poly, right.poly), signed, wide)
+            return Read(opaque("mod", left.poly, right.poly), signed, wide, natural)
         case ">>" if 0 <= by < 31:
-            return Read(opaque("shr", left.poly, right.poly), signed, wide)
+            return Read(opaque("shr", left.poly, right.poly), left.signed, left.wide, natural)
         case "&" if by < 0 and -by & (-by - 1) == 0:
             # Without its lowest bits.
-            return Read(left.poly - opaque("and", left.poly, number(-by - 1)), signed, wide)
+            return Read(left.poly - opaque("and", left.poly, number(-by - 1)), signed, wide, left.natural)
         case "&" if by >= 0:
-            return Read(opaque("and", left.poly, right.poly), signed, wide)
+            return Read(opaque("and", left.poly, right.poly), signed, wide, natural)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pycparser import c_ast
 
@@ -14,12 +14,12 @@ from dspgen.frontend.assigned import targets, walk
 from dspgen.frontend.codes import fail
 from dspgen.frontend.expressions import ExpressionReader
 from dspgen.frontend.recorder import Recorder
-from dspgen.frontend.scope import Array, Iterator, Scope, Symbol, Typed, Variable
+from dspgen.frontend.scope import Array, Constant, Iterator, Scope, Symbol, Typed, Variable
 from dspgen.frontend.terms import accesses, without_places
 from dspgen.frontend.types import CType, represented
-from plant_core.ir import Binary, BinaryOp, Buf, Cast, Expr, Iter, Load, Select, Unary, Val
+from plant_core.ir import Binary, BinaryOp, Buf, Cast, Expr, Extent, Iter, Load, Select, Unary, Val
 from plant_core.loc import Loc
-from plant_core.values import is_float
+from plant_core.values import dtype_of, is_float, limits
 
 _REFUSED: dict[type, tuple[str, str]] = {
     c_ast.While: ("'while' loops aren't supported", "write a 'for' loop with a known number of iterations"),
@@ -98,7 +98,10 @@ class StatementReader:
                 fail("DG008", "'return' is supported only at the end of the function", loc, "guard the rest with 'if'")
             case c_ast.FuncCall():
                 name = node.name.name if isinstance(node.name, c_ast.ID) else "?"
-                fail("DG008", f"the call of '{name}' can't be a statement", loc, "write its body in its place")
+                remedy = "write its body in its place"
+                if name not in self.expressions.functions:
+                    remedy = "the file doesn't define it: move the call out of the kernel, or write what it does"
+                fail("DG008", f"the call of '{name}' can't be a statement", loc, remedy)
             case c_ast.Cast():
                 pass
             case _:
@@ -150,13 +153,24 @@ class StatementReader:
                 fail("DG021", f"'{target.name}' can't be assigned", self.place(target), "assign to a variable")
 
     def _store(self, target: c_ast.ArrayRef, operator: str, value: Typed, loc: Loc) -> Typed:
-        access = self.expressions.element(target)
+        access = self._reachable(self.expressions.element(target))
         element = Typed(access, access.dtype)
         if operator:
             value = self.expressions.operate(operator, element, value, loc)
         converted = self.expressions.convert(value, access.dtype, loc).expr
         self.recorder.record(self.nest, access, self._guarded(converted, access), loc)
         return element
+
+    def _reachable(self, access: Load) -> Load:
+        """The element that is written under the guard; where that is false, one that exists is left as it is."""
+        if self.guard is None:
+            return access
+        shape = self.recorder.bufs[access.buf].shape
+        indices = tuple(
+            Select(self.guard, index, Val(0, dtype_of(index)), dtype_of(index)) if _may_leave(index, extent) else index
+            for index, extent in zip(access.indices, shape, strict=True)
+        )
+        return replace(access, indices=indices)
 
     def set_variable(self, variable: Variable, value: Typed, loc: Loc) -> Typed:
         converted = self.expressions.convert(value, variable.ctype, loc)
@@ -358,7 +372,10 @@ class StatementReader:
         step = head.step if isinstance(head.step, int) else self.expressions.constant(head.step)
         if step is None or step == 0:
             place = loc if isinstance(head.step, int) else self.place(head.step)
-            fail("DG009", "the loop's step must be a constant other than zero", place, "use a constant step")
+            remedy = "use a constant step"
+            if isinstance(head.step, c_ast.ID) and isinstance(self.scope.find(head.step.name), Constant):
+                remedy = f"use a constant step, or fix the parameter: -D {head.step.name}=1, with its own value"
+            fail("DG009", "the loop's step must be a constant other than zero", place, remedy)
         iterator = self.iterator_name(head.name)
         count = loops.Count(iterator, ctype, start, -step if head.negative else step, self.place(node.cond))
         outer = self.nest
@@ -392,7 +409,7 @@ class StatementReader:
                     pass
                 case _:
                     fail("DG015", f"'{head.name}' already counts an outer loop", loc, "use another iterator")
-        if is_float(represented(ctype)):
+        if is_float(represented(ctype)) or ctype == "bool":
             fail("DG009", "the loop's iterator isn't an integer", loc, "count in an int")
         named = head.start if head.start is not None else c_ast.ID(head.name, node.cond.coord)
         first = self.expressions.read(named)
@@ -418,6 +435,15 @@ def _storage_of(symbol: Symbol | None) -> Buf | None:
 
 def _both(outer: Expr | None, test: Expr) -> Expr:
     return test if outer is None else Binary("land", outer, test, "i32")
+
+
+def _may_leave(index: Expr, extent: Extent) -> bool:
+    """Whether a subscript from memory may be one outside the array, as far as its type tells."""
+    if not is_data_dependent(index):
+        return False
+    inner = index.operand if isinstance(index, Cast) else index
+    low, high = limits(dtype_of(inner))
+    return low < 0 or not isinstance(extent, int) or high >= extent
 
 
 def _only_assignment(node: c_ast.Node | None) -> c_ast.Assignment | None:

@@ -1,7 +1,7 @@
 """C's scalar types, its conversions between them, and declared types from the syntax tree.
 
-The host's model (LP64, plain `char` signed) is taken. `u64` is the one type that only the front end knows: such a
-value is carried as an `i64` that is proven not to be negative.
+The host's model (LP64, plain `char` signed) is taken. `u64` is a type that only the front end knows: such a
+value is carried as an `i64` that is proven not to be negative. `bool` is `_Bool`, of variables only, carried as a `u8`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dspgen.frontend.codes import fail
 from plant_core.ir import DType, Extent, Param
 from plant_core.loc import Loc
 
-CType = DType | Literal["u64"]
+CType = DType | Literal["u64", "bool"]
 
 _NAMES: dict[tuple[str, ...], CType] = {
     ("float",): "f32",
@@ -26,6 +26,7 @@ _NAMES: dict[tuple[str, ...], CType] = {
     ("char", "unsigned"): "u8",
     ("short",): "i16",
     ("short", "unsigned"): "u16",
+    ("_Bool",): "bool",
     (): "i32",
     ("unsigned",): "u32",
     ("long",): "i64",
@@ -35,6 +36,7 @@ _NAMES: dict[tuple[str, ...], CType] = {
 }
 _RANK: dict[CType, int] = {"i32": 1, "u32": 2, "i64": 3, "u64": 4, "f32": 5, "f64": 6}
 _SUPPORTED = "use float, double, or a signed or unsigned char, short or int"
+_NO_BOOL = "use unsigned char, with values 0 and 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,13 @@ class TypeReader:
             case c_ast.ArrayDecl(dim=None):
                 pass
             case _:
-                return self.read(node, loc)
+                found = self.read(node, loc)
+                if found.ctype == "bool":
+                    fail("DG006", "parameters of type bool aren't supported", loc, _NO_BOOL)
+                return found
         inner = self.read(declared.type, loc)
+        if inner.ctype == "bool":
+            fail("DG006", "arrays of bool aren't supported", loc, _NO_BOOL)
         return Type(inner.ctype, (Param(f"{_OPEN}{name}", "i32"), *inner.shape), const or inner.const)
 
     def read(self, node: c_ast.Node, loc: Loc, *, open_size: bool = False) -> Type:
@@ -111,6 +118,8 @@ class TypeReader:
 
     def _array(self, node: c_ast.ArrayDecl, loc: Loc, open_size: bool) -> Type:
         inner = self.read(node.type, loc)
+        if inner.ctype == "bool":
+            fail("DG006", "arrays of bool aren't supported", loc, _NO_BOOL)
         if node.dim is None:
             if not open_size:
                 fail("DG007", "an array without its size", loc, "give the size, such as 'float x[N]' with N a constant")
@@ -141,12 +150,17 @@ class TypeReader:
 
 def represented(ctype: CType) -> DType:
     """The type in the polyhedral program."""
-    return "i64" if ctype == "u64" else ctype
+    match ctype:
+        case "u64":
+            return "i64"
+        case "bool":
+            return "u8"
+    return ctype
 
 
 def promoted(ctype: CType) -> CType:
     """C's integer promotion."""
-    return "i32" if ctype in ("i8", "i16", "u8", "u16") else ctype
+    return "i32" if ctype in ("i8", "i16", "u8", "u16", "bool") else ctype
 
 
 def common(left: CType, right: CType) -> CType:
@@ -158,4 +172,4 @@ def storable(ctype: CType, loc: Loc) -> DType:
     """The type as an array's or a variable's."""
     if ctype == "u64":
         fail("DG006", "64-bit unsigned values can't be stored", loc, "use int64_t, or a narrower type")
-    return ctype
+    return represented(ctype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -36,6 +38,10 @@ def random_inputs(
         raise DspgenError(*(_unknown(p) for p in missing))
     divisors, shifts = _names(func, ("div", "mod")), _names(func, ("shl", "shr"))
     integers = {p.name: int(known[p.name]) for p in func.params if p.name in known and _is_integer(p)}
+    drawn = [p for p in func.params if isinstance(p, Buf) and p.name not in known]
+    size = sum(8 * math.prod(shape_of(p, integers)) for p in drawn)
+    if size > _memory():
+        raise MemoryError(f"the arrays have {size} bytes")
     found: dict[str, Array | int | float] = {}
     for position, param in enumerate(func.params):
         if param.name in known:
@@ -46,6 +52,11 @@ def random_inputs(
         values = _draw(generator, param.dtype, shape, param.name in divisors, param.name in shifts)
         found[param.name] = values if isinstance(param, Buf) else values.item()
     return found
+
+
+def _memory() -> int:
+    """How many bytes may be drawn: a share of this computer's memory, as results and copies take several times that."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
 
 
 def _is_integer(param: Buf | ScalarParam) -> bool:
@@ -62,6 +73,8 @@ def _symbolic(func: Func) -> set[str]:
     for comp in func.comps:
         count = comp.domain.dim(isl.dim_type.param)
         names |= {str(comp.domain.get_dim_name(isl.dim_type.param, k)) for k in range(count)}
+        if comp.defines is not None:
+            names |= {p.name for p in parameters(comp.value)}
         for access in (comp.target, *accesses(comp.value)):
             names |= {p.name for index in access.indices for p in parameters(index)}
     extents = [extent for buf in func.bufs for extent in buf.shape if not isinstance(extent, int)]

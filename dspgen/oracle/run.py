@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import re
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from dspgen.errors import SourceError
 from dspgen.frontend.check_bounds import check_parameters
 from dspgen.frontend.codes import fail
 from dspgen.frontend.preprocess import Defines, Includes, define_flags, preprocess, read_source, run_compiler
-from dspgen.frontend.read import split_defines
+from dspgen.frontend.read import gives_value, split_defines
 from plant_core.ir import Buf, DType, Func, ScalarParam
 from plant_core.loc import Loc, PlantError
 from plant_core.values import NUMPY, is_float, shape_of
@@ -35,6 +37,8 @@ _FLAGS = ["-std=gnu11", "-w", "-O1", "-ffp-contract=off", "-fwrapv", "-fsigned-c
 _FLAGS += ["-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
 _LINK = ["-shared", "-fPIC", "-Wl,--gc-sections", "-lm"]
 _ENTRY = "dspgen_entry"
+_USUAL = 1 << 20
+"""How many bytes of local arrays are no trouble on any stack."""
 _C_NAMES: dict[DType, str] = {
     "f32": "float",
     "f64": "double",
@@ -84,8 +88,29 @@ def run_c(
             raise PlantError(f"'{param.name}' has shape {shape}, its input has {array.shape}", loc=param.loc)
         held[param.name] = array
     pointers = (ctypes.c_void_p * max(len(held), 1))(*(a.ctypes.data for a in held.values()))
-    entry(pointers)
+    _on_large_stack(lambda: entry(pointers), _local_bytes(func, integers))
     return {p.name: held[p.name] for p in func.params if isinstance(p, Buf) and not p.const}
+
+
+def _local_bytes(func: Func, integers: Mapping[str, int]) -> int:
+    local = [b for b in func.bufs if b.kind != "param" and b.shape]
+    return sum(8 * math.prod(shape_of(b, integers)) for b in local)
+
+
+def _on_large_stack(call: Callable[[], object], local: int) -> None:
+    """Runs the C function in a thread whose stack holds its local arrays. Raises MemoryError if there is none."""
+    if local < _USUAL:
+        call()
+        return
+    outer = threading.stack_size(-(-(2 * local + 8 * _USUAL) // 4096) * 4096)
+    try:
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+    except RuntimeError as error:
+        raise MemoryError(f"no stack for {local} bytes of local arrays") from error
+    finally:
+        threading.stack_size(outer)
+    thread.join()
 
 
 def _scalars(func: Func, inputs: Inputs) -> dict[str, Any]:
@@ -112,7 +137,12 @@ def _program(path: str, func: Func, macros: Defines, includes: Includes, double:
             name = "double" if double and is_float(param.dtype) else _C_NAMES[param.dtype]
             arguments.append(f"*({name} *)arguments[{position}]")
     exported = '__attribute__((visibility("default")))'
-    call = f"{exported} void {_ENTRY}(void **arguments)\n{{\n  {func.name}({', '.join(arguments)});\n}}\n"
+    value = ""
+    if gives_value(func):
+        last = func.params[-1]
+        name = "double" if double and is_float(last.dtype) else _C_NAMES[last.dtype]
+        value = f"*({name} *){arguments.pop()} = "
+    call = f"{exported} void {_ENTRY}(void **arguments)\n{{\n  {value}{func.name}({', '.join(arguments)});\n}}\n"
     if double:
         return _in_double(preprocess(path, macros, includes).text) + call
     escaped = str(Path(path).resolve()).replace("\\", "\\\\").replace('"', '\\"')

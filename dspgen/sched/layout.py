@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.ir import If, Instr, Item, Loop, Predicate, VReg
 from dspgen.errors import NoSchedule
+from dspgen.sched.budget import Budget
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Facts
 from dspgen.sched.ir import LoopReport
@@ -42,6 +43,7 @@ class Settings:
     temporaries: set[VReg] = field(default_factory=set)  # what carries those values between stack and instructions
     plans: dict[object, Plan | list[tuple[int, str]]] = field(default_factory=dict)  # of earlier attempts
     bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
 
 
 @dataclass(slots=True)
@@ -180,7 +182,14 @@ class Layout:
         key = (loop.label, factor, least, seen, tuple(through.items()), given)
         if key not in settings.plans:
             settings.plans[key] = plan_loop(
-                loop, self.facts, self.kit, live_out=seen, through=through, least_interval=least, factor=factor
+                loop,
+                self.facts,
+                self.kit,
+                live_out=seen,
+                through=through,
+                least_interval=least,
+                factor=factor,
+                budget=settings.budget,
             )
         return settings.plans[key]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dspgen.asmir.ir import Loop, Mem, Stream, VReg
+from dspgen.sched.budget import Budget
 from dspgen.sched.ddg import Graph, loop_graph
 from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand, live_ranges
 from dspgen.sched.facts import Facts
@@ -28,7 +29,6 @@ from dspgen.sched.values import Values, analyse
 
 _MOST_COPIES = 8  # body copies tried for a fractional bound
 _MOST_OPERATIONS = 256  # in an unrolled body
-_PATIENCE = 16  # intervals tried beyond the bound
 _GAIN = Fraction(20, 19)  # an unrolled body must be over 5 % faster
 
 
@@ -122,19 +122,22 @@ def plan_loop(
     through: Mapping[str, int],
     least_interval: int,
     factor: int,
+    budget: Budget,
 ) -> Plan | list[tuple[int, str]]:
     """The best schedule with an interval of at least `least_interval`, or what was tried and why it failed.
 
-    `through` are registers of each class that are occupied across the loop without being used in it.
+    `through` are registers of each class that are occupied across the loop without being used in it. Raises NoSchedule
+    where the budget is spent.
     """
     prepared = prepare(unrolled(loop, factor) if factor > 1 else loop, facts, kit, live_out, set())
     tried: list[tuple[int, str]] = []
     interval = max(prepared.least_interval, least_interval)
     trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
-    for attempt in range(_PATIENCE):
+    for attempt in range(budget.patience):
         failure = ""
         for scheduler in (modulo_schedule, modulo_schedule_late):
             reservations = [op.reservation for op in prepared.ops]
+            budget.spend(len(reservations))
             schedule = scheduler(prepared.graph, reservations, facts, interval)
             found = (
                 schedule

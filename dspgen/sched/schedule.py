@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dspgen.asmir.ir import Function, Instr, Item, Phys, VReg
 from dspgen.errors import NoSchedule, Problem
+from dspgen.sched.budget import Budget
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.finish import finished_lines
 from dspgen.sched.flow import occupancy
@@ -24,13 +25,16 @@ _SPILLS = 4  # times that registers are put into memory before the order of the 
 _BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
-def schedule(function: Function, target: Target, *, pipeline: bool = True, attempts: int = _ATTEMPTS) -> Scheduled:
+def schedule(
+    function: Function, target: Target, *, pipeline: bool = True, attempts: int = _ATTEMPTS, most: int | None = None
+) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
-    `attempts` bounds how often it is tried anew, each time asking for less.
+    `attempts` bounds how often it is tried anew, each time asking for less; `most` bounds the operations placed in
+    search of loop schedules.
     """
     facts = Facts(target)
-    settings = Settings(pipeline=pipeline)
+    settings = Settings(pipeline=pipeline, budget=Budget(most))
     failure: Failure | None = None
     laid: Laid | None = None
     kit = Kit(facts)

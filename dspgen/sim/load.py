@@ -41,17 +41,20 @@ def _margin(target: Target) -> int:
 
 @dataclass(slots=True)
 class _Placer:
-    """Hands out memory from the bottom of each memory; the top of the stack's memory stays free."""
+    """Hands out memory from the bottom of each memory; the top of the stack's memory stays free, with `stack` bytes or
+    more below the vector side's stack pointer."""
 
     target: Target
     next: dict[str, int]
+    stack: int
 
     @staticmethod
-    def of(target: Target) -> _Placer:
-        return _Placer(target, {m.name: m.base + _margin(target) for m in target.memories})
+    def of(target: Target, stack: int) -> _Placer:
+        return _Placer(target, {m.name: m.base + _margin(target) for m in target.memories}, stack)
 
     def end(self, memory: Memory) -> int:
-        stack = memory.size // 8 if memory.name == self.target.abi.stack_memory else 0
+        room = memory.size // 16
+        stack = room + max(room, self.stack) if memory.name == self.target.abi.stack_memory else 0
         return memory.base + memory.size - stack
 
     def candidates(self) -> list[Memory]:
@@ -84,9 +87,10 @@ def load(
     placement: Mapping[str, str],
     strict: bool,
     limit: int,
+    stack: int = 0,
 ) -> Loaded:
     """Builds fresh memories and registers. Raises SourceError where the call does not fit the machine."""
-    memories, placer = MemoryMap.of(target), _Placer.of(target)
+    memories, placer = MemoryMap.of(target), _Placer.of(target, stack)
     symbols, code_addresses, code_end = _code_addresses(program, target)
     for k, name in enumerate(program.external, 1):
         symbols[name] = code_end + PACKET_BYTES * k

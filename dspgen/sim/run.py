@@ -68,13 +68,14 @@ def simulate(
     limit: int | None = None,
     file: str = "<text>",
     cache_dir: str | None = None,
+    stack: int = 0,
 ) -> SimResult:
     """Calls `function` (default: the first `.global` label) and runs it to its return.
 
     `arguments` are (name, value) in calling order: an array is placed in memory (in `placement[name]`, else on chip
     where it fits) and passed as a pointer; a float is passed as single unless it is a numpy.float64, an int as a word
     unless it is a numpy 64-bit integer. `strict`: reading a register never written and a misaligned address are
-    errors, else warnings.
+    errors, else warnings. `stack`: bytes below the stack pointers that are kept free of arrays, at least.
     Raises SourceError (DG4xx) for text that can't be assembled and for what the machine would refuse.
     """
     assembled = program if isinstance(program, Assembled) else assemble(program, target, file)
@@ -89,6 +90,7 @@ def simulate(
             placement=placement or {},
             strict=strict,
             limit=top,
+            stack=stack,
         )
 
     loaded = fresh()

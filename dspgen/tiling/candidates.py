@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from dspgen.target.model import Target
+from dspgen.tiling.apart import apart
+from dspgen.tiling.lanes import Lane, LegalLanes, LoopId, lane_choices
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import CompInfo, FlatAccess, LoopInfo, Nest
-from plant_core.dependence import reduction_of
+from plant_core.dependence import Dependence, reduction_of
 from plant_core.ir import Binary, Call, Cast, Expr, Select, Unary
 from plant_core.tiles import CompPlan, LoopShape
 
-LoopId = tuple[int, ...]
 _UNROLLS = (1, 2, 3, 4, 6, 8, 9, 12)
 _VECTORS = (1, 2, 3, 4, 6, 8, 16)
 # For loops of unknown size, whose tiles may never be full.
@@ -29,9 +31,15 @@ _MOST_POINTS = 160
 _SMALL_POINTS = 72
 _MOST_INSTRUCTIONS = 400
 _WITHOUT_REDUCTION = 3
+_FALLBACKS = 3
+_APART = 3
 # The share of a large body's loads that hold a register at any one time, about.
 _HELD = 0.35
 _ENTRY_CYCLES = 45
+
+
+# Which loops besides the lanes' are unrolled: some that several comps share, only comps' own, or none.
+Unrolled = Literal["shared", "own", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,8 @@ class Candidate:
     family: str = ""
     points: int = 1
     size: int = 1  # vectors (or scalars) of the tiles of all shapes together: about what must be scheduled
+    unrolled: Unrolled = "shared"
+    instead: str = ""  # the title of the candidate that this one stands in for, should that not work out
 
     @property
     def large(self) -> bool:
@@ -56,19 +66,6 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """The iterator across a comp's lanes; whether it is a reduction, and whether it runs down the lanes."""
-
-    iterator: str
-    reduce: bool = False
-    flip: bool = False
-
-    @property
-    def sign(self) -> int:
-        return -1 if self.flip else 1
-
-
-@dataclass(frozen=True, slots=True)
 class _Choice:
     """Spans by loop id; the lane loop of each comp, and each comp's loop order."""
 
@@ -77,82 +74,73 @@ class _Choice:
     orders: dict[str, tuple[str, ...]]
 
 
-def lane_choices(nest: Nest, machine: Machine) -> Iterator[dict[str, Lane]]:
-    """Which iterator of each comp lies across the lanes: each loop of the nest in turn, and none."""
-    ids: dict[LoopId, None] = {}
-    for comp in sorted(nest.comps, key=lambda c: -c.volume):
-        for loop in reversed(comp.loops):
-            ids[loop.id] = None
-    seen: set[tuple[tuple[str, Lane], ...]] = set()
-    for primary in ids:
-        sharing = [c for c in nest.comps if any(x.id == primary for x in c.loops)]
-        taken = {x.id for c in sharing for x in c.loops}
-        falls = any(a.coefficient(_iterator(c, primary)) < 0 for c in sharing for a in c.accesses or ())
-        for flip in (False, True) if falls else (False,):
-            lanes: dict[str, Lane] = {}
-            for comp in nest.comps:
-                own = [x for x in comp.loops if x.id == primary]
-                options = own or [x for x in reversed(comp.loops) if x.id not in taken]
-                found = (_lane(comp, option, flip and bool(own), machine) for option in options)
-                if (lane := next((x for x in found if x is not None), None)) is not None:
-                    lanes[comp.comp.name] = lane
-            key = tuple(sorted(lanes.items(), key=lambda item: item[0]))
-            if lanes and key not in seen:
-                seen.add(key)
-                yield lanes
-    yield {}
-
-
-def _iterator(comp: CompInfo, id: LoopId) -> str:
-    return next(x.iterator for x in comp.loops if x.id == id)
-
-
-def _lane(comp: CompInfo, loop: LoopInfo, flip: bool, machine: Machine) -> Lane | None:
-    """None if the loop can't be the comp's lanes by its strides."""
-    if comp.accesses is None or loop.extent < 2:
-        return None
-    lane = Lane(loop.iterator, False, flip)
-    for access in comp.accesses:
-        stride = access.coefficient(loop.iterator) * lane.sign
-        if access.write:
-            if stride == 0:
-                if reduction_of(comp.comp) is None:
-                    return None
-                lane = Lane(loop.iterator, True, lane.flip)
-            elif not machine.has_vector_access(stride, access.elem, store=True):
-                return None
-        elif stride and not machine.has_vector_access(stride, access.elem, store=False):
-            return None
-    return lane
-
-
-def candidates(nest: Nest, target: Target, machine: Machine, most: int) -> list[Candidate]:
-    """At most `most` plans: small tiles, the model's best first, then large ones.
+def candidates(
+    nest: Nest, target: Target, machine: Machine, most: int, known: Sequence[Dependence] = ()
+) -> list[Candidate]:
+    """At most `most` plans: small tiles, the model's best first, then large ones; besides, for what dependences and
+    registers forbid, a few that don't unroll loops which several comps share, a few that unroll none, and where loops
+    bound each other a few of the first with each comp in loops of its own (the Func has to be `spaced` for these).
 
     None where bounds depend on other iterators and on unknown sizes: finding the full tiles costs more than they save.
+    `known` are the nest's dependences; loops that they keep from the lanes are not tried there.
     """
     if not nest.heaviest.separate and not all(x.known for x in nest.heaviest.loops):
         return []
-    found: list[Candidate] = []
-    for lanes in lane_choices(nest, machine):
-        ranked: list[Candidate] = []
-        for orders in _orders(nest):
-            for spans in _spans(nest, lanes, orders, target):
-                choice = _Choice(spans, lanes, orders)
-                cycles = _model(nest, choice, machine)
-                if cycles is not None:
-                    title, family = _title(nest, choice), _family(nest, choice)
-                    points = _points(nest.heaviest, choice, target.lanes)
-                    plans = _plans(nest, choice, target)
-                    size = _size(dict(plans)[nest.heaviest.comp.name], target.lanes)
-                    ranked.append(Candidate(plans, cycles, title, family, points, size))
-        ranked.sort(key=lambda c: c.rank)
-        found += _diverse(ranked)
-    found.sort(key=lambda c: c.rank[1:])
+    legal = LegalLanes(nest, known, target.lanes)
+    ranked: dict[tuple[tuple[str, Lane], ...], list[Candidate]] = {}
+    fallbacks: dict[Unrolled, list[Candidate]] = {"own": [], "none": []}
+    for orders in _orders(nest):
+        for lanes in lane_choices(nest, machine, legal.under(orders)):
+            here = list(_tiled(nest, lanes, orders, target, machine))
+            ranked.setdefault(tuple(sorted(lanes.items(), key=lambda item: item[0])), []).extend(here)
+            for unrolled, kept in fallbacks.items():
+                kept += sorted((c for c in here if c.unrolled in (unrolled, "none")), key=_rank)[:1]
+    found = [c for here in ranked.values() for c in _diverse(sorted(here, key=_rank))]
+    chosen = _unique(found)[:most]
+    for kept in fallbacks.values():
+        chosen += _unique(kept)[:_FALLBACKS]
+    if len(nest.comps) > 1 and not all(c.box for c in nest.comps):
+        small = [c for c in _unique(found) if not c.large][:_APART]
+        chosen += [replace(c, plans=apart(nest, c.plans), title=f"{c.title} apart", instead=c.title) for c in small]
+    return sorted(_unique(chosen), key=_rank)
+
+
+def _rank(candidate: Candidate) -> tuple[bool, float, int, str]:
+    return candidate.rank
+
+
+def _tiled(
+    nest: Nest, lanes: dict[str, Lane], orders: dict[str, tuple[str, ...]], target: Target, machine: Machine
+) -> Iterator[Candidate]:
+    for spans in _spans(nest, lanes, orders, target):
+        choice = _Choice(spans, lanes, orders)
+        cycles = _model(nest, choice, machine)
+        if cycles is None:
+            continue
+        plans = _plans(nest, choice, target)
+        yield Candidate(
+            plans,
+            cycles,
+            _title(nest, choice),
+            _family(nest, choice),
+            _points(nest.heaviest, choice, target.lanes),
+            _size(dict(plans)[nest.heaviest.comp.name], target.lanes),
+            _unrolled(nest, choice),
+        )
+
+
+def _unique(found: Sequence[Candidate]) -> list[Candidate]:
     unique: dict[tuple[tuple[str, CompPlan], ...], Candidate] = {}
-    for candidate in found:
+    for candidate in sorted(found, key=lambda c: c.rank[1:]):
         unique.setdefault(candidate.plans, candidate)
-    return sorted(list(unique.values())[:most], key=lambda c: c.rank)
+    return list(unique.values())
+
+
+def _unrolled(nest: Nest, choice: _Choice) -> Unrolled:
+    ids = [x.id for c in nest.comps for x in c.loops]
+    lanes = {c.loop(choice.lanes[c.comp.name].iterator).id for c in nest.comps if c.comp.name in choice.lanes}
+    wide = [id for id, span in choice.spans.items() if span > 1 and id not in lanes]
+    return "shared" if any(ids.count(id) > 1 for id in wide) else "own" if wide else "none"
 
 
 def _diverse(ranked: list[Candidate]) -> list[Candidate]:
@@ -414,7 +402,7 @@ def _plans(nest: Nest, choice: _Choice, target: Target) -> tuple[tuple[str, Comp
             if span == 1 and not is_lane:
                 continue
             sizes = [span]
-            if loop.known and loop.extent % span:
+            if loop.known and loop.free and loop.extent % span:
                 sizes.append(loop.extent % span)
             if is_lane and span > target.lanes and not (comp.box and span == loop.extent):
                 sizes.append(target.lanes)
@@ -423,7 +411,7 @@ def _plans(nest: Nest, choice: _Choice, target: Target) -> tuple[tuple[str, Comp
                 like = LoopShape(span, lane=True, reduce=lane.reduce, flip=lane.flip)
             per_loop.append([(iterator, replace(like, span=s)) for s in dict.fromkeys(sizes)])
         shapes = tuple(tuple(c) for c in itertools.product(*per_loop)) if per_loop else ()
-        if not all(x.known for x in comp.loops):
+        if not all(x.known and x.free for x in comp.loops):
             rows = [tuple(s for s in shape if s[1].lane) for shape in shapes]
             shapes = tuple(dict.fromkeys((*shapes[:1], *(r for r in rows if r))))
         plans.append((name, CompPlan(order=choice.orders[name], shapes=shapes)))

@@ -20,6 +20,7 @@ class LoopInfo:
     iterator: str
     low: int | None
     high: int | None
+    free: bool = True  # whether its bounds depend on no other loop
 
     @property
     def known(self) -> bool:
@@ -54,7 +55,11 @@ class CompInfo:
     loops: tuple[LoopInfo, ...]
     accesses: tuple[FlatAccess, ...] | None  # None where one is not affine when flattened
     box: bool = True  # whether the domain is the product of its iterators' ranges
-    separate: bool = True  # whether no iterator's bounds depend on another's, be the sizes known or not
+
+    @property
+    def separate(self) -> bool:
+        """Whether no iterator's bounds depend on another's, be the sizes known or not."""
+        return all(x.free for x in self.loops)
 
     def loop(self, iterator: str) -> LoopInfo:
         return next(x for x in self.loops if x.iterator == iterator)
@@ -103,24 +108,26 @@ def nests(func: Func) -> tuple[Nest, ...]:
 
 def _info(func: Func, comp: Comp, constants: tuple[int, ...]) -> CompInfo:
     loops = []
+    tied = _tied(comp.domain)
     for depth, iterator in enumerate(comp.iters):
         low, high = _range(comp.domain, depth)
-        loops.append(LoopInfo(constants[: depth + 1], iterator, low, high))
+        loops.append(LoopInfo(constants[: depth + 1], iterator, low, high, depth not in tied))
     flats = [_flat(func, a, write) for a, write in [*((a, False) for a, _ in reads(comp)), (comp.target, True)]]
     known = tuple(dict.fromkeys(f for f in flats if f is not None))
     affine = all(f is not None for f in flats)
-    return CompInfo(
-        comp, tuple(loops), known if affine else None, _is_box(comp.domain, loops), _is_separate(comp.domain)
-    )
+    return CompInfo(comp, tuple(loops), known if affine else None, _is_box(comp.domain, loops))
 
 
-def _is_separate(domain: isl.Set) -> bool:
+def _tied(domain: isl.Set) -> set[int]:
+    """The dimensions that share a constraint with another."""
     dims = range(domain.dim(isl.dim_type.set))
-    return all(
-        sum(c.involves_dims(isl.dim_type.set, d, 1) for d in dims) <= 1
-        for piece in domain.get_basic_sets()
-        for c in piece.get_constraints()
-    )
+    found: set[int] = set()
+    for piece in domain.get_basic_sets():
+        for constraint in piece.get_constraints():
+            here = [d for d in dims if constraint.involves_dims(isl.dim_type.set, d, 1)]
+            if len(here) > 1:
+                found.update(here)
+    return found
 
 
 def _is_box(domain: isl.Set, loops: list[LoopInfo]) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ from dspgen.tiling.candidates import Candidate
 from plant_core.loc import IllegalSchedule, PlantError
 
 # How far above the best a candidate's predicted cycles may be and still be tried; the prediction is the model's cycles
-# times the least ratio of scheduled to modelled cycles seen so far. Large tiles must be expected to win.
+# times the least ratio of scheduled to modelled cycles seen so far, for small tiles at most 1, since it differs from
+# one way of tiling to another. Large tiles must be expected to win.
 _MARGIN = 1.15
 _MARGIN_LARGE = 0.9
 # The vectors of all candidates tried: these are about the work of compiling them.
@@ -51,13 +53,18 @@ def search(
     """
     trials: list[Trial] = []
     best: tuple[float, Candidate] | None = None
-    ratio, work = 1.0, 0
+    ratio, work = math.inf, 0
     for candidate in finalists:
         if sum(t.cycles is not None for t in trials) == most:
             trials.append(Trial(candidate.title, candidate.cycles, None, "enough others were tried"))
             continue
-        margin = _MARGIN_LARGE if candidate.large else _MARGIN
-        if best is not None and candidate.cycles * ratio > margin * best[0]:
+        if any(t.title == candidate.instead and t.cycles is not None for t in trials):
+            trials.append(
+                Trial(candidate.title, candidate.cycles, None, "its like worked out without taking loops apart")
+            )
+            continue
+        margin, scale = (_MARGIN_LARGE, ratio) if candidate.large else (_MARGIN, min(ratio, 1.0))
+        if best is not None and candidate.cycles * scale > margin * best[0]:
             trials.append(Trial(candidate.title, candidate.cycles, None, "the model expects it to be slower"))
             continue
         if best is not None and work + candidate.size > _MOST_WORK:

@@ -181,5 +181,15 @@ def _magic(most: int, divisor: int) -> tuple[int, int] | None:
 
 
 def _unsupported(expr: Expr, loc: Loc | None) -> NoSchedule:
-    what = expr.op if isinstance(expr, Binary | Unary) else type(expr).__name__.lower()
-    return NoSchedule(Problem("DG330", f"a loop bound or condition uses '{what}', which has no integer code here", loc))
+    what: str
+    match expr:
+        case Binary(op=op) | Unary(op=op):
+            what = f"'{op}'"
+        case Param(name=name, dtype=dtype):
+            what = f"'{name}' of type {dtype}"
+        case _:
+            what = f"'{type(expr).__name__.lower()}'"
+    message = f"a loop bound or condition uses {what}, which has no integer code here"
+    return NoSchedule(
+        Problem("DG330", message, loc, "use an int, give its value with -D NAME=VALUE, or use --backend cpu")
+    )

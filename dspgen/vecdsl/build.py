@@ -222,7 +222,8 @@ class _Point:
         return stmt
 
     def _refuse(self, access: MemoryLoad) -> Term:
-        raise NoSchedule(Problem("DG332", f"a subscript depends on what '{access.buf}' holds", access.loc))
+        message = f"a subscript depends on what '{access.buf}' holds"
+        raise NoSchedule(Problem("DG332", message, access.loc, "use --backend cpu"))
 
 
 class _LeafBuilder:

@@ -36,6 +36,7 @@ _CASTS = {
     ("f64", "f32"): "cvt_f64_f32",
 }
 _TWO_TO_31 = float(1 << 31)
+_NARROWER = "use integers of 32 bits, or --backend cpu"
 
 
 def dtype_of(expr: Expr) -> DType:
@@ -76,7 +77,9 @@ class Translator:
                 condition = self._truth(expr.condition)
                 return lift("select", (condition, self.value(expr.true), self.value(expr.false)), expr.dtype)
             case Call():
-                raise self._refuse(f"a call of '{expr.name}' has no code here")
+                raise self._refuse(
+                    f"a call of '{expr.name}' has no code here", "use arithmetic or a table, or --backend cpu"
+                )
 
     def _iterator(self, name: str) -> Term:
         base = address_term(self.iterators[name])
@@ -180,16 +183,16 @@ class Translator:
             high = lift("xor", (lift(_CASTS[source, "i32"], (rest,), "i32"), literal(1 << 31, "u32")), "i32")
             return lift("select", (small, low, high), "i32")
         if (source, to) not in _CASTS:
-            raise self._refuse(f"a conversion from {source} to {to} has no code here")
+            raise self._refuse(f"a conversion from {source} to {to} has no code here", _NARROWER)
         return lift(_CASTS[source, to], (value,), to)
 
     def _widen(self, value: Term, source: DType) -> Term:
         if isinstance(value, Const) and source not in _FLOATS:
             return Const(int(value.value) & 0xFFFFFFFF if source == "u32" else value.value, VType("i64", False))
-        raise self._refuse(f"a conversion from {source} to i64 has no code here")
+        raise self._refuse(f"a conversion from {source} to i64 has no code here", _NARROWER)
 
-    def _refuse(self, message: str) -> NoSchedule:
-        return NoSchedule(Problem("DG331", message, self.loc))
+    def _refuse(self, message: str, remedy: str = "use --backend cpu") -> NoSchedule:
+        return NoSchedule(Problem("DG331", message, self.loc, remedy))
 
 
 def literal(value: int | float, dtype: DType) -> Term:

@@ -14,7 +14,17 @@ from plant_core.memory import flow as flows
 from plant_core.memory.frame import Frame, frame, offset_expr
 from plant_core.memory.install import Copy, Plan, install
 from plant_core.memory.pack import Axis, Layout, Piece, box_round, layout, pieces
-from plant_core.memory.sites import as_load, buffer, computation, fresh, refuse_vectors, sites
+from plant_core.memory.sites import (
+    as_load,
+    buffer,
+    computation,
+    expressions,
+    fresh,
+    refuse_location,
+    refuse_name,
+    refuse_vectors,
+    sites,
+)
 from plant_core.nest import Scheduled
 
 
@@ -53,6 +63,7 @@ def cache_identity(
     Errors: IllegalSchedule (DG201) where a value would go astray; PlantError (DG214) where no constant bounds the
     size. Source: PLANT, 3.2 and codes 3.7, 3.8.
     """
+    _refuse_unusable(location, into)
     uses = _uses(s, name, of)
     place = frame(s, name, loop)
     place.require_values()
@@ -66,6 +77,18 @@ def cache_identity(
     use = {site: new[k] for site, k in uses.sites.items()}
     target = None if uses.target is None else new[uses.target]
     return install(s, place, Plan(uses.buf.name, local, copies, use, target))
+
+
+def _refuse_unusable(location: Location, into: str | None) -> None:
+    refuse_location(location)
+    if into is not None:
+        refuse_name(into)
+
+
+def _extents(given: object, what: str) -> tuple[int, ...]:
+    if isinstance(given, Sequence) and all(isinstance(n, int) and not isinstance(n, bool) for n in given):
+        return tuple(given)
+    raise PlantError(f"{given!r} are no extents for {what}", code="DG211", remedy="give whole numbers from 1 on")
 
 
 def _uses(s: Scheduled, name: str, of: str) -> _Uses:
@@ -218,6 +241,14 @@ def cache(
     Ensures: each use reads the place that the copy of its element wrote, else IllegalSchedule (DG201).
     Errors: PlantError for subscripts of the wrong number, not affine, or outside the arrays. Source: PLANT, 3.2.
     """
+    _refuse_unusable(location, into)
+    to, source, use = expressions(to, "`to`"), expressions(source, "`source`"), expressions(use, "`use`")
+    shape = _extents(shape, "`shape`")
+    if not isinstance(iters, Mapping):
+        raise PlantError(f"{iters!r} are no loops of a copy", code="DG211", remedy='as in iters={"p": 8, "q": 48}')
+    _extents(tuple(iters.values()), "`iters`")
+    for iterator in iters:
+        refuse_name(iterator)
     uses = _uses(s, name, of)
     place = frame(s, name, loop)
     place.require_values()
@@ -273,4 +304,4 @@ def _validate_layout(
     elif set(iters) & {*place.nest.loops}:
         problem = f"the copy's loops can't have the names of {place.comp.name}'s: {', '.join(place.nest.loops)}"
     if problem:
-        raise PlantError(problem, loc=place.comp.loc, code="DG211")
+        raise PlantError(problem, loc=place.comp.loc, code="DG211", remedy="see the example of `cache`")

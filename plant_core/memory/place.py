@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
 
 import islpy as isl
 
@@ -13,7 +12,7 @@ from plant_core.memory import flow as flows
 from plant_core.memory.frame import frame
 from plant_core.memory.order import length_of, padded
 from plant_core.memory.quasi import in_context, sample
-from plant_core.memory.sites import as_load, buffer, sites, statements
+from plant_core.memory.sites import as_load, buffer, refuse_location, sites, statements
 from plant_core.nest import Nest, Scheduled
 
 _FIXED: frozenset[Location] = frozenset({"stack", "gpu_shared", "gpu_local", "gpu_constant"})
@@ -27,12 +26,7 @@ def set_loc(s: Scheduled, buf: str, location: Location) -> Scheduled:
     ("gpu_local") that each have an array of their own then; PlantError (DG216) for a parameter that can't be there,
     a constant memory that statements write, or (DG205) an extent that isn't a number. Source: PLANT, Table 3.2.
     """
-    if location not in get_args(Location):
-        raise PlantError(
-            f"there is no memory '{location}'",
-            code="DG216",
-            remedy=f"the memories are: {', '.join(get_args(Location))}",
-        )
+    refuse_location(location)
     array = buffer(s.func, buf)
     if array.kind == "param" and location in ("stack", "gpu_shared", "gpu_local"):
         raise PlantError(
@@ -47,7 +41,10 @@ def set_loc(s: Scheduled, buf: str, location: Location) -> Scheduled:
         for comp in s.func.comps:
             if comp.target.buf == buf:
                 raise PlantError(
-                    f"{comp.name} writes '{buf}', which can't be in constant memory then", loc=comp.loc, code="DG216"
+                    f"{comp.name} writes '{buf}', which can't be in constant memory then",
+                    loc=comp.loc,
+                    code="DG216",
+                    remedy="keep arrays there that no statement writes",
                 )
     if location in ("gpu_shared", "gpu_local"):
         _check_threads(s, array, location)
@@ -115,7 +112,10 @@ def alloc_at(s: Scheduled, buf: str, name: str, loop: str) -> Scheduled:
     array = buffer(s.func, buf)
     if array.kind == "param":
         raise PlantError(
-            f"'{buf}' comes from the caller, and isn't allocated here", loc=array.loc, code="DG216", remedy=""
+            f"'{buf}' comes from the caller, and isn't allocated here",
+            loc=array.loc,
+            code="DG216",
+            remedy="name a local array",
         )
     place = frame(s, name, loop)
     length = length_of(s)

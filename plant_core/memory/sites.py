@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import get_args
 
 from plant_core.affine import children, rebuild, substitute
-from plant_core.ir import Access, Buf, Comp, Effect, Expr, Func, Load, Ramp
+from plant_core.ir import Access, Buf, Comp, Effect, Expr, Func, Load, Location, Ramp
 from plant_core.loc import PlantError
 
 Site = Load | Access
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def sites(comp: Comp) -> tuple[Site, ...]:
@@ -73,6 +76,44 @@ def refuse_vectors(comp: Comp, bufs: frozenset[str]) -> None:
                 remedy="do memory scheduling before writing vectors out",
             )
         stack.extend(children(expr))
+
+
+def usable(buf: object) -> Buf:
+    """The array, if it could stand in a program; else PlantError."""
+    if not isinstance(buf, Buf):
+        raise PlantError(f"{buf!r} is no array", code="DG211", remedy="give a Buf, or the name of an array")
+    refuse_name(buf.name)
+    if any(not isinstance(n, int | Expr) or isinstance(n, bool) or (isinstance(n, int) and n < 1) for n in buf.shape):
+        raise PlantError(
+            f"an extent of '{buf.name}' is neither a number from 1 on nor an expression",
+            loc=buf.loc,
+            code="DG211",
+            remedy="give every dimension its extent, in elements",
+        )
+    return buf
+
+
+def refuse_name(name: object) -> None:
+    """PlantError unless it can name an array in C, and in isl."""
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise PlantError(
+            f"{name!r} can't name an array",
+            code="DG211",
+            remedy="a name is letters, digits and _, the first not a digit",
+        )
+
+
+def expressions(given: object, what: str) -> tuple[Expr, ...]:
+    """Several subscripts."""
+    if isinstance(given, Sequence) and all(isinstance(e, Expr) for e in given):
+        return tuple(given)
+    raise PlantError(f"{given!r} are no subscripts for {what}", code="DG211", remedy="give a tuple of expressions")
+
+
+def refuse_location(location: object) -> None:
+    if location not in get_args(Location):
+        memories = ", ".join(get_args(Location))
+        raise PlantError(f"there is no memory '{location}'", code="DG216", remedy=f"the memories are: {memories}")
 
 
 def buffer(func: Func, name: str) -> Buf:

@@ -14,7 +14,16 @@ from plant_core.memory import flow as flows
 from plant_core.memory.order import rebased
 from plant_core.memory.place import recheck
 from plant_core.memory.quasi import aff_expr, box, in_context, maps_of, pieces_of, sample
-from plant_core.memory.sites import Site, as_load, buffer, computation, replaced, sites
+from plant_core.memory.sites import (
+    Site,
+    as_load,
+    buffer,
+    computation,
+    expressions,
+    replaced,
+    sites,
+    usable,
+)
 from plant_core.nest import Scheduled
 from plant_core.order import check
 
@@ -36,9 +45,12 @@ def store(s: Scheduled, name: str, buf: Buf | str, indices: Sequence[Expr] | Non
     comp = computation(s.func, name)
     if comp.defines is not None:
         raise PlantError(
-            f"{name} defines the parameter '{comp.defines}', whose place is fixed", loc=comp.loc, code="DG211"
+            f"{name} defines the parameter '{comp.defines}', whose place is fixed",
+            loc=comp.loc,
+            code="DG211",
+            remedy="store other computations",
         )
-    places = tuple(indices) if indices is not None else tuple(Iter(i) for i in comp.iters)
+    places = expressions(indices, name) if indices is not None else tuple(Iter(i) for i in comp.iters)
     func, new = _with_buf(s.func, buf)
     target = Load(new.name, places, comp.target.dtype, comp.target.loc)
     _validate(func, comp, new, target)
@@ -64,6 +76,7 @@ def store(s: Scheduled, name: str, buf: Buf | str, indices: Sequence[Expr] | Non
 def _with_buf(func: Func, buf: Buf | str) -> tuple[Func, Buf]:
     if isinstance(buf, str):
         return func, buffer(func, buf)
+    buf = usable(buf)
     known = next((b for b in func.bufs if b.name == buf.name), None)
     if known is not None:
         if known != buf:
@@ -71,8 +84,9 @@ def _with_buf(func: Func, buf: Buf | str) -> tuple[Func, Buf]:
                 f"there is another array '{buf.name}' already", loc=known.loc, code="DG211", remedy="choose a new name"
             )
         return func, known
-    if buf.name in {p.name for p in func.params}:
-        raise PlantError(f"'{buf.name}' is a scalar parameter", code="DG211", remedy="choose another name")
+    taken = {p.name for p in func.params} | {c.name for c in func.comps} | {e.name for e in func.effects}
+    if buf.name in taken:
+        raise PlantError(f"'{buf.name}' is a parameter or statement", code="DG211", remedy="choose another name")
     params = (*func.params, buf) if buf.kind == "param" else func.params
     return replace(func, bufs=(*func.bufs, buf), params=params), buf
 
@@ -103,6 +117,7 @@ def _validate(func: Func, comp: Comp, buf: Buf, target: Load) -> None:
                 f"a subscript of '{buf.name}' isn't affine in {comp.name}'s iterators ({', '.join(comp.iters)})",
                 loc=comp.loc,
                 code="DG211",
+                remedy="give sums of multiples of the iterators and integer parameters, with floordiv and mod",
             )
     inside_array(func, comp, target)
 

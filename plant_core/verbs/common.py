@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 import islpy as isl
 
+from plant_core.affine import is_integer
 from plant_core.conflicts import IN, OUT, PARAM, facts_of, lifted_domain, statements_of
-from plant_core.ir import Comp, Effect
+from plant_core.ir import Comp, Effect, Func, ScalarParam
 from plant_core.loc import PlantError
 from plant_core.nest import Nest, Scheduled
 
 SET = isl.dim_type.set
 Names = str | Sequence[str]
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def bad(statement: Comp | Effect | None, message: str, remedy: str) -> PlantError:
@@ -29,10 +31,21 @@ def statement_of(scheduled: Scheduled, name: str) -> Comp | Effect:
 
 def chosen(scheduled: Scheduled, name: Names) -> tuple[Nest, ...]:
     """The nests of one statement, or of several that change together."""
-    names = (name,) if isinstance(name, str) else tuple(name)
+    names = words((name,) if isinstance(name, str) else name, "statements")
     if not names or len(set(names)) != len(names):
         raise bad(None, "a verb needs at least one statement, and each once", "name the statements to change")
     return tuple(scheduled.nest(n) for n in names)
+
+
+def words(given: object, what: str) -> tuple[str, ...]:
+    """Names of loops or statements: several strings."""
+    if isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(n, str) for n in given):
+        return tuple(given)
+    raise bad(None, f"{given!r} doesn't name {what}", f"give the names of {what} as strings")
+
+
+def integer_parameters(func: Func) -> tuple[str, ...]:
+    return tuple(p.name for p in func.params if isinstance(p, ScalarParam) and is_integer(p.dtype))
 
 
 def positive(value: object, what: str) -> int:
@@ -61,15 +74,17 @@ def fresh(name: str, taken: Iterable[str]) -> str:
     return found
 
 
-def new_name(nest: Nest, given: str | None, default: str, taken: Iterable[str]) -> str:
+def new_name(func: Func, nest: Nest, given: str | None, default: str, taken: Iterable[str]) -> str:
     """The name the user gives a loop, which must be free, or a fresh one like `default`."""
-    names = set(taken)
+    names, params = set(taken), {p.name for p in func.params}
     if given is None:
-        return fresh(default, names)
+        return fresh(default, names | params)
     if not isinstance(given, str) or not _IDENTIFIER.fullmatch(given):
         raise bad(None, f"{given!r} can't name a loop", "a name is letters, digits and _, the first not a digit")
     if given in names:
         raise bad(None, f"{nest.name} has a loop '{given}' already", "choose another name for the new loop")
+    if given in params:
+        raise bad(None, f"'{given}' is a parameter of {func.name}", "choose another name for the new loop")
     return given
 
 
@@ -80,10 +95,8 @@ def dims(count: int) -> list[str]:
     return [f"d{k}" for k in range(count)]
 
 
-def time_map(before: Sequence[str], after: Sequence[str], *, params: Iterable[str] = (), where: str = "") -> isl.Map:
-    names = sorted(set(params))
-    head = f"[{', '.join(names)}] -> " if names else ""
-    return isl.Map(f"{head}{{ [{', '.join(before)}] -> [{', '.join(after)}]{' : ' + where if where else ''} }}")
+def time_map(before: Sequence[str], after: Sequence[str], *, where: str = "") -> isl.Map:
+    return isl.Map(f"{{ [{', '.join(before)}] -> [{', '.join(after)}]{' : ' + where if where else ''} }}")
 
 
 def moved(nest: Nest, change: isl.Map, loops: Sequence[str], **marks: object) -> Nest:
@@ -100,12 +113,9 @@ def times_of(scheduled: Scheduled, nest: Nest) -> isl.Set:
 
 def together(scheduled: Scheduled, nests: Sequence[Nest], depth: int) -> isl.Set:
     """The times of several nests, down to and with the loop at `depth`."""
-    found: isl.Set | None = None
-    for nest in nests:
-        times = times_of(scheduled, nest)
-        times = times.project_out(SET, 2 * depth + 2, times.dim(SET) - 2 * depth - 2)
-        found = times if found is None else found.union(times)
-    return found
+    found = [times_of(scheduled, nest) for nest in nests]
+    found = [t.project_out(SET, 2 * depth + 2, t.dim(SET) - 2 * depth - 2) for t in found]
+    return reduce(isl.Set.union, found).coalesce()
 
 
 def bounds(times: isl.Set) -> tuple[isl.Map, isl.Map]:

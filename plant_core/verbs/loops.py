@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
-from plant_core.affine import is_integer, linear
-from plant_core.conflicts import IN, OUT
-from plant_core.ir import Expr, ScalarParam
+from plant_core.affine import children, linear
+from plant_core.conflicts import IN, OUT, PARAM
+from plant_core.ir import Expr, Func, Iter
 from plant_core.nest import Nest, Scheduled
 from plant_core.order import check
 from plant_core.verbs.common import (
@@ -22,6 +22,7 @@ from plant_core.verbs.common import (
     bounds,
     chosen,
     dims,
+    integer_parameters,
     make_room,
     moved,
     new_name,
@@ -34,7 +35,10 @@ from plant_core.verbs.common import (
     time_map,
     together,
     whole,
+    words,
 )
+
+_MOST_PIECES = 8
 
 
 def split(
@@ -61,8 +65,8 @@ def _split(
     for nest in chosen(scheduled, name):
         depth = nest.depth(loop)
         rest = [n for n in nest.loops if n != loop]
-        first = new_name(nest, outer, f"{loop}_o", rest)
-        second = new_name(nest, inner, f"{loop}_i", [*rest, first])
+        first = new_name(scheduled.func, nest, outer, f"{loop}_o", rest)
+        second = new_name(scheduled.func, nest, inner, f"{loop}_i", [*rest, first])
         before = dims(nest.relation.dim(OUT))
         time = before[2 * depth + 1]
         quotient = f"floor({time} / {factor})"
@@ -92,7 +96,7 @@ def fuse(scheduled: Scheduled, name: Names, outer: str, inner: str, *, into: str
         if len(positions(scheduled, nest, 2 * depth + 2)) > 1:
             raise bad(None, f"'{inner}' of {nest.name} is in several parts", "fuse before the loop is separated")
         rest = [n for n in nest.loops if n not in (outer, inner)]
-        both = new_name(nest, into, f"{outer}_{inner}", rest)
+        both = new_name(scheduled.func, nest, into, f"{outer}_{inner}", rest)
         count = nest.relation.dim(OUT)
         before = dims(count)
         first, second = before[2 * depth + 1], before[2 * depth + 3]
@@ -140,6 +144,7 @@ def reorder(scheduled: Scheduled, name: Names, *loops: str) -> Scheduled:
 
 
 def _reorder(scheduled: Scheduled, name: Names, loops: Sequence[str]) -> Scheduled:
+    loops = words(loops, "loops")
     if len(set(loops)) != len(loops) or not loops:
         raise bad(None, "the loops to reorder have to be named, each once", "name every loop that is to move")
     for nest in chosen(scheduled, name):
@@ -168,10 +173,7 @@ def tile(
     After: `for (i_o) for (j_o) for (i_i < 32) for (j_i < 8) S(32*i_o + i_i, 8*j_o + j_i);`
     """
     factors = _factors(loops)
-    given = dict(names or {})
-    for loop in given:
-        if loop not in factors:
-            raise bad(None, f"'{loop}' has names for its parts, and isn't tiled", "name the parts of tiled loops only")
+    given = _part_names(names, factors)
     nests = chosen(scheduled, name)
     for nest in nests:
         depths = [nest.depth(loop) for loop in factors]
@@ -195,10 +197,24 @@ def tile(
     return scheduled
 
 
+def _part_names(names: object, factors: Mapping[str, int]) -> dict[str, tuple[str, str]]:
+    given: dict[str, tuple[str, str]] = {}
+    if names is not None and not isinstance(names, Mapping):
+        raise bad(None, f"{names!r} doesn't name parts", 'give two names for a loop, as in names={"i": ("it", "ii")}')
+    for loop, parts in (names or {}).items():
+        if loop not in factors:
+            raise bad(None, f"'{loop}' has names for its parts, and isn't tiled", "name the parts of tiled loops only")
+        both = words(parts, "the two parts of a loop")
+        if len(both) != 2:
+            raise bad(None, f"'{loop}' has two parts, not {len(both)}", 'name both, as in names={"i": ("it", "ii")}')
+        given[loop] = both[0], both[1]
+    return given
+
+
 def _factors(loops: Sequence[str | int | Mapping[str, int]]) -> dict[str, int]:
     match loops:
         case [Mapping() as found]:
-            factors = dict(found)
+            factors = {n: positive(f, f"the factor of '{n}'") for n, f in found.items()}
         case _:
             half = len(loops) // 2
             names, numbers = loops[:half], loops[half:]
@@ -237,22 +253,37 @@ def shift(scheduled: Scheduled, name: Names, loop: str, amount: int | Expr) -> S
         constant, terms = whole(amount, "the amount"), dict[str, int]()
     else:
         form = linear(amount)
-        known = {p.name for p in scheduled.func.params if isinstance(p, ScalarParam) and is_integer(p.dtype)}
-        if form is None or not set(form[1]) <= known:
+        known = integer_parameters(scheduled.func)
+        if form is None or not set(form[1]) <= set(known) or _iterators(amount):
             raise bad(
                 None,
                 "the amount of a shift is not an affine expression of integer parameters",
-                f"the parameters are: {', '.join(sorted(known)) or 'none'}",
+                f"the parameters are: {', '.join(known) or 'none'}",
             )
         constant, terms = form
-    text = " + ".join([str(constant), *(f"{c} * {n}" for n, c in sorted(terms.items()))])
     for nest in chosen(scheduled, name):
         before = dims(nest.relation.dim(OUT))
         place = 2 * nest.depth(loop) + 1
-        after = [f"{d} + {text}" if k == place else d for k, d in enumerate(before)]
-        scheduled = scheduled.with_nest(moved(nest, time_map(before, after, params=terms), nest.loops))
+        scheduled = scheduled.with_nest(moved(nest, _later(before, place, constant, terms), nest.loops))
     check(scheduled)
     return scheduled
+
+
+def _iterators(expr: Expr) -> bool:
+    return isinstance(expr, Iter) or any(map(_iterators, children(expr)))
+
+
+def _later(before: Sequence[str], place: int, constant: int, terms: Mapping[str, int]) -> isl.Map:
+    """Time with an amount added to one dimension; made without isl's text, in which not every name can stand."""
+    amount = isl.Aff.zero_on_domain(isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, len(before), 0).domain())
+    for name in sorted(terms):
+        amount = amount.add_dims(PARAM, 1).set_dim_name(PARAM, amount.dim(PARAM), name)
+        amount = amount.add_coefficient_val(PARAM, amount.dim(PARAM) - 1, isl.Val(str(terms[name])))
+    shifted = amount.add_constant_val(isl.Val(str(constant))).add_coefficient_val(IN, place, isl.Val(1))
+    rest = time_map(before, [d for k, d in enumerate(before) if k != place])
+    both = rest.flat_range_product(isl.Map.from_aff(shifted))
+    names = [f"e{k}" for k in range(len(before))]
+    return both.apply_range(time_map(names, [*names[:place], names[-1], *names[place:-1]]))
 
 
 def separate(scheduled: Scheduled, name: Names, loop: str, factor: int) -> Scheduled:
@@ -262,11 +293,19 @@ def separate(scheduled: Scheduled, name: Names, loop: str, factor: int) -> Sched
     After: `for (i = 0; i < n / f * f; i++) S(i); for (i = n / f * f; i < n; i++) S(i);`
 
     Both parts are loops of the same name. Statements that stay in the loop when others leave it share the first part.
+    PlantError where the loop's bounds are in so many pieces that deciding about the result would take minutes.
     """
     factor = positive(factor, "the factor")
     nests = chosen(scheduled, name)
     depth = same_depth(nests, loop)
     low, high = bounds(together(scheduled, nests, depth))
+    if low.n_basic_map() * high.n_basic_map() > _MOST_PIECES:
+        raise bad(
+            None,
+            f"the loop '{loop}' of {nests[0].name} begins and ends at {low.n_basic_map()} and {high.n_basic_map()} "
+            "different functions of the loops around it, too many to tell its whole parts from the rest",
+            "separate it before the loops around it are skewed and tiled, or give it the option 'isolate'",
+        )
     found = sorted({p for nest in nests for p in positions(scheduled, nest, 2 * depth)})
     scheduled = make_room(scheduled, nests, 2 * depth, found)
     for nest in nests:
@@ -283,7 +322,7 @@ def separate(scheduled: Scheduled, name: Names, loop: str, factor: int) -> Sched
                 piece = time_map([*before, "low", "high"], after, where=f"{place} = {position} and {where}")
                 change = piece if change is None else change.union(piece)
         scheduled = scheduled.with_nest(moved(nest, limits.apply_range(change), nest.loops))
-    check(scheduled)
+    check(scheduled, rearranged=True)
     return scheduled
 
 
@@ -295,7 +334,8 @@ def apply_sch(scheduled: Scheduled, name: Names, change: str | isl.Map, *, loops
     `loops` names the loops of the result; without it they take the names of the map's own dimensions, where an output
     is one of the inputs, and t0, t1, ... elsewhere. Every other verb here is a case of this one.
     """
-    function = _parsed(change)
+    function = _parsed(change, scheduled.func)
+    names = words(loops, "loops")
     for nest in chosen(scheduled, name):
         if function.dim(IN) != len(nest.loops):
             raise bad(
@@ -303,34 +343,40 @@ def apply_sch(scheduled: Scheduled, name: Names, change: str | isl.Map, *, loops
                 f"the map has {function.dim(IN)} dimensions in, and {nest.name} has {len(nest.loops)} loops",
                 f"its loops are: {', '.join(nest.loops) or 'none'}",
             )
-        names = _result_names(nest, function, loops)
-        marks = renamed_marks(nest, lambda loop, _, kept=tuple(names): loop if loop in kept else None)  # type: ignore[misc]
-        scheduled = scheduled.with_nest(moved(nest, _on_time(function), names, **marks))
+        results = _result_names(scheduled.func, nest, function, names)
+        marks = renamed_marks(nest, lambda loop, _, kept=tuple(results): loop if loop in kept else None)  # type: ignore[misc]
+        scheduled = scheduled.with_nest(moved(nest, _on_time(function), results, **marks))
     check(scheduled)
     return scheduled
 
 
-def _parsed(change: str | isl.Map) -> isl.Map:
+def _parsed(change: object, func: Func) -> isl.Map:
     remedy = "give a map of all loops to the new ones, such as { [i, j] -> [j, i + j] }"
     if isinstance(change, str):
         try:
             change = isl.Map(change)
         except isl.Error as error:
             raise bad(None, f"'{change}' is not a map that isl can read", remedy) from error
+    if not isinstance(change, isl.Map) or change.domain_is_wrapping() or change.range_is_wrapping():
+        raise bad(None, f"{change!s} is not a map of loops", remedy)
+    known = integer_parameters(func)
+    for k in range(change.dim(PARAM)):
+        if change.get_dim_name(PARAM, k) not in known:
+            what = f"'{change.get_dim_name(PARAM, k)}' in the map is no integer parameter of {func.name}"
+            raise bad(None, what, f"the parameters are: {', '.join(known) or 'none'}")
     if change.dim(OUT) == 0 or not change.is_single_valued():
         raise bad(None, "the map doesn't give one new time for an iteration", remedy)
-    change = change.reset_tuple_id(IN).reset_tuple_id(OUT)
-    return change
+    return change.reset_tuple_id(IN).reset_tuple_id(OUT)
 
 
-def _result_names(nest: Nest, function: isl.Map, given: Sequence[str]) -> list[str]:
+def _result_names(func: Func, nest: Nest, function: isl.Map, given: Sequence[str]) -> list[str]:
     count = function.dim(OUT)
     if given:
         if len(given) != count:
             raise bad(None, f"{len(given)} names are given for {count} loops", "name every loop of the result")
         names: list[str] = []
         for name in given:
-            names.append(new_name(nest, name, name, names))
+            names.append(new_name(func, nest, name, name, names))
         return names
     kept: list[str | None] = []
     for k in range(count):
@@ -340,7 +386,7 @@ def _result_names(nest: Nest, function: isl.Map, given: Sequence[str]) -> list[s
     names = [n for n in kept if n is not None]
     result = []
     for k, same_name in enumerate(kept):
-        result.append(same_name or new_name(nest, None, f"t{k}", names))
+        result.append(same_name or new_name(func, nest, None, f"t{k}", names))
         names.append(result[-1])
     return result
 

@@ -8,13 +8,12 @@ from typing import get_args
 
 import islpy as isl
 
-from plant_core.affine import is_integer
 from plant_core.conflicts import PARAM
-from plant_core.ir import Func, ScalarParam
+from plant_core.ir import Func
 from plant_core.nest import AstOption, Scheduled
 from plant_core.order import check
 from plant_core.tree import Tag
-from plant_core.verbs.common import Names, bad, chosen
+from plant_core.verbs.common import Names, bad, chosen, integer_parameters
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ISL_WORDS = frozenset({"and", "or", "not", "mod", "floor", "floord", "ceil", "ceild", "min", "max", "exists", "true",
@@ -64,6 +63,8 @@ def set_constraint(scheduled: Scheduled, constraint: str | isl.Set) -> Scheduled
     """
     known = _known(scheduled.func)
     found = _parsed(constraint) if isinstance(constraint, str) else constraint
+    if not isinstance(found, isl.Set):
+        raise bad(None, f"{constraint!r} is not a constraint", 'write it as in "n > 0 and m mod 4 = 0"')
     found = found.params()
     names = [found.get_dim_name(PARAM, k) for k in range(found.dim(PARAM))]
     unknown = [n for n in names if n not in known]
@@ -78,8 +79,7 @@ def set_constraint(scheduled: Scheduled, constraint: str | isl.Set) -> Scheduled
 
 
 def _known(func: Func) -> list[str]:
-    names = [p.name for p in func.params if isinstance(p, ScalarParam) and is_integer(p.dtype)]
-    return names + [c.defines for c in func.comps if c.defines is not None]
+    return [*integer_parameters(func)] + [c.defines for c in func.comps if c.defines is not None]
 
 
 def _parsed(text: str) -> isl.Set:

@@ -37,13 +37,18 @@ STATEMENTS = [
     ("@for (float f = 0; f < 1; f += 0.5f) x[0] = f;", "DG009", "isn't an integer"),
     ("@while (n > 0) { x[0] = 1; }", "DG008", "'while'"),
     ("@do { x[0] = 1; } while (n > 0);", "DG008", "'do'"),
-    ("@switch (n) { case 1: x[0] = 1; }", "DG008", "'switch'"),
-    ("for (int i = 0; i < 10; i++) { if (x[i] > 0) @break; }", "DG008", "'break'"),
-    ("for (int i = 0; i < 10; i++) { if (i == 3) @continue; x[i] = 1; }", "DG008", "'continue'"),
-    ("for (int i = 0; i < 10; i++) { @return; }", "DG008", "'return'"),
+    ("@switch (n++) { case 1: x[0] = 1; }", "DG008", "'switch'"),
+    ("@switch (n) { x[1] = 2; case 1: x[0] = 1; }", "DG008", "'switch'"),
+    ("int i = 0; for (; i < 9; i++) { if (y[i] > 0) @break; } x[i] = 2;", "DG008", "'break'"),
+    ("for (int i = 0; i < 10; i++) { { int t = 3; if (i == t) @continue; } x[i] = 1; }", "DG008", "'continue'"),
+    ("{ int t = 3; if (n > t) @return; } x[0] = 1;", "DG008", "'return'"),
     ("@goto end; end: ;", "DG008", "'goto'"),
     ("for (int i = 0; i < 10; i++) @i = 3;", "DG015", "'i'"),
-    ("int i; for (i = 0; i < 10; i++) x[i] = 1; x[0] = @i;", "DG015", "outside its loop"),
+    (
+        "int i; for (i = 0; i < 9; i++) x[i] = 1; if (y[0] > 0) for (i = 0; i < 3; i++) x[i] = 2; x[0] = @i;",
+        "DG015",
+        "outside its loop",
+    ),
     ("float t[@m[0]]; t[0] = 1; x[0] = t[0];", "DG007", "constants and integer parameters"),
     ("for (int i = 1; i < 9; i++) { float t[@i]; t[0] = 1; x[0] = t[0]; }", "DG007", "integer parameters"),
     ("float t[n]; for (int i = 0; i <= n; i++) @t[i] = 1; x[0] = t[0];", "DG012", "outside t[n]"),
@@ -63,7 +68,8 @@ STATEMENTS = [
 
 # A whole file; where the place is; the number; a part of the message.
 FILES = [
-    ("int kernel(float x[4]) { return 1; }", 1, 5, "DG006", "return void"),
+    ("int kernel(float x[4]) { x[0] = 1; }", 1, 5, "DG006", "returns at its end"),
+    ("float *kernel(float x[4]) { return x; }", 1, 8, "DG006", "must be a number"),
     ("void a(float x[4]) {}\nvoid b(float x[4]) {}", 1, 1, "DG005", "'a', 'b'"),
     ("int x;", 1, 1, "DG005", "no function"),
     ("void k(float x[4]) {\n#pragma scop\n  x[1] = 0;\n}", 2, 9, "DG019", "don't match"),

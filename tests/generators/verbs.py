@@ -13,8 +13,9 @@ from typing import Any
 
 import islpy as isl
 
-from plant_core import verbs
-from plant_core.ir import DType, Func, Param
+from plant_core import memory, verbs
+from plant_core.affine import read_accesses
+from plant_core.ir import Binary, Buf, Comp, DType, Expr, Func, Iter, Param, Val
 from plant_core.loc import PlantError
 from plant_core.nest import Nest, Scheduled
 from plant_core.order import dependences_in
@@ -22,6 +23,7 @@ from tests.support.plant_builder import Builder
 
 SIZES = {"A": (24,), "B": (24,), "X": (24,), "D": (20, 20), "L": (24,), "M": (20, 20), "s": ()}
 LOCAL = ("L", "M", "s")
+_LONGEST = 8
 _MIDDLE = {"A": 10, "B": 10, "X": 10, "L": 10, "D": 9, "M": 9}
 
 
@@ -110,7 +112,9 @@ class Step:
     options: dict[str, Any] = field(default_factory=dict)
 
     def apply(self, scheduled: Scheduled) -> Scheduled:
-        done = getattr(verbs, self.verb)(scheduled, *self.given, **self.options)
+        done = getattr(memory if hasattr(memory, self.verb) else verbs, self.verb)(
+            scheduled, *self.given, **self.options
+        )
         assert isinstance(done, Scheduled)
         return done
 
@@ -155,6 +159,36 @@ def draw_step(rng: Random, scheduled: Scheduled) -> Step:
     return rng.choices([make for _, make in choices], weights)[0]()
 
 
+def draw_memory_step(rng: Random, scheduled: Scheduled) -> Step:
+    """A memory verb, mostly a sensible one."""
+    comp = rng.choice(scheduled.func.comps)
+    loops = scheduled.nest(comp.name).loops or ("i",)
+    used = sorted({a.buf for a in (comp.target, *read_accesses(comp))})
+    buf = rng.choice(used)
+    local = [b.name for b in scheduled.func.bufs if b.kind == "local"] or used
+    choices: list[tuple[int, Callable[[], Step]]] = [
+        (4, lambda: Step("cache_identity", (comp.name, buf, rng.choice(loops)), {"exact": rng.random() < 0.8})),
+        (3, lambda: _store(rng, scheduled, comp)),
+        (2, lambda: Step("alloc_at", (rng.choice(local), comp.name, rng.choice(loops)))),
+        (1, lambda: Step("set_loc", (rng.choice(local), rng.choice(["stack", "heap"])))),
+    ]
+    return rng.choices([make for _, make in choices], [weight for weight, _ in choices])[0]()
+
+
+def _store(rng: Random, scheduled: Scheduled, comp: Comp) -> Step:
+    """In fewer dimensions than its iterators, in a ring of cells, or with all of them."""
+    kept = [k for k in range(len(comp.iters)) if rng.random() < 0.7]
+    indices: list[Expr] = [Iter(comp.iters[k]) for k in kept]
+    shape = [_LONGEST] * len(kept)
+    if kept and rng.random() < 0.3:
+        shape[0] = rng.choice([1, 2, 3])
+        indices[0] = Binary("mod", indices[0], Val(shape[0], "i32"), "i32")
+    names = {b.name for b in scheduled.func.bufs}
+    fresh = next(f"K{k}" for k in range(99) if f"K{k}" not in names)
+    place = Buf(fresh, comp.target.dtype, tuple(shape), "local")
+    return Step("store", (comp.name, place, tuple(indices)))
+
+
 def _flow(rng: Random, scheduled: Scheduled, name: str, other: str) -> tuple[str, str]:
     """A statement and a reader of its local array, where there is such a pair."""
     found = [(d.source, d.sink) for d in dependences_in(scheduled) if d.kind == "flow" and d.buf in LOCAL]
@@ -172,12 +206,15 @@ def _affine(rng: Random, count: int) -> str:
     return f"{{ [{', '.join(names)}] -> [{', '.join(out)}] }}"
 
 
-def draw_verbs(rng: Random, scheduled: Scheduled, most: int = 4) -> Iterator[tuple[Step, Scheduled | PlantError]]:
-    """Up to `most` verbs, each with the program after it, or with the error that refuses it."""
+def draw_verbs(
+    rng: Random, scheduled: Scheduled, most: int = 4, *, memory: float = 0.0
+) -> Iterator[tuple[Step, Scheduled | PlantError]]:
+    """Up to `most` verbs, each with the program after it, or with the error that refuses it; `memory`: how many of
+    them are memory verbs."""
     for _ in range(rng.randint(1, most)):
         if not scheduled.nests:
             return
-        step = draw_step(rng, scheduled)
+        step = draw_memory_step(rng, scheduled) if rng.random() < memory else draw_step(rng, scheduled)
         try:
             scheduled = step.apply(scheduled)
         except PlantError as error:

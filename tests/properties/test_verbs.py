@@ -10,15 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plant_core import order
+from plant_core.evaluate import evaluate
 from plant_core.ir import Buf, Func
 from plant_core.loc import IllegalSchedule, PlantError
 from plant_core.nest import Scheduled, as_written
+from plant_core.scan import scan
+from plant_core.tree_run import Order, run_tree
 from tests.generators.verbs import draw_verbs, small_func
 from tests.support.plant_times import Run, all_runs, is_legal, is_parallel, run, sharing
 
 NIGHTLY = settings().max_examples > 100
 PARTS = 4
 RUNS = (50_000 if NIGHTLY else 2_000) // PARTS
+TREES = (8_000 if NIGHTLY else 240) // PARTS
 VERDICTS = (8_000 if NIGHTLY else 240) // PARTS
 SEEDS = st.integers(0, 2**40)
 parts = pytest.mark.parametrize("part", range(PARTS))
@@ -73,6 +77,30 @@ def _any_order_of_a_parallel_loop(
 
 
 @parts
+@settings(max_examples=TREES)
+@given(seed=SEEDS)
+def test_loop_trees_of_loop_and_memory_verbs_keep_results(part: int, seed: int) -> None:
+    """Through the loop generator, and in every order of the loops that are free to have any."""
+    rng = Random(PARTS * seed + part)
+    func = small_func(rng, rng.choice(["i32", "i32", "f32"]))
+    scheduled = as_written(func)
+    trail = []
+    for step, result in draw_verbs(rng, scheduled, 5, memory=0.4):
+        if isinstance(result, PlantError):
+            assert result.message and result.remedy and result.code, step
+        else:
+            trail.append(step)
+            scheduled = result
+    order.check(scheduled)
+    tree = scan(scheduled)
+    inputs = _inputs(func, rng)
+    want = evaluate(func, inputs)
+    orders: tuple[Order, ...] = ("forward", "reversed", "random")
+    for one in orders:
+        assert _same(want, run_tree(scheduled.func, tree, inputs, order=one)), (one, trail)
+
+
+@parts
 @settings(max_examples=VERDICTS)
 @given(seed=SEEDS)
 def test_verdicts_are_exact(part: int, seed: int) -> None:
@@ -99,7 +127,7 @@ def _unchecked(rng: Random, scheduled: Scheduled) -> Scheduled:
     modules = ("loops", "place", "marks")
     with pytest.MonkeyPatch.context() as patch:
         for module in modules:
-            patch.setattr(f"plant_core.verbs.{module}.check", lambda scheduled: None)
+            patch.setattr(f"plant_core.verbs.{module}.check", lambda scheduled, **options: None)
         for step, result in draw_verbs(rng, scheduled, 3):
             if step.verb == "inline" or (isinstance(result, Scheduled) and result.func is not scheduled.func):
                 break

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from dspgen.bench import polybench, speed, verify
+from dspgen.bench import peers, polybench, speed, verify
+from dspgen.bench.apart import apart
 from dspgen.cpu_road import CpuResult, run_cpu
+from dspgen.errors import DspgenError, Problem
+from dspgen.frontend.read import read_c
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -61,7 +69,8 @@ def test_polybench_on_a_simulator_tells_why_not(dspgen: Run) -> None:
     deriche, jacobi = json.loads(out)["rows"]
     assert status == 0
     assert jacobi["verified"] is True and jacobi["isa"] == "ft_m7002" and jacobi["cycles"] >= jacobi["bound_cycles"]
-    assert deriche["verified"] is None and "exp" in deriche["refused"] and "deriche mini: " in err
+    assert deriche["verified"] is None and "exp" in deriche["refused"]
+    assert "deriche mini: " in err and "error[DG" in err
 
 
 def test_polybench_shows_a_table(dspgen: Run) -> None:
@@ -92,6 +101,8 @@ def test_speed_against_a_compiler(dspgen: Run) -> None:
     gcc = found["summary"]["gcc"]
     assert gcc["geometric_mean"] == pytest.approx(math.sqrt(ratios[0] * ratios[1]))
     assert gcc["worst"] == min(ratios) and gcc["kernels"] == 2
+    assert gcc["slower"] == sum(ratio < 1 for ratio in ratios)
+    assert found["summary"]["slowest_compile_kernel"] in ("jacobi-1d", "gemver")
 
 
 def test_speed_shows_a_table(dspgen: Run) -> None:
@@ -107,8 +118,74 @@ def test_the_library_is_measured_on_a_matrix_product_of_its_own() -> None:
         {"kernel": "gemm", "size": "mini", "ratio": 2.0, "polly_ratio": None, "blas_ratio": None},
         {"kernel": "gemm", "size": "2048", "ratio": 8.0, "polly_ratio": None, "blas_ratio": 0.5},
     ]
-    found = speed.summary([row | {"verified": True, "refused": None} for row in rows])
+    found = speed.summary([row | {"verified": True, "refused": None, "compile_seconds": 0.5} for row in rows])
     assert found["gcc"]["geometric_mean"] == pytest.approx(2.0) and found["blas"]["worst"] == 0.5
+
+
+def test_every_contender_begins_a_round() -> None:
+    order: list[str] = []
+
+    def run(name: str) -> float:
+        order.append(name)
+        return 0.5
+
+    speed.race({name: partial(run, name) for name in "abc"})
+    assert "".join(order) == "abcbcacab"
+
+
+def test_another_compiler_judges_what_is_near(examples: Path) -> None:
+    func = read_c(str(examples / "saxpy.c"))
+    theirs = np.linspace(-2, 2, 64, dtype=np.float32)
+    found = speed.judge(func, {"ours": {"y": theirs + np.float32(1e-6)}, "gcc": {"y": theirs}})
+    assert found is not None and found["verified"] is True and found["judge"] == "gcc" and 0 < found["max_error"] < 2e-6
+    for wrong in (theirs + np.float32(1e-3), np.where(theirs > 1, np.float32("nan"), theirs)):
+        assert speed.judge(func, {"ours": {"y": wrong}, "gcc": {"y": theirs}}) is None
+    assert speed.judge(func, {"ours": {"y": theirs}}) is None
+
+
+@pytest.mark.parametrize("long", [0.0, 1e9])
+def test_who_judged_is_told(long: float, dspgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "LONG", long)
+    status, out, _ = dspgen("bench", "cpu", "--size", "mini", "--only", "jacobi-1d", "--peers", "gcc", "--json")
+    (row,) = json.loads(out)["rows"]
+    assert status == 0 and row["verified"] is True and row["judge"] == ("gcc" if long == 0 else "C program")
+
+
+def test_an_interrupt_does_not_wait_for_c() -> None:
+    waiting = threading.Event()
+
+    timer = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        apart(waiting.wait)
+    waiting.set()
+    with pytest.raises(DspgenError, match="here"):
+        apart(partial(_fail, "here"))
+    assert apart(lambda: 1, lambda: 2) == [1, 2]
+
+
+def _fail(why: str) -> None:
+    raise DspgenError(Problem("DG500", why))
+
+
+def test_against_polly(dspgen: Run, tmp_path: Path) -> None:
+    if "clang-polly" not in peers.installed(tmp_path):
+        if "CI" in os.environ:
+            pytest.fail("clang with Polly isn't installed, which the continuous integration is to have")
+        pytest.skip("clang with Polly isn't installed")
+    arguments = ["--size", "mini", "--only", "mvt", "--peers", "clang-polly"]
+    status, out, _ = dspgen("bench", "cpu", *arguments, "--json")
+    found = json.loads(out)
+    assert status == 0 and found["rows"][0]["polly_ratio"] > 0 and found["rows"][0]["gcc_seconds"] is None
+    assert found["summary"]["clang-polly"]["kernels"] == 1 and "gcc" not in found["summary"]
+
+
+@pytest.mark.parametrize("bench", [["cpu", "--peers", "gcc"], ["polybench", "--backend", "cpu"]])
+def test_what_the_computer_lacks_is_told_once(bench: list[str], dspgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", __file__)
+    status, out, err = dspgen("bench", *bench, "--size", "mini", "--only", "mvt,atax")
+    assert (status, out) == (2, "")
+    assert err.count("error[DG611]") == 1 and "help: set XDG_CACHE_HOME to" in err
 
 
 def test_slow_runs_are_not_repeated() -> None:
@@ -135,6 +212,8 @@ def test_slow_runs_are_not_repeated() -> None:
         (["cpu", "--threads", "0"], "error[DG500]: Invalid value for '--threads'"),
         (["cpu", "--peers", "icc"], "error[DG500]: --peers icc: the peers are gcc, clang-polly, blas"),
         (["cpu", "--peers", ","], "error[DG500]: --peers names nothing"),
+        (["cpu", "--only", ""], "error[DG510]: --only names no kernel"),
+        (["polybench", "--backend", "cpu", "--only", ","], "error[DG510]: --only names no kernel"),
     ],
 )
 def test_what_is_refused(arguments: list[str], said: str, dspgen: Run) -> None:

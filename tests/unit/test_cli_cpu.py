@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dspgen.__main__ import main as entry
 from dspgen.cpu_road import CpuResult, run_cpu
 
 Run = Callable[..., tuple[int, str, str]]
@@ -92,7 +95,9 @@ def test_a_result_that_differs_is_status_1(dspgen: Run, dot: list[str], monkeypa
 def test_several_files_and_a_bad_one(dspgen: Run, dot: list[str], examples: Path) -> None:
     status, out, err = dspgen("run", "missing.c", str(examples / "saxpy.c"), *dot, "--json")
     assert status == 2 and "error[DG001]" in err
-    assert [row["verified"] for row in json.loads(out)["rows"]] == [None, True, True]
+    rows = json.loads(out)["rows"]
+    assert [row["verified"] for row in rows] == [None, True, True]
+    assert "missing.c" in rows[0]["refused"] and rows[1]["refused"] is None
 
 
 def test_compile_writes_text_and_stages(dspgen: Run, dot: list[str], tmp_path: Path) -> None:
@@ -183,9 +188,77 @@ def test_other_refusals(refused: Callable[..., str], dot: list[str], monkeypatch
     assert "error[DG610]: " in err and "help: install" in err
 
 
+def test_names_that_no_macro_can_have(refused: Callable[..., str], dot: list[str]) -> None:
+    for text in ("3N=4", "a-b=1", "=4"):
+        assert "error[DG509]: -D " in refused("run", *dot, "-D", text)
+
+
+@pytest.mark.parametrize("option", [["--backend", "cpu"], ["--isa", "ft_m7002"]])
+def test_seeds_count_from_nought(option: list[str], refused: Callable[..., str], examples: Path) -> None:
+    err = refused("run", str(examples / "dot.c"), *option, "--seed", "-1")
+    assert err.startswith("error[DG500]: Invalid value for '--seed'")
+
+
+def test_a_figure_without_a_value(refused: Callable[..., str], examples: Path) -> None:
+    err = refused("run", str(examples / "dot.c"), "--isa", "ft_m7002", "--set", "lanes=")
+    assert err == "error[DG509]: --set 'lanes=' is not of the form name=value\nhelp: --set NAME=VALUE\n"
+
+
+@pytest.mark.parametrize("option", [["--backend", "cpu"], ["--isa", "ft_m7002"]])
+def test_emit_that_names_nothing(option: list[str], refused: Callable[..., str], examples: Path) -> None:
+    assert "error[DG500]: --emit names no kind" in refused("compile", str(examples / "dot.c"), *option, "--emit", "")
+
+
+def test_memory_that_is_not_there(refused: Callable[..., str], dot: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(*_: Any, **__: Any) -> None:
+        raise MemoryError("Unable to allocate 74.5 GiB")
+
+    monkeypatch.setattr("dspgen.cli_cpu.run_cpu", too_large)
+    err = refused("run", *dot)
+    assert err.startswith("error[DG514]: there is not enough memory on this computer: Unable") and "help: " in err
+
+
+def test_outputs_go_to_a_folder_that_is_made(dspgen: Run, dot: list[str], tmp_path: Path) -> None:
+    assert dspgen("run", *dot, "--outputs", str(tmp_path / "new" / "out.npz"))[0] == 0
+    assert (tmp_path / "new" / "out.npz").is_file()
+
+
+def test_inputs_that_are_no_archive(refused: Callable[..., str], dot: list[str], tmp_path: Path) -> None:
+    (tmp_path / "junk.npz").write_text("junk")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name, said in (
+        ("junk.npz", "can't be read: it is no archive of NumPy arrays"),
+        ("one.npy", "holds one array, without a name"),
+        ("none.npz", "can't be read: No such file or directory"),
+        ("", "can't be read: Is a directory"),
+    ):
+        err = refused("run", *dot, "--inputs", str(tmp_path / name))
+        assert "error[DG503]: " in err and said in err and "help: write it with numpy.savez" in err
+
+
+def test_a_missing_compiler_ends_several_files_at_once(
+    refused: Callable[..., str], dot: list[str], examples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backends.cpu.build.COMPILERS", ("no-such-compiler",))
+    err = refused("run", *dot, str(examples / "saxpy.c"))
+    assert err.count("error[DG610]") == 1 and "help: install g++ or clang++, where PATH finds it" in err
+
+
 def test_cache_that_can_not_be_written(
     refused: Callable[..., str], dot: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert "error[DG611]: " in refused("run", *dot)
+
+
+def test_an_interrupt_while_libraries_load(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    unfinished = ModuleType("dspgen.cli")
+    monkeypatch.setattr(unfinished, "__getattr__", interrupted, raising=False)
+    monkeypatch.setitem(sys.modules, "dspgen.cli", unfinished)
+    with pytest.raises(SystemExit) as exit:
+        entry()
+    assert exit.value.code == 130 and capsys.readouterr().err == "interrupted\n"

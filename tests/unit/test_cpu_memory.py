@@ -125,7 +125,7 @@ def test_symbolic_extents(tmp_path: Path) -> None:
     line = np.arange(70, dtype=np.float32)
     source = call(func, Seq((nest(func_comps[0]), nest(func_comps[1]))), tmp_path, n=70, a=array, x=line)
     np.testing.assert_array_equal(array, np.repeat(line[:, None], 71, axis=1))
-    assert "float (*a)[n + 1] = (float (*)[n + 1])plant_a;" in source and "free(t);" in source
+    assert "auto a = (float (*)[n + 1])plant_a;" in source and "free(t);" in source
     with pytest.raises(PlantError, match=r"has shape \(70, 71\), not \(69, 70\)"):
         Kernel(func, build(source, cache_dir=tmp_path))(69, array, line)
 

@@ -303,8 +303,7 @@ WRONG = [
     ),
     ("void f(float *x, int n) { if (n) @f(x, n - 1); }\nvoid k(float *x) { f(x, 3); }", "DG014", "calls itself"),
     (
-        "void f(float *x, int n) { for (int i = 0; i < n; i++) if (x[i] > 0) return; *x = 1; }\n"
-        "void k(float *x) { @f(x, 3); }",
+        "void f(float *x, int n) { again: if (x[n] > 0) return; *x = 1; }\nvoid k(float *x) { @f(x, 3); }",
         "DG008",
         "'f'",
     ),
@@ -318,7 +317,11 @@ WRONG = [
     ),
     ("void k(float *x, int n) { for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) @x[i * j] = 1; }", "DG011", ""),
     ("void k(float x[8], int n) { int i = 0; @while (i < n) { x[i] = 1; if (x[i] > 0) i++; } }", "DG008", "while"),
-    ("void k(float x[8], int n) { int i = 0; @while (i < n) { if (i > 3) break; i++; x[i] = 1; } }", "DG008", "while"),
+    (
+        "void k(float x[8], int n) { int i = 0; @while (i < n) { i++; if (x[i - 1] > 3) break; x[i] = 1; } }",
+        "DG008",
+        "while",
+    ),
     ("void k(float *x, int n) { for (int i = 0; i < n; i++) if (i % 3) { @*x = i; x++; } }", "", ""),
     ("void k(float *x) { int i = 0; int *q = @&i; *q = 1; x[i] = 1; }", "DG013", "'q'"),
     ("void k(int p[9], float y[9]) { for (int i = 0; i < @p[3]; i++) { p[3] = 2; y[i] = 1; } }", "DG010", "p[3]"),

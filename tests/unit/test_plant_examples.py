@@ -19,6 +19,8 @@ SIZES: dict[str, tuple[tuple[int, ...], dict[str, bool]]] = {
     "blur": ((40, 70), {}),
     "edge_detector": ((9, 9), {}),
     "triangle": ((), {}),
+    "triangular_solve": ((), {}),
+    "wavefront": ((), {}),
 }
 PROMISES = {
     "matmul": ["parallel for (i_o = 0; i_o < 4; i_o++)", "        for (k = 0; k < 90; k++)"],
@@ -26,6 +28,8 @@ PROMISES = {
     "spmm": ["for (p_o = 0;", "int b0 = ptr[i];"],
     "blur": ["    for (i = 16 * i_o; i < min(16 * i_o + 18, 70); i++)"],
     "edge_detector": ["vectorize for (j = 1; j < 49; j++)", "refused: the loop 'i' of R can't be parallel"],
+    "triangular_solve": ["  vectorize reduction for (j = 0; j < i; j++)", "  x[i] = x[i] / matrix[i][i];"],
+    "wavefront": ["for (wave = 0;", "  parallel for (i_o =", "      vectorize for (i_i ="],
     "triangle": ["parallel for (r_o = 0;", "for (x_i = r_i; x_i < 8; x_i++)"],
 }
 

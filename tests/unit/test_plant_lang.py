@@ -353,8 +353,70 @@ def _cases() -> dict[str, tuple[str, str, Callable[[Function], object]]]:
         f.comp("a", {i: 4}, 0).split("i", 2)
         return f.comp("b", {i: 4}, 0)
 
+    def read_too_early(f: Function) -> object:
+        b = f.comp("b", {i: 4}, dtype="f32")
+        a = f.comp("a", {i: 4}, 1.0)
+        b.define(a[i])
+        return f.build()
+
+    def itself(f: Function) -> object:
+        c = f.comp("c", {i: 4}, dtype="f32")
+        c.define(where(i < 3, c[i + 1], 0)).store(f.output("o", "f32", (4,)))
+        return f.build()
+
+    def overwritten(f: Function) -> object:
+        a = f.comp("a", {i: 4}, 1.0).store(f.local("t", "f64", ()), ())
+        f.comp("b", {i: 4}, a[i])
+        return f.scheduled
+
+    def outside_array(f: Function) -> object:
+        f.comp("a", {i: 5}, f.input("x", "f32", (4,))[i])
+        return f.build()
+
+    def outside_symbolic(f: Function) -> object:
+        n = f.param("n")
+        f.comp("a", {i: n}, 1.0).store(f.output("o", "f64", (n,)), (i + 1,))
+        return f.build()
+
+    def constraint(f: Function) -> object:
+        f.set_constraint(i > 3)
+        return f.build()
+
+    def unknown_array(f: Function) -> object:
+        f.effect("e", {}, Memcpy("a", "b"))
+        return f.build()
+
+    def other_iterator(f: Function) -> object:
+        return f.comp("b", {j: 4}, 0, after=(f.comp("a", {i: 4}, 0), i)) and f.build()
+
+    def no_pair(f: Function) -> object:
+        return f.comp("b", {i: 4}, 0, after=f.comp("a", {i: 4}, 0))  # type: ignore[arg-type]
+
+    def not_its_iterator(f: Function) -> object:
+        return f.comp("b", {i: 4}, 0, after=(f.comp("a", {i: 4}, 0), j))
+
+    def strange_action(f: Function) -> object:
+        return f.effect("e", {}, 3)  # type: ignore[arg-type]
+
     a = "a"
     return {
+        "read too early": ("DG228", r"b\[0\] reads a\[0\], which is computed later", read_too_early),
+        "reads what comes later": ("DG228", r"c\[0\] reads c\[1\], which is computed later", itself),
+        "overwritten": ("DG228", r"b\[0\] reads a\[0\] from 't', where a\[\d\] is written in between", overwritten),
+        "outside the array": ("DG211", r"a\[4\] has 4 as subscript 0 of 'x', which is outside", outside_array),
+        "outside for all sizes": ("DG211", r"as subscript 0 of 'o', which is outside", outside_symbolic),
+        "constraint of an iterator": ("DG227", "'i' is no parameter of 'f'", constraint),
+        "effect of no array": ("DG227", "'e' uses 'a', which is no buffer", unknown_array),
+        "no action": ("DG226", "3 is nothing that a statement does", strange_action),
+        "after in another loop": ("DG228", "'b' has to share loop 0 with 'a'", other_iterator),
+        "after a computation alone": ("DG227", "after= names a computation and one of its iterators", no_pair),
+        "after in no loop": ("DG227", "'j' is no iterator of 'a'", not_its_iterator),
+        "no domain": ("DG227", "is no domain", lambda f: f.comp("a", i, 0)),  # type: ignore[arg-type]
+        "no memory": ("DG216", "no memory 'moon'", lambda f: f.output("o", "f32", 4).set_loc("moon")),  # type: ignore[arg-type]
+        "local in no memory": ("DG216", "no memory 'moon'", lambda f: f.local("o", "f32", 4, location="moon")),  # type: ignore[arg-type]
+        "negative extent": ("DG225", "-3 is no extent", lambda f: f.input("x", "f32", -3)),
+        "cast to no type": ("DG226", "there is no type 'float'", lambda f: cast("float", i)),  # type: ignore[arg-type]
+        "no lanes": ("DG226", "can't have 0 lanes", lambda f: ramp(f.input("x", "f32", 4)[i], 1, 0)),
         "subscript read from memory": ("DG225", r"subscript of 'a' 'idx\[i\]' isn't affine", access_not_affine),
         "quadratic": ("DG225", r"subscript of 'a' 'i \* i' isn't affine", quadratic),
         "extent read from memory": ("DG225", r"the bound 'n\[0\]' isn't affine", data_extent),
@@ -405,6 +467,27 @@ def test_errors(name: str) -> None:
         run(Function("f"))
     assert error.value.code == code
     assert error.value.loc is not None and error.value.loc.file == __file__
+
+
+def test_short_circuits_guard_what_they_guard() -> None:
+    f = Function("f")
+    a = f.comp("a", {i: 4}, 1.0)
+    f.comp("b", {i: 5}, where((i > 0) & (a[i - 1] > 0), a[i - 1], 0))
+    f.comp("c", {i: 5}, where((i == 4) | (a[i] > 0), 0, a[i]))
+    f.build()
+
+
+def test_several_computations_at_once() -> None:
+    f = Function("f")
+    a = f.comp("a", {i: 8}, 1.0)
+    b = f.comp("b", {i: 8}, a[i] * 2, after=(a, i)).store(f.output("o", "f64", 8))
+    f[a, "b"].split(i, 4).tag("i_i", "vectorize")
+    assert a.loops == b.loops == ("i_o", "i_i") and b.nest.tag("i_i") == "vectorize"
+    assert print_tree(scan(f.scheduled)).count("for") == 2
+    with pytest.raises(PlantError, match="no statement 'c'"):
+        f["a", "c"].split(i, 2)
+    with pytest.raises(AttributeError):
+        f["a", "b"].loops2(i)
 
 
 def test_inlined_and_stored_after_the_schedule() -> None:

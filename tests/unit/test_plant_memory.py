@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import islpy as isl
@@ -706,3 +707,23 @@ def test_a_box_round_a_stencil_is_copied_by_simple_loops() -> None:
     corner = isl.Set("{ load_cache_a[1, 1, 0, 0] }")
     assert corner.intersect(exact.func.comp("load_cache_a").domain).is_empty()
     assert corner.is_subset(loose.func.comp("load_cache_a").domain)
+
+
+@pytest.mark.parametrize(
+    ("verb", "message"),
+    [
+        (lambda p: p["S0"].store(Buf("a b", "i32", (99,), "local")), "can't name an array"),
+        (lambda p: p["S0"].store(Buf("S0", "i32", (99,), "local")), "is a parameter or statement"),
+        (lambda p: p["S0"].store(Buf("k", "i32", (-3,), "local")), "neither a number from 1 on nor an expression"),
+        (lambda p: p["S0"].store(None), "is no array"),
+        (lambda p: p["S0"].store("y", 3), "no subscripts"),
+        (lambda p: p["S0"].cache_identity("a", "i", location="moon"), "no memory 'moon'"),
+        (lambda p: p["S0"].cache_identity("a", "i", into="a b"), "can't name an array"),
+        (lambda p: p.alloc_at("a", "S0", "i"), "comes from the caller"),
+    ],
+)
+def test_bad_arguments_of_memory_verbs(verb: Callable[[Program], object], message: str) -> None:
+    func = Builder({"y": (99,), "a": (99,)}, dtype="i32").comp("i", "0 <= i < 9", [0, "i", 0], "y[i] = a[i]").func()
+    with pytest.raises(PlantError, match=message) as caught:
+        verb(Program(func))
+    assert caught.value.remedy and caught.value.code

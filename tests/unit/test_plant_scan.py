@@ -162,6 +162,67 @@ def test_full_tiles_of_a_triangle(tmp_path: Path) -> None:
         """)  # fmt: skip
 
 
+def test_tiles_in_tiles_that_end_in_the_middle(tmp_path: Path) -> None:
+    func = _read(
+        tmp_path,
+        "void f(float a[110]) { for (int i = 0; i < 110; i++) for (int k = 0; k < 8; k++) a[i] *= 2.0f; }",
+    )
+    place = "i = 24io + 6im + ii and 0 <= 6im + ii < 24 and 0 <= ii < 6"
+    nest = _nest(
+        "S0", "io im k ii", f"{{ S0[i, k] -> [0, io, 0, im, 0, k, 0, ii, 0] : {place} }}", {}, {"ii": "isolate"}
+    )
+    assert print_tree(scan(Scheduled(func, (nest,)))) == _lines("""
+        for (io = 0; io < 5; io++) {
+          for (im = 0; im < min(18 - 4 * io, 4); im++)
+            for (k = 0; k < 8; k++)
+              for (ii = 0; ii < 6; ii++)
+                a[24 * io + 6 * im + ii] = a[24 * io + 6 * im + ii] * 2.0f;
+          if (io == 4)
+            for (k = 0; k < 8; k++)
+              for (ii = 0; ii < 2; ii++)
+                a[ii + 108] = a[ii + 108] * 2.0f;
+        }
+        """)
+
+
+def test_full_tiles_of_loops_that_count_on(tmp_path: Path) -> None:
+    """Loops inside tiles may keep the values of the iterators that they had before."""
+    func = _read(tmp_path, "void f(int n, float a[n]) { for (int i = 0; i < n; i++) a[i] = 1.0f; }")
+    nest = _nest("S0", "io i", "{ S0[i] -> [0, io, 0, i, 0] : 32io <= i < 32io + 32 }", {}, {"i": "isolate"})
+    context = isl.Set("[n] -> { : n > 0 }")
+    assert print_tree(scan(Scheduled(func, (nest,)), context=context)).startswith(
+        _lines("""
+        for (io = 0; io < n / 32; io++)
+          for (i = 32 * io; i < 32 * io + 32; i++)
+            a[i] = 1.0f;
+        """)
+    )
+
+
+def test_the_rest_has_the_subscripts_of_the_tiles(tmp_path: Path) -> None:
+    func = _read(tmp_path, "void f(int n, float a[n]) { for (int i = 0; i < n; i++) a[i] = 1.0f; }")
+    nest = _nest(
+        "S0", "io ii", "{ S0[i] -> [0, io, 0, ii, 0] : i = 16io + ii and 0 <= ii < 16 }", {}, {"ii": "isolate"}
+    )
+    assert print_tree(scan(Scheduled(func, (nest,)), context=isl.Set("[n] -> { : n > 0 }"))) == _lines("""
+        for (io = 0; io < n / 16; io++)
+          for (ii = 0; ii < 16; ii++)
+            a[16 * io + ii] = 1.0f;
+        for (ii = 0; ii < n % 16; ii++)
+          a[16 * ((n - 1) / 16) + ii] = 1.0f;
+        """)
+
+
+def test_subscripts_that_wrap_stay_as_written(tmp_path: Path) -> None:
+    func = _read(
+        tmp_path,
+        "void f(float a[18], const float b[70]) { for (int o = 0; o < 4; o++) for (int i = 16 * o; i < 16 * o + 18 && "
+        "i < 70; i++) a[i % 18] = b[i]; }",
+    )
+    text = print_tree(scan(as_written(func)))
+    assert text.endswith("a[i % 18] = b[i];\n")
+
+
 def test_parallel_loops_stay_whole(tmp_path: Path) -> None:
     """Partial tiles of their own would run after the full ones, on one thread."""
     func = _read(tmp_path, "void f(int n, float a[64]) { for (int i = 0; i < n; i++) a[i] = 1.0f; }")

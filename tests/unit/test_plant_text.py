@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
@@ -46,6 +47,8 @@ from plant_core.nest import Scheduled, as_written
 from plant_core.parser import parse_expr, parse_func, parse_scheduled
 from plant_core.printer import print_expr, print_func, print_scheduled
 from plant_core.program import Program
+from plant_core.scan import scan
+from plant_core.tree_print import print_tree
 from plant_core.values import is_float, limits
 from tests.generators.nests import random_program
 from tests.support.plant_builder import matmul
@@ -265,30 +268,53 @@ def test_text_of_a_program() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(25))
+def _change(program: Program, rng: Random) -> None:
+    statement = program[rng.choice(program.statements)]
+    loops = statement.loops
+    loop, other = rng.choice(loops), rng.choice(loops)
+    array = rng.choice([b.name for b in program.func.bufs])
+    changes: list[Callable[[], object]] = [
+        lambda: statement.split(loop, rng.choice([2, 3])),
+        lambda: statement.shift(loop, rng.choice([1, -2])),
+        lambda: statement.separate(loop, 2),
+        lambda: statement.tag(loop, rng.choice(["parallel", "unroll", "vectorize", "gpu_block_x"])),
+        lambda: statement.option(loop, rng.choice(["isolate", "separate", "atomic"])),
+        lambda: statement.skew(loop, other, rng.choice([1, -1])),
+        lambda: statement.reorder(loop, other),
+        lambda: statement.fuse(loop, loops[min(loops.index(loop) + 1, len(loops) - 1)]),
+        lambda: statement.tile(loop, other, 2, 3),
+        lambda: statement.cache_identity(array, loop),
+        lambda: statement.after(rng.choice(program.statements), rng.choice([loop, None])),
+        lambda: statement.inline(),
+        lambda: statement.compute_at(rng.choice(program.statements), loop),
+        lambda: program.set_loc(array, "stack"),
+    ]
+    rng.choice(changes)()
+
+
+def _tree(scheduled: Scheduled) -> str:
+    try:
+        return print_tree(scan(scheduled))
+    except PlantError as error:
+        return error.message
+
+
+@pytest.mark.parametrize("seed", range(50))
 def test_schedules_that_verbs_make(seed: int) -> None:
+    """Whatever verbs have done, the text is that of the same schedule, down to the loop tree."""
     rng = Random(seed)
-    program = Program(random_func(seed))
-    for _ in range(4):
-        statement = program[rng.choice(program.statements)]
-        loop = rng.choice(statement.loops)
+    program = Program(random_func(seed), reassoc=seed % 2 == 1)
+    for _ in range(5):
         try:
-            match rng.randrange(4):
-                case 0:
-                    statement.split(loop, rng.choice([2, 3]))
-                case 1:
-                    statement.shift(loop, rng.choice([1, -2]))
-                case 2:
-                    statement.separate(loop, 2)
-                case _:
-                    statement.tag(loop, rng.choice(["parallel", "unroll"]))
+            _change(program, rng)
         except PlantError:
             continue
     text = print_scheduled(program.scheduled)
     found = parse_scheduled(text)
     assert print_scheduled(found) == text
     for a, b in zip(found.nests, program.scheduled.nests, strict=True):
-        assert a.relation.is_equal(b.relation) and (a.loops, a.tags) == (b.loops, b.tags)
+        assert a.relation.is_equal(b.relation) and (a.loops, a.tags, a.options) == (b.loops, b.tags, b.options)
+    assert _tree(found) == _tree(program.scheduled)
 
 
 @pytest.mark.parametrize(

@@ -415,6 +415,15 @@ BAD: list[tuple[Callable[[Scheduled], object], str]] = [
     (lambda s: verbs.apply_sch(s, "S1", "{ [i -> "), "not a map that isl can read"),
     (lambda s: verbs.apply_sch(s, "S1", "{ [i, j, k] -> [a, j, k] }"), "one new time"),
     (lambda s: verbs.apply_sch(s, "S1", "{ [i, j, k] -> [i, j, k] }", loops=["a"]), "1 names are given for 3"),
+    (lambda s: verbs.apply_sch(s, "S1", "[q] -> { [i, j, k] -> [i + q, j, k] }"), "'q' in the map is no integer"),
+    (lambda s: verbs.apply_sch(s, "S1", "{ [[i] -> [j]] -> [i] }"), "not a map of loops"),
+    (lambda s: verbs.apply_sch(s, "S1", 3), "not a map of loops"),  # type: ignore[arg-type]
+    (lambda s: verbs.apply_sch(s, "S1", "{ [i, j, k] -> [k, i, j] }", loops="abc"), "doesn't name loops"),
+    (lambda s: verbs.reorder(s, "S1", ["i", "j"]), "doesn't name loops"),  # type: ignore[arg-type]
+    (lambda s: verbs.split(s, 3, "i", 4), "doesn't name statements"),  # type: ignore[arg-type]
+    (lambda s: verbs.tile(s, "S1", {"i": 4}, names={"i": ("a",)}), "has two parts, not 1"),  # type: ignore[dict-item]
+    (lambda s: verbs.tile(s, "S1", {"i": 4}, names=3), "doesn't name parts"),  # type: ignore[arg-type]
+    (lambda s: verbs.set_constraint(s, None), "is not a constraint"),  # type: ignore[arg-type]
     (lambda s: verbs.set_constraint(s, "n > 0"), "'n' is no integer parameter"),
     (lambda s: verbs.set_constraint(s, "n >"), "not a constraint"),
     (lambda s: verbs.set_constraint(s, "1 < 0"), "no parameters satisfy"),
@@ -463,3 +472,64 @@ def test_program_inlines() -> None:
     assert program["S0"].inline()["S1"].split("i", 8).loops == ("i_o", "i_i")
     with pytest.raises(PlantError, match="for one statement"):
         Program(func)["S0", "S1"].inline()
+
+
+# --- names and sizes that isl has trouble with -------------------------------------------------------------------
+
+
+def test_a_parameter_may_be_called_what_isl_reserves() -> None:
+    def renamed(relation: isl.Map | isl.Set) -> isl.Map | isl.Set:
+        return relation.set_dim_name(isl.dim_type.param, 0, "mod")
+
+    func = one().func
+    comp = func.comps[0]
+    comp = replace(comp, domain=renamed(comp.domain), schedule=renamed(comp.schedule))
+    params = tuple(replace(p, name="mod") if p.name == "n" else p for p in func.params)
+    scheduled = as_written(replace(func, comps=(comp,), params=params))
+    done = verbs.shift(scheduled, "S0", "i", Binary("mul", integer(2), Param("mod", "i32"), "i32"))
+    relation = done.nest("S0").relation
+    assert relation.find_dim_by_name(isl.dim_type.param, "mod") == 0
+    assert relation.set_dim_name(isl.dim_type.param, 0, "n").is_equal(isl.Map("[n] -> { S0[i] -> [0, i + 2n, 0] }"))
+    verbs.shift(scheduled, "S0", "i", 10**30)
+
+
+def test_a_new_loop_is_not_called_like_a_parameter() -> None:
+    with pytest.raises(PlantError, match="'n' is a parameter of kernel"):
+        verbs.split(one(), "S0", "i", 4, outer="n")
+
+
+def time_tiled() -> Program:
+    """A fused stencil in three dimensions, skewed and tiled in all four."""
+    builder = Builder({"A": (50, 50, 50), "B": (50, 50, 50)}, params=("T", "n"))
+    for target, source, last in (("B", "A", 0), ("A", "B", 1)):
+        near = [f"{source}[i{a}, j{b}, k{c}]" for a, b, c in (("", "", ""), (" - 1", "", ""), ("", "", " + 1"))]
+        builder.comp(
+            "t,i,j,k", "0 <= t < T and 1 <= i < n and 1 <= j < n and 1 <= k < n",
+            [0, "t", last, "i", 0, "j", 0, "k", 0], f"{target}[i, j, k] = {' + '.join(near)}",
+        )  # fmt: skip
+    scheduled = as_written(builder.func())
+    for name, late in (("S0", 0), ("S1", 1)):
+        time = f"2t + {late}"
+        text = f"{name}[t, i, j, k] -> [0, {time}, 0, {time} + i, 0, {time} + j, 0, {time} + k, {late}]"
+        scheduled = scheduled.with_nest(replace(scheduled.nest(name), relation=isl.Map(f"{{ {text} }}")))
+    program = Program(scheduled)
+    program["S0", "S1"].tile("t", "i", "j", "k", 8, 16, 16, 16)
+    return program
+
+
+def test_separate_in_time_tiles_is_decided_soon() -> None:
+    program = time_tiled()
+    program["S0", "S1"].separate("k_i", 4).split("k_i", 4).tag("k_i_i", "vectorize")
+    with pytest.raises(PlantError, match="too many to tell its whole parts from the rest"):
+        program["S0", "S1"].separate("t_i", 4)
+
+
+def test_remedies_fit() -> None:
+    builder = Builder({"r": (1,), "x": (20,)}, dtype="i32").comp("i", "0 <= i < 9", [0, "i", 0], "r[0] = r[0] + x[i]")
+    with pytest.raises(IllegalSchedule) as caught:
+        verbs.tag(as_written(builder.func()), "S0", "i", "parallel")
+    assert "reassoc" not in caught.value.remedy
+    builder = Builder({"A": (20,), "t": (1,)}, local=("t",)).comp("i", "0 <= i < 9", [0, "i", 0], "t[0] = A[i]")
+    with pytest.raises(IllegalSchedule) as caught:
+        verbs.tag(as_written(builder.comp("i", "0 <= i < 9", [0, "i", 1], "A[i] = t[0]").func()), "S0", "i", "parallel")
+    assert "alloc_at" in caught.value.remedy

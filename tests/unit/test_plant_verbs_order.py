@@ -236,3 +236,31 @@ def test_effects_have_an_order_too() -> None:
         verbs.after(scheduled, "alloc", "S0", None)
     with pytest.raises(IllegalSchedule, match=r"S0\[0\] -> copy\[\]"):
         verbs.after(scheduled, "copy", "alloc", None)
+
+
+# --- when two statements run ------------------------------------------------------------------------------------
+
+
+def overwritten() -> Scheduled:
+    builder = Builder({"A": (9,), "B": (9,)}).comp("i", "0 <= i < 9", [0, "i", 0], "B[i] = A[i]")
+    return as_written(builder.comp("i", "0 <= i < 9", [1, "i", 0], "A[i] = 0.0").func())
+
+
+def test_what_runs_again_reads_again() -> None:
+    """Its last run counts where an operand is overwritten."""
+    again = moved(overwritten(), "S0", "{ S0[i] -> [0, i, 0]; S0[i] -> [2, i, 0] }")
+    with pytest.raises(IllegalSchedule, match=r"anti-dependence through 'A' S0\[0\] -> S1\[0\]"):
+        check(again)
+    check(moved(again, "S0", "{ S0[i] -> [-1, i, 0]; S0[i] -> [0, i, 0] }"))
+
+
+def test_one_time_is_no_order() -> None:
+    with pytest.raises(IllegalSchedule, match="anti-dependence"):
+        check(moved(overwritten(), "S1", "{ S1[i] -> [0, i, 0] }"))
+
+
+def test_positions_in_pieces_are_compared() -> None:
+    halves = "{ S0[i] -> [0, i, 0] : i < 4; S0[i] -> [1, i, 0] : i >= 4 }"
+    check(moved(moved(overwritten(), "S0", halves), "S1", "{ S1[i] -> [2, i, 0] }"))
+    with pytest.raises(IllegalSchedule, match=r"S0\[[4-8]\] -> S1\[[4-8]\]"):
+        check(moved(moved(overwritten(), "S0", halves), "S1", "{ S1[i] -> [0, i, 1] }"))

@@ -11,14 +11,21 @@ from dspgen.errors import NoSchedule, Problem
 from dspgen.frontend.read import read_c
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
+from dspgen.tiling.apart import spaced
 from dspgen.tiling.bound import bound, count
-from dspgen.tiling.candidates import Candidate, candidates, lane_choices, scalar_candidate
+from dspgen.tiling.candidates import Candidate, candidates, scalar_candidate
+from dspgen.tiling.lanes import LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import nests
 from dspgen.tiling.search import search
+from plant_core.budget import at_most
+from plant_core.dependence import memory_dependences
 from plant_core.ir import Func
 from plant_core.legality import check_legal
-from plant_core.tiles import Plan
+from plant_core.loc import IllegalSchedule, PlantError
+from plant_core.scalars import expand_scalars
+from plant_core.schedule import position
+from plant_core.tiles import CompPlan, Plan
 
 MATMUL = """
 void f(const float A[20][30], const float B[30][40], float C[20][40])
@@ -143,3 +150,144 @@ def test_an_element_written_first_is_not_read(tmp_path: Path, ft_m7002: Target, 
 )
 def test_count(text: str, points: int) -> None:
     assert count(isl.Set(text)) == points
+
+
+# --- nests whose loops bound each other ---------------------------------------------------------------------------
+
+TRIANGULAR = """
+void f(const float A[30][20], float B[30][40])
+{
+  for (int i = 0; i < 20; i++)
+    for (int j = 0; j < 40; j++) {
+      for (int k = i + 1; k < 20; k++)
+        B[i][j] += A[k][i] * B[k][j];
+      B[i][j] *= 3.0f;
+    }
+}
+"""
+LU = """
+void f(float A[24][24])
+{
+  for (int i = 0; i < 24; i++) {
+    for (int j = 0; j < i; j++) {
+      for (int k = 0; k < j; k++)
+        A[i][j] -= A[i][k] * A[k][j];
+      A[i][j] /= A[j][j];
+    }
+    for (int j = i; j < 24; j++)
+      for (int k = 0; k < i; k++)
+        A[i][j] -= A[i][k] * A[k][j];
+  }
+}
+"""
+
+
+def test_a_vectorised_plan_without_unrolling_is_among_the_candidates(
+    tmp_path: Path, machine: Machine, ft_m7002: Target
+) -> None:
+    """Unrolled tiles of the two statements begin at different rows here; rows of vectors alone keep the order."""
+    func = func_of(TRIANGULAR, tmp_path)
+    (nest,) = nests(func)
+    legal = []
+    for candidate in candidates(nest, ft_m7002, machine, 8, memory_dependences(func)):
+        try:
+            check_legal(func, Plan(candidate.plans), reassoc=True, lanes=ft_m7002.lanes)
+        except IllegalSchedule:
+            continue
+        legal.append(candidate)
+    assert any("j*" in c.title and c.unrolled == "none" for c in legal)
+
+
+def test_loops_that_carry_a_dependence_are_not_lanes(tmp_path: Path, machine: Machine, ft_m7002: Target) -> None:
+    """In the first j loop the division feeds later iterations of the sum above it; the second j loop is free."""
+    func = func_of(LU, tmp_path)
+    (nest,) = nests(func)
+    legal = LegalLanes(nest, memory_dependences(func), ft_m7002.lanes)
+    allowed = legal.under({c.comp.name: c.comp.iters for c in nest.comps})
+    found = {c.comp.name: [i for i in c.comp.iters if allowed(c, i)] for c in nest.comps}
+    assert "j" not in found["S0"] and "j" not in found["S1"] and "j" in found["S2"]
+    assert all(lanes.keys() <= {"S2"} for lanes in lane_choices(nest, machine, allowed))
+
+
+def test_lanes_may_lie_across_a_loop_whose_dependence_the_inner_loop_keeps(tmp_path: Path, ft_m7002: Target) -> None:
+    text = "void f(float A[40][40]) { for (int j = 0; j < 39; j++) for (int k = %s) A[k + 1][j + 1] = A[k][j]; }"
+    for loop, kept in (("0; k < 39; k++", True), ("38; k >= 0; k--", False)):
+        func = func_of(text % loop, tmp_path)
+        (nest,) = nests(func)
+        allowed = LegalLanes(nest, memory_dependences(func), ft_m7002.lanes).under({"S0": ("j", "k")})
+        assert allowed(nest.comps[0], "j") == kept
+
+
+def test_sets_have_a_budget() -> None:
+    """It ends while text is read, too, where isl speaks of syntax."""
+
+    def some_work() -> bool:
+        return bool(isl.Set("{ [i, j] : 0 <= i <= j < 100 }").subtract(isl.Set("{ [i, j] : 2 * i <= j }")).is_empty())
+
+    for most in range(1, 40):
+        with pytest.raises(PlantError, match="operations on integer sets"), at_most(most):
+            some_work()
+    with at_most(100_000):
+        assert not some_work()
+    with pytest.raises(isl.Error), at_most(100_000):
+        isl.Set("{ [i] : ")
+
+
+def test_large_tiles_must_be_expected_to_win(tmp_path: Path) -> None:
+    """Where the schedule takes longer than the model says, so will a large tile; another kind of small one may not."""
+    (nest,) = nests(func_of(SCALE, tmp_path))
+    finalists = [
+        Candidate((("S0", CompPlan(("i",))),), 100.0, "first"),
+        Candidate((), 150.0, "other"),
+        Candidate((), 95.0, "large", points=1000),
+    ]
+    tried: list[str] = []
+
+    def evaluate(candidate: Candidate) -> float:
+        tried.append(candidate.title)
+        return 2 * candidate.cycles
+
+    search(finalists, scalar_candidate(nest), evaluate)
+    assert tried == ["first", "other"]
+
+
+def test_comps_taken_apart(tmp_path: Path, machine: Machine, ft_m7002: Target) -> None:
+    """Lags across lanes: the triangle's corner is left to single instances, which the last statement must wait for."""
+    text = """
+    void f(const float x[64], float r[32])
+    {
+      for (int l = 0; l < 32; l++) {
+        float s = 0;
+        for (int i = l; i < 64; i++)
+          s += x[i] * x[i - l];
+        r[l] = s;
+      }
+    }
+    """
+    func = spaced(expand_scalars(func_of(text, tmp_path)))
+    (nest,) = nests(func)
+    legal = {}
+    for candidate in candidates(nest, ft_m7002, machine, 8, memory_dependences(func)):
+        try:
+            check_legal(func, Plan(candidate.plans), reassoc=True, lanes=ft_m7002.lanes)
+            legal[candidate.title] = True
+        except IllegalSchedule:
+            legal[candidate.title] = False
+    assert any(
+        kept and title.endswith(" apart") and not legal[title.removesuffix(" apart")] for title, kept in legal.items()
+    )
+
+
+def test_spacing_keeps_positions_of_odd_domains(tmp_path: Path) -> None:
+    """An equality between iterators must not turn one of them into a quotient of the other in the schedule."""
+    text = """
+    void f(const float x[20], float y[20])
+    {
+      for (int i = 0; i < 20; i++)
+        for (int j = 0; j < 12; j++)
+          if (i - 2 * j + 1 == 0)
+            y[j] = x[i];
+    }
+    """
+    func = func_of(text, tmp_path)
+    assert [position(c).loops for c in spaced(func).comps] == [position(c).loops for c in func.comps]
