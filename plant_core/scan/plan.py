@@ -13,8 +13,8 @@ import islpy as isl
 
 from plant_core.ir import Alloc, Effect
 from plant_core.loc import PlantError
-from plant_core.scan_isolate import isolated
-from plant_core.scan_pieces import Piece, Step, involved, prefix, without_params
+from plant_core.scan.isolate import isolated
+from plant_core.scan.pieces import Piece, Step, involved, prefix, without_params
 
 Item = Piece | Step
 

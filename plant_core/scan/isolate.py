@@ -8,7 +8,7 @@ from itertools import product
 import islpy as isl
 
 from plant_core.nest import Nest
-from plant_core.scan_pieces import Piece, Step
+from plant_core.scan.pieces import Piece, Step
 
 _MOST_CORNERED = 6
 

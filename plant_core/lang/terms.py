@@ -1,6 +1,6 @@
 """Expressions of the embedded language, as the user's operators build them: trees without types.
 
-`plant_core.lang_types` gives them C's types once all declarations are known.
+`plant_core.lang.types` gives them C's types once all declarations are known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from plant_core.ir import BinaryOp, DType, UnaryOp
 from plant_core.loc import Loc, PlantError
 from plant_core.values import COMPARISONS
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parent.parent
 _CONDITIONS = frozenset({*COMPARISONS, "land", "lor", "lnot"})
 
 Number = int | float

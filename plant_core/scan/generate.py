@@ -19,9 +19,9 @@ from plant_core.loc import PlantError
 from plant_core.nest import Nest, Scheduled
 from plant_core.order import carried_by
 from plant_core.resolve import resolve_scheduled
-from plant_core.scan_pieces import Piece, Step, defined_parameters, pieces_of, without_params
-from plant_core.scan_plan import Item, Part, Planner, items, neighbours, pieces_in, schedule_tree
-from plant_core.scan_tree import Converter, Misnamed, Own, Place, Reached, sequence, with_arrays
+from plant_core.scan.pieces import Piece, Step, defined_parameters, pieces_of, without_params
+from plant_core.scan.plan import Item, Part, Planner, items, neighbours, pieces_in, schedule_tree
+from plant_core.scan.tree import Converter, Misnamed, Own, Place, Reached, sequence, with_arrays
 from plant_core.tree import Seq, Tree
 
 

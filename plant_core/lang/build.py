@@ -27,8 +27,8 @@ from plant_core.ir import (
     ScalarParam,
     Val,
 )
-from plant_core.lang_check import check_order
-from plant_core.lang_domain import (
+from plant_core.lang.check import check_order
+from plant_core.lang.domain import (
     Placed,
     affine,
     bounding_box,
@@ -37,8 +37,8 @@ from plant_core.lang_domain import (
     sample_text,
     space_of,
 )
-from plant_core.lang_terms import Term
-from plant_core.lang_types import convert, guess, truth, typed
+from plant_core.lang.terms import Term
+from plant_core.lang.types import convert, guess, truth, typed
 from plant_core.loc import Loc, PlantError
 from plant_core.schedule import Line, Position, schedule_map
 from plant_core.values import dtype_of, is_float

@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import NoReturn, get_args
 
 from plant_core.ir import Action, Alloc, DType, Free, Location, Memcpy, Verbatim
-from plant_core.lang_terms import Term, caller, lift
+from plant_core.lang.terms import Term, caller, lift
 from plant_core.loc import PlantError
 
 Size = Term | int

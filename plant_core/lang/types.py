@@ -28,7 +28,7 @@ from plant_core.ir import (
     Val,
     Verbatim,
 )
-from plant_core.lang_terms import Term
+from plant_core.lang.terms import Term
 from plant_core.loc import PlantError
 from plant_core.values import COMPARISONS, dtype_of, is_float, limits, size_of
 

@@ -11,7 +11,7 @@ from plant_core.affine import accesses, add, children, combined, from_ast, integ
 from plant_core.ir import Alloc, Binary, Comp, Expr, Iter, Load, Memcpy, Param, Val
 from plant_core.loc import Loc, PlantError
 from plant_core.nest import Nest
-from plant_core.scan_pieces import Piece, Step
+from plant_core.scan.pieces import Piece, Step
 from plant_core.tree import Do, For, If, Leaf, Seq, Tag, Tile, Tree
 
 

@@ -1,24 +1,4 @@
-"""The embedded language: algorithm, computation schedule and memory schedule of a function, written in Python.
-
-    n, m, s = 1024, 1024, 1024
-    f = Function("matmul")
-    i, j, k = iters("i j k")
-
-    a, b = f.input("a", "f32", (n, s)), f.input("b", "f32", (s, m))     # the algorithm
-    c_init = f.comp("C_init", {i: n, j: m}, 0)
-    c = f.comp("C", {i: n, j: m, k: s})
-    c.define(a[i, k] * b[k, j] + c[i, j, k - 1])
-
-    c_init.tile("i", "j", 32, 32)                                       # the computation schedule
-    c.tile("i", "j", 32, 32).after(c_init, "j_i").tag("i_o", "parallel")
-
-    out = f.output("c", "f32", (n, m))                                  # the memory schedule
-    c_init.store(out)
-    c.store(out, (i, j))
-
-After PLANT, chapters 2 and 3. Computations run in the order of their definition, each in loops of its own, until verbs
-say otherwise. `/` and `%` are C's, rounding towards zero; `//` rounds down.
-"""
+"""Functions, buffers and computations of the embedded language."""
 
 from __future__ import annotations
 
@@ -29,40 +9,24 @@ from typing import NoReturn, overload
 from typing import cast as as_type
 
 from plant_core.ir import Action, Buf, DType, Func, Location
-from plant_core.lang_args import Domain, Size, action_of, check_dtype, check_location, check_rank, conditions, fail
-from plant_core.lang_build import buf_of, build, context_of
-from plant_core.lang_check import check_storage
-from plant_core.lang_domain import with_loc
-from plant_core.lang_terms import (
+from plant_core.lang.args import Domain, Size, action_of, check_dtype, check_location, check_rank, conditions, fail
+from plant_core.lang.build import buf_of, build, context_of
+from plant_core.lang.check import check_storage
+from plant_core.lang.domain import with_loc
+from plant_core.lang.terms import (
     Number,
     Term,
-    call,
     caller,
-    cast,
     check_name,
-    exp,
     iterator,
-    iters,
     lift,
-    maximum,
-    minimum,
-    ramp,
-    sqrt,
-    val,
-    verbatim,
-    where,
 )
-from plant_core.lang_types import typed
+from plant_core.lang.types import typed
 from plant_core.loc import Loc, PlantError
 from plant_core.nest import Nest, Scheduled
 from plant_core.program import Program, Statement
 from plant_core.resolve import resolve_scheduled
 from plant_core.values import is_float
-
-__all__ = [
-    "Buffer", "Computation", "Function", "Parameter", "Term", "Together", "call", "cast", "exp", "iterator", "iters",
-    "maximum", "minimum", "ramp", "sqrt", "val", "verbatim", "where",
-]  # fmt: skip
 
 
 class Buffer:
