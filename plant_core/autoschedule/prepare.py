@@ -20,7 +20,7 @@ MOST_EXPANDED = 1 << 24
 def prepare(func: Func, *, reassoc: bool) -> Func:
     """Loops of unit step, extrema and reductions recognised, scratch arrays and scalars local, renamed and expanded."""
     func = forward_scalars(with_extrema(normalise_loops(func), reassoc=reassoc))
-    func = privatise_arrays(rebalance_reductions(func, reassoc=reassoc))
+    func = privatise_arrays(rebalance_reductions(func, reassoc=reassoc), most=MOST_EXPANDED)
     return expand_scalars(func, array_elements=MOST_EXPANDED, split_elements=MOST_EXPANDED, symbolic=True)
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 import islpy as isl
 
 from plant_core.affine import access_map, accesses, all_bufs, children, domain_of, linear, read_accesses, rebuild, write
 from plant_core.dependence import Flow, flows
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load
+from plant_core.scalars import GUESSED_EXTENT
 from plant_core.schedule import Line, Position, position, schedule_map, shared_depth
 
 
-def privatise_arrays(func: Func) -> Func:
+def privatise_arrays(func: Func, *, most: int) -> Func:
     """Let an array parameter that every iteration of the outer loops writes before it reads live in a local copy.
+
+    `most`: how many elements the copies of all iterations may have; else nothing is won by them.
 
     Before: `for r { for p { s[p] = 0; for k s[p] += a[r][k]*b[k][p]; }  for p a[r][p] = s[p]; }`.
     After: the same with a local `s_1`, and `if (r == last) for p s[p] = s_1[p];` at the end of the body. Iterations
@@ -26,9 +30,18 @@ def privatise_arrays(func: Func) -> Func:
     known = flows(func)
     for buf in found:
         depth = _depth(func, buf, known)
-        if depth:
+        if depth and _elements(func, buf, depth) <= most:
             func = _with_copy(func, buf, depth)
     return func
+
+
+def _elements(func: Func, buf: Buf, depth: int) -> int:
+    count = prod(n if isinstance(n, int) else GUESSED_EXTENT for n in buf.shape)
+    domain = domain_of(_users(func, buf.name)[0])
+    for k in range(depth):
+        low, high = domain.dim_min_val(k), domain.dim_max_val(k)
+        count *= high.sub(low).to_python() + 1 if low.is_int() and high.is_int() else GUESSED_EXTENT
+    return count
 
 
 def _users(func: Func, buf: str) -> list[Comp]:

@@ -9,7 +9,7 @@ from plant_core.autoschedule.facts import Facts
 from plant_core.autoschedule.graph import Graph
 from plant_core.autoschedule.shapes import Machine
 
-SMALLEST_REGION = 100_000.0
+SMALLEST_REGION = 60_000.0
 """Cycles of work that make a parallel region worth its start."""
 TRANSFER = 20.0
 """Cycles for a cache line that another core has written."""
@@ -57,9 +57,9 @@ def _entries(facts: Facts, nested: Nested) -> float:
 def pays(graph: Graph, around: Around, machine: Machine) -> bool:
     """Whether parallel nests inside a sequential loop gain more than it costs to bring what they have written back to
     the one core that runs the other nests, in every iteration."""
-    nests = nests_in(around.body)
-    shared = [n for n in nests if parallel_loop(graph, n) is not None]
-    alone = [n for n in nests if parallel_loop(graph, n) is None]
+    inside = _covered(around.body)
+    shared = [n for n, covered in inside if covered or parallel_loop(graph, n) is not None]
+    alone = [n for n, covered in inside if not covered and parallel_loop(graph, n) is None]
     gained = lost = 0.0
     for nest in shared:
         facts = graph.facts[nest.name]
@@ -69,6 +69,17 @@ def pays(graph: Graph, around: Around, machine: Machine) -> bool:
                 moved = min(_reach(graph.facts[nest.name], nest, touch.strides), *_reaches(graph, alone, touch.buf))
                 lost += moved * (1 - 1 / machine.threads) / machine.line * TRANSFER
     return gained >= lost
+
+
+def _covered(choice: Choice) -> list[tuple[Nested, bool]]:
+    """The nests, each with whether it lies in a shared loop that carries nothing."""
+    match choice:
+        case Nested():
+            return [(choice, False)]
+        case Around(shared=shared, body=body):
+            return [(nest, covered or shared.parallel) for nest, covered in _covered(body)]
+        case Row(children=children):
+            return [pair for child in children for pair in _covered(child)]
 
 
 def _reaches(graph: Graph, nests: list[Nested], buf: str) -> list[float]:
