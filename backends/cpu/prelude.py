@@ -89,8 +89,8 @@ def _helper(name: str, *, strict: bool) -> list[str]:
             ]
         case "least" | "greatest":
             sign = "<" if name == "least" else ">"
-            # A NaN gives way to the other operand.
-            test = f"(a {sign} b) | (b != b)" if strict else f"a {sign} b"
+            # A NaN gives way to the other operand; of zeros, the first is taken, as the C library does.
+            test = f"(a {sign}= b) | (b != b)" if strict else f"a {sign} b"
             return ["template <class T>", f"static inline T {name}(T a, T b) {{ return {test} ? a : b; }}"]
         case "magnitude":
             return [

@@ -49,7 +49,7 @@ def made(seed: int, folder: Path, setting: Setting) -> Made:
     path = folder / f"{kernel.name}.c"
     path.write_text(kernel.text, encoding="utf-8")
     func = read_c(str(path))
-    scheduled = default_schedule(func, reassoc=setting.fp == "reassoc", threads=setting.threads > 1)
+    scheduled = default_schedule(func, reassoc=setting.fp == "reassoc", threads=setting.threads)
     tree = scan(scheduled)
     cpp = emit(scheduled.func, tree, fp=setting.fp, vector_bytes=setting.vector_bytes, threads=setting.threads > 1)
     return Made(seed, path, func, scheduled, cpp, kernel.given)

@@ -13,6 +13,8 @@ import pytest
 from backends.cpu.build import build, find_compiler
 from backends.cpu.emit import emit
 from backends.cpu.kernel import Kernel, compile_cpu
+from dspgen import oracle
+from dspgen.frontend.read import read_c
 from plant_core.affine import children, rebuild
 from plant_core.evaluate import evaluate
 from plant_core.ir import Cast, Expr, Iter
@@ -189,3 +191,17 @@ def test_any_compiler_will_do(tmp_path: Path, monkeypatch: Any) -> None:
     real.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_compiler() == str(real)
+
+
+def test_the_larger_of_two_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "k.c"
+    path.write_text("""#include <math.h>
+void k(float r[20], const float a[20], const float b[20]) {
+  for (int i = 0; i < 20; i++) r[i] = fmaxf(a[i], b[i]) + 0 * fminf(b[i], a[i]) == 0 ? fmaxf(a[i], b[i]) : 1;
+}""")
+    func = read_c(str(path))
+    zeros = np.array([0.0, -0.0], np.float32)
+    values = {"r": np.ones(20, np.float32), "a": np.resize(zeros, 20), "b": np.resize(-zeros, 20)}
+    got = {name: array.copy() for name, array in values.items()}
+    compile_cpu(as_written(func), cache_dir=tmp_path)(**got)
+    assert np.array_equal(np.signbit(got["r"]), np.signbit(oracle.run_c(str(path), func, values)["r"]))
