@@ -67,7 +67,7 @@ def compile_cpu(path: str, options: Options, *, threads: int = 1, on_stage: OnSt
     seen("scop", func)
     width = vector_width(find_compiler())
     machine = Machine.of(width, threads)
-    scheduled = default_schedule(func, reassoc=options.fp == "reassoc", threads=threads, machine=machine)
+    scheduled = default_schedule(func, reassoc=options.fp == "reassoc", machine=machine)
     seen("schedule", scheduled)
     tree = scan(scheduled)
     seen("tree", tree)

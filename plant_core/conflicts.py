@@ -17,7 +17,7 @@ from plant_core.affine import access_key, access_map, all_bufs, children, domain
 from plant_core.dependence import Dependence, Kind, Reduction, reduction_of
 from plant_core.ir import Access, Alloc, Comp, Effect, Expr, Free, Func, Memcpy, Param, Verbatim
 from plant_core.loc import PlantError
-from plant_core.nest import Nest, Scheduled, as_written
+from plant_core.nest import Nest, Scheduled, as_written, padded
 
 OUT, IN, PARAM = isl.dim_type.out, isl.dim_type.in_, isl.dim_type.param
 
@@ -356,15 +356,6 @@ def _private(func: Func, origin: Scheduled) -> dict[str, int]:
 
 
 # --- dependences --------------------------------------------------------------------------------------------------
-
-
-def padded(relation: isl.Map, length: int) -> isl.Map:
-    """Zeros after a shorter time."""
-    count = relation.dim(OUT)
-    relation = relation.add_dims(OUT, length - count) if length > count else relation
-    for k in range(count, length):
-        relation = relation.fix_val(OUT, k, isl.Val(0))
-    return relation
 
 
 def truncated(relation: isl.Map, length: int) -> isl.Map:

@@ -88,3 +88,12 @@ def _as_written(statement: Comp | Effect) -> Nest:
     place = position(statement)
     length = 2 * len(statement.iters) + 1
     return Nest(statement.name, statement.iters, schedule_map(statement, place, length))
+
+
+def padded(relation: isl.Map, length: int) -> isl.Map:
+    """A relation to time with zeros after shorter times, up to `length` dimensions."""
+    count = relation.dim(isl.dim_type.out)
+    relation = relation.add_dims(isl.dim_type.out, max(0, length - count))
+    for k in range(count, length):
+        relation = relation.fix_val(isl.dim_type.out, k, isl.Val(0))
+    return relation

@@ -16,7 +16,7 @@ from pycparser import c_ast
 from dspgen.frontend.codes import fail
 from dspgen.frontend.lower_state import Base, Integer, State, Types
 from dspgen.frontend.simplify_ast import rebuilt
-from dspgen.frontend.simplify_poly import Opaque, Poly, Read, assumed, atom, from_ast, to_ast
+from dspgen.frontend.simplify_poly import Poly, Read, assumed, atom, from_ast, to_ast
 from plant_core.loc import Loc
 
 COMPARED = ("<", "<=", ">", ">=", "==", "!=", "-")
@@ -224,7 +224,3 @@ class Rewriter:
 def cast(node: c_ast.Node, kind: Integer) -> c_ast.Cast:
     declared = c_ast.TypeDecl(None, [], None, c_ast.IdentifierType(kind.name().split(), node.coord), coord=node.coord)
     return c_ast.Cast(c_ast.Typename(None, [], None, declared, coord=node.coord), node, node.coord)
-
-
-def has_opaque(poly: Poly) -> bool:
-    return any(isinstance(a, Opaque) for m, _ in poly.terms for a in m)

@@ -84,11 +84,6 @@ def define_flags(defines: Defines) -> list[str]:
     return [f"-D{name}={value}" for name, value in defines]
 
 
-def base_flags(defines: Defines, includes: Includes = ()) -> list[str]:
-    """What makes every run of the compiler read the file in the same way, with this package's own small headers."""
-    return _flags(defines, includes, own_headers=True)
-
-
 def _flags(defines: Defines, includes: Includes, *, own_headers: bool) -> list[str]:
     headers = ["-nostdinc", "-I", str(INCLUDE)] if own_headers else ["-DNDEBUG"]
     folders = [flag for folder in includes for flag in ("-I", folder)]

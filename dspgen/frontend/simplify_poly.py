@@ -9,7 +9,7 @@ C's `/`, `%`, `>>` and `&` by constants are atoms of their own; `max0(p)` is `p 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -141,10 +141,6 @@ def mapped(poly: Poly, change: Callable[[Atom], Poly]) -> Poly:
                 product = product * change(one)
         total = total + product
     return total
-
-
-def substituted(poly: Poly, values: Mapping[Name, Poly]) -> Poly:
-    return mapped(poly, lambda a: values.get(a, atom(a)) if isinstance(a, Name) else atom(a))
 
 
 def assumed(poly: Poly, facts: Iterable[Poly]) -> Poly:

@@ -11,7 +11,7 @@ from plant_core.autoschedule.choose import Around, Choice, Nested, Row
 from plant_core.autoschedule.facts import Facts
 from plant_core.autoschedule.graph import Graph
 from plant_core.autoschedule.shapes import Machine
-from plant_core.autoschedule.threads import parallel_loop, pays, worthwhile
+from plant_core.autoschedule.threads import nests_in, parallel_loop, pays, worthwhile
 from plant_core.nest import AstOption, Nest
 from plant_core.tree import Tag
 
@@ -59,8 +59,8 @@ def _walk(graph: Graph, choice: Choice, places: dict[str, _Place], machine: Mach
     match choice:
         case Row(children=children):
             for number, child in enumerate(children):
-                for name in names_of(child):
-                    places[name].positions[-1] = number
+                for nest in nests_in(child):
+                    places[nest.name].positions[-1] = number
                 _walk(graph, child, places, machine, threads)
         case Around(shared=shared, body=body, lanes=lanes):
             outside = {name: len(places[name].dims) for name, _ in shared.members}
@@ -106,16 +106,6 @@ def _nested(graph: Graph, nested: Nested, place: _Place, threads: bool) -> None:
 
 def _unordered(graph: Graph, nested: Nested, loop: str) -> bool:
     return all(graph.aligned(e, loop, loop) for e in nested.single.edges)
-
-
-def names_of(choice: Choice) -> tuple[str, ...]:
-    match choice:
-        case Nested(name=name):
-            return (name,)
-        case Around(shared=shared):
-            return tuple(name for name, _ in shared.members)
-        case Row(children=children):
-            return tuple(name for child in children for name in names_of(child))
 
 
 def _nest(facts: Facts, place: _Place) -> Nest:

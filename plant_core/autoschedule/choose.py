@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from plant_core.autoschedule.facts import Facts
-from plant_core.autoschedule.graph import Edge, Graph
-from plant_core.autoschedule.shapes import Machine, Shape, best_shape, cycles, plain_cost, written_cost
+from plant_core.autoschedule.graph import Graph
+from plant_core.autoschedule.shapes import Machine, Shape, best_shape, cycles, plain_cost
 from plant_core.autoschedule.structure import Node, Seq, Shared, Single
 
 
@@ -44,15 +43,6 @@ def choose(graph: Graph, nodes: list[Node], machine: Machine) -> Choice:
     """The cheapest of several structures, with its shapes."""
     found = [_Chooser(graph, machine).choice(node, {}) for node in nodes]
     return min(found, key=lambda pair: pair[1])[0]
-
-
-def cost_as_written(graph: Graph, edges: Sequence[Edge], machine: Machine) -> float:
-    """What a C compiler may make of the text: inner loops in vectors where they are contiguous, nothing else moved."""
-    total = 0.0
-    for name, facts in graph.facts.items():
-        own = tuple(e for e in edges if e.source == e.sink == name)
-        total += facts.points * written_cost(graph, facts, own, machine)
-    return total
 
 
 class _Chooser:

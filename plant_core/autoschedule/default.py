@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from plant_core.autoschedule.build import build_nests
 from plant_core.autoschedule.choose import choose
 from plant_core.autoschedule.facts import facts_of
@@ -22,22 +20,20 @@ from plant_core.values import is_float
 from plant_core.verbs import tag
 
 
-def default_schedule(
-    func: Func, *, reassoc: bool = True, threads: int = 2, machine: Machine | None = None
-) -> Scheduled:
+def default_schedule(func: Func, *, reassoc: bool = True, machine: Machine | None = None) -> Scheduled:
     """A legal schedule that the model of `shapes` thinks fast, or the text's own order.
 
-    `threads`: how many there will be; with more than one, outermost parallel loops are tagged so. `reassoc`:
-    reductions of floats may be reordered. The result's Func has local scalars renamed and expanded; it computes the
-    same as `func`. Programs whose loops are bounded by data keep the order of the text, with tags.
+    `machine`: what the code will run on; where it has several threads, outermost parallel loops are tagged so.
+    `reassoc`: reductions of floats may be reordered. The result's Func has local scalars renamed and expanded; it
+    computes the same as `func`. Programs whose loops are bounded by data keep the order of the text, with tags.
     """
+    machine = machine or Machine()
     if func.effects or any(comp.defines for comp in func.comps):
-        return _in_text_order(func, reassoc=reassoc, threads=threads)
-    machine = replace(machine or Machine(), threads=threads)
+        return _in_text_order(func, reassoc=reassoc, threads=machine.threads)
     wide = prepare(func, reassoc=reassoc)
     facts = facts_of(wide)
     if facts is None or not wide.comps:
-        return _in_text_order(func, reassoc=reassoc, threads=threads)
+        return _in_text_order(func, reassoc=reassoc, threads=machine.threads)
     graph = Graph(facts)
     edges = tuple(
         Edge(d.source, d.sink, d.relation, d.reduction and (reassoc or not is_float(facts[d.source].comp.target.dtype)))
@@ -46,7 +42,7 @@ def default_schedule(
     try:
         nodes = structures(graph, tuple(facts), edges)
     except NoStructure:
-        return _in_text_order(func, reassoc=reassoc, threads=threads)
+        return _in_text_order(func, reassoc=reassoc, threads=machine.threads)
     choice = fuse(wide, graph, edges, choose(graph, nodes, machine), machine)
     return pack(Scheduled(wide, build_nests(graph, choice, machine), reassoc), graph, choice, machine)
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from plant_core.affine import accesses, all_bufs, children, domain_of, rebuild, substitute
+from plant_core.affine import accesses, all_bufs, children, domain_of, read_accesses, rebuild, substitute
 from plant_core.dependence import Flow, flows
 from plant_core.ir import Binary, Call, Comp, Expr, Func, Iter, Load, Unary
-from plant_core.scalars import drop_dead
 from plant_core.schedule import Line, position, shared_depth
 
 MOST_REPEATED = 4
@@ -22,11 +21,9 @@ def forward_scalars(func: Func) -> Func:
     Before: `t = a[i] * b[j]; c[i][j] += t;`. After: `c[i][j] += a[i] * b[j];`. The value's operands must be unchanged
     at every reader; dear values have one reader only.
     """
-    while True:
-        found = _first(func)
-        if found is None:
-            return func
-        func = drop_dead(_substituted(func, found))
+    while found := _found(func):
+        func = _substituted(func, found)
+    return func
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +32,21 @@ class _Found:
     readers: tuple[str, ...]
 
 
-def _first(func: Func) -> _Found | None:
-    bufs = all_bufs(func)
-    scalars = {n for n, b in bufs.items() if b.kind == "local" and b.shape == ()}
+def _found(func: Func) -> list[_Found]:
+    """The values to put in their readers' place now: none of them is made of another."""
+    scalars = {n for n, b in all_bufs(func).items() if b.kind == "local" and b.shape == ()}
     candidates = [c for c in func.comps if c.target.buf in scalars]
-    if not candidates:
-        return None
-    known = flows(func)
+    known = flows(func) if candidates else ()
+    found: list[_Found] = []
+    changed: set[str] = set()
     for comp in candidates:
         readers = _readers(func, comp, known)
-        if readers is not None and _cheap(comp.value, len(readers)) and _unchanged(func, comp, readers):
-            return _Found(comp, readers)
-    return None
+        if readers is None or comp.name in changed or any(f.writer.name in readers for f in found):
+            continue
+        if _cheap(comp.value, len(readers)) and _unchanged(func, comp, readers):
+            found.append(_Found(comp, readers))
+            changed.update(readers)
+    return found
 
 
 def _readers(func: Func, writer: Comp, known: tuple[Flow, ...]) -> tuple[str, ...] | None:
@@ -103,21 +103,23 @@ def _unchanged(func: Func, writer: Comp, readers: tuple[str, ...]) -> bool:
     return True
 
 
-def _substituted(func: Func, found: _Found) -> Func:
-    writer = found.writer
+def _substituted(func: Func, found: list[_Found]) -> Func:
+    gone = {f.writer.name for f in found}
+    comps = tuple(_with_values(c, [f.writer for f in found if c.name in f.readers]) for c in func.comps)
+    comps = tuple(comp for comp in comps if comp.name not in gone)
+    used = {a.buf for comp in comps for a in (comp.target, *read_accesses(comp))}
+    return replace(func, comps=comps, bufs=tuple(b for b in func.bufs if b.kind == "param" or b.name in used))
 
-    def change(expr: Expr, iters: dict[str, Expr]) -> Expr:
-        if isinstance(expr, Load) and expr.buf == writer.target.buf:
+
+def _with_values(comp: Comp, writers: list[Comp]) -> Comp:
+    """`comp` with the values of `writers` in place of what it reads of them."""
+    values = {w.target.buf: (w, dict(zip(w.iters, map(Iter, comp.iters), strict=False))) for w in writers}
+
+    def change(expr: Expr) -> Expr:
+        if isinstance(expr, Load) and expr.buf in values:
+            writer, iters = values[expr.buf]
             return substitute(writer.value, iters)
         parts = children(expr)
-        return rebuild(expr, tuple(change(p, iters) for p in parts)) if parts else expr
+        return rebuild(expr, tuple(map(change, parts))) if parts else expr
 
-    comps = []
-    for comp in func.comps:
-        if comp.name in found.readers:
-            iters: dict[str, Expr] = {
-                mine: Iter(theirs) for mine, theirs in zip(writer.iters, comp.iters, strict=False)
-            }
-            comp = replace(comp, value=change(comp.value, iters))
-        comps.append(comp)
-    return func.with_comps(tuple(comps))
+    return replace(comp, value=change(comp.value)) if writers else comp

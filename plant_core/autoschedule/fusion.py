@@ -101,10 +101,7 @@ class _Fuser:
             size = self.sizes[touch.buf]
             if touch.buf in mine and size > self.machine.second_cache:
                 per_line = 6.0 if size <= self.machine.third_cache else 15.0
-                passes = prod(
-                    max(1, self.graph.facts[other.name].trips[i]) for i in other.single.loops if not touch.stride(i)
-                )
-                total += size / self.machine.line * per_line * min(passes, 1)
+                total += size / self.machine.line * per_line
         return total
 
     def alignments(self, run: _Run, other: Nested) -> list[_Run]:

@@ -10,6 +10,7 @@ import islpy as isl
 from plant_core.affine import access_map, accesses, all_bufs, children, domain_of, linear, read_accesses, rebuild, write
 from plant_core.dependence import Flow, flows
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load
+from plant_core.nest import padded
 from plant_core.scalars import GUESSED_EXTENT
 from plant_core.schedule import Line, Position, position, schedule_map, shared_depth
 
@@ -183,19 +184,8 @@ def _with_copy(func: Func, buf: Buf, depth: int) -> Func:
     length = max(c.schedule.dim(isl.dim_type.out) for c in func.comps)
     length = max(length, 2 * count + 1)
     comp = replace(comp, schedule=schedule_map(comp, place, length).intersect_domain(domain))
-    comps = [replace(c, schedule=_padded(c.schedule, length)) for c in comps]
+    comps = [replace(c, schedule=padded(c.schedule, length)) for c in comps]
     return replace(func, bufs=(*func.bufs, local), comps=(*comps, comp))
-
-
-def _padded(schedule: isl.Map, length: int) -> isl.Map:
-    missing = length - schedule.dim(isl.dim_type.out)
-    if not missing:
-        return schedule
-    count = schedule.dim(isl.dim_type.out)
-    wider = schedule.add_dims(isl.dim_type.out, missing)
-    for k in range(missing):
-        wider = wider.fix_val(isl.dim_type.out, count + k, isl.Val(0))
-    return wider
 
 
 def _names(func: Func, buf: Buf, user: Comp, depth: int) -> _Names:

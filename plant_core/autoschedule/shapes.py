@@ -34,7 +34,7 @@ class Machine:
     gather: float = 1.2
     reduction: float = 8.0
     line: int = 64
-    threads: int = 1
+    threads: int = 2
 
     @staticmethod
     def of(vector_bytes: int, threads: int) -> Machine:
@@ -85,22 +85,6 @@ def plain_cost(facts: Facts, around: tuple[str, ...], machine: Machine, *, carri
     return cycles(facts, Shape(around[:-1], inner), around, machine, carried)
 
 
-def written_cost(graph: Graph, facts: Facts, edges: tuple[Edge, ...], machine: Machine) -> float:
-    """Cycles for one instance of the loops as they are in text, the innermost one in vectors if it is contiguous."""
-    order = facts.iters
-    if not order:
-        return plain_cost(facts, order, machine)
-    inner = order[-1]
-    smooth = all(t.known and abs(t.stride(inner)) in (0, facts.elem) for t in facts.touches)
-    kind = _lane_kind(graph, order, edges, inner)
-    width = machine.vector_bytes // facts.elem
-    if not smooth or kind is None or facts.trips[inner] < width:
-        carried = any(not graph.aligned(e, inner, inner) for e in edges)
-        return cycles(facts, Shape(order[:-1], inner), order, machine, carried)
-    shape = Shape(order[:-1], inner, (), inner, 1, width, kind == "reduction")
-    return cycles(facts, shape, order, machine, kind == "reduction")
-
-
 def _shapes(
     graph: Graph,
     facts: Facts,
@@ -115,7 +99,7 @@ def _shapes(
         kind = _lane_kind(graph, free, edges, vector)
         if kind is None:
             continue
-        for order in _orders(graph, free, strict, vector):
+        for order in _orders(graph, free, strict):
             inner = order[-1] if order else None
             waits = any(not graph.aligned(e, inner, inner) for e in edges) if inner is not None else False
             for factors, vectors in _tiles(facts, order, vector, width, machine, waits):
@@ -147,9 +131,7 @@ def _lane_kind(graph: Graph, free: tuple[str, ...], edges: tuple[Edge, ...], vec
     return "reduction" if reducible else None
 
 
-def _orders(
-    graph: Graph, free: tuple[str, ...], strict: tuple[Edge, ...], vector: str | None
-) -> Iterator[tuple[str, ...]]:
+def _orders(graph: Graph, free: tuple[str, ...], strict: tuple[Edge, ...]) -> Iterator[tuple[str, ...]]:
     """The legal orders of the loops as they are walked, the vector loop's strips among them."""
     candidates = permutations(free) if len(free) <= MOST_PERMUTED else iter((free,))
     for order in candidates:

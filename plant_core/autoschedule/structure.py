@@ -52,16 +52,6 @@ class NoStructure(Exception):
     """No alignment of a component's loops keeps its dependences."""
 
 
-def statements(node: Node) -> tuple[str, ...]:
-    match node:
-        case Single(name=name):
-            return (name,)
-        case Shared(members=members):
-            return tuple(name for name, _ in members)
-        case Seq(children=children):
-            return tuple(name for child in children for name in statements(child))
-
-
 def structures(graph: Graph, names: Sequence[str], edges: Sequence[Edge]) -> list[Node]:
     """The ways to distribute and align the statements, the most like the text first. Raises NoStructure."""
     free = {name: graph.facts[name].iters for name in names}

@@ -16,10 +16,10 @@ import islpy as isl
 from plant_core.affine import access_key, access_map, domain_of
 from plant_core.ir import Alloc, Buf, Comp, Effect, Free, Func, Load, Memcpy
 from plant_core.loc import IllegalSchedule, Loc, PlantError
-from plant_core.memory.order import length_of, padded
+from plant_core.memory.order import length_of
 from plant_core.memory.quasi import box, in_context, maps_of, sample
 from plant_core.memory.sites import as_load, buffer, refuse_vectors, sites, statements
-from plant_core.nest import Scheduled
+from plant_core.nest import Scheduled, padded
 
 FINAL = "final "
 FIRST = "first "

@@ -9,9 +9,8 @@ import islpy as isl
 from plant_core.affine import access_map, domain_of
 from plant_core.ir import Comp, Expr, Load
 from plant_core.loc import PlantError
-from plant_core.memory.order import padded
 from plant_core.memory.quasi import in_context, pw_expr
-from plant_core.nest import Nest, Scheduled
+from plant_core.nest import Nest, Scheduled, padded
 
 
 @dataclass(frozen=True, slots=True)

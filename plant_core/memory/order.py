@@ -9,16 +9,7 @@ import islpy as isl
 
 from plant_core.ir import Func
 from plant_core.memory.quasi import values_at
-from plant_core.nest import Nest, Scheduled
-
-
-def padded(relation: isl.Map, length: int) -> isl.Map:
-    """Times with zeros after them, up to `length` dimensions."""
-    count = relation.dim(isl.dim_type.out)
-    longer = relation.add_dims(isl.dim_type.out, length - count)
-    for k in range(count, length):
-        longer = longer.fix_val(isl.dim_type.out, k, isl.Val(0))
-    return longer
+from plant_core.nest import Nest, Scheduled, padded
 
 
 def length_of(scheduled: Scheduled) -> int:

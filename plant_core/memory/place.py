@@ -10,10 +10,10 @@ from plant_core.ir import Alloc, Buf, Comp, Effect, Free, Func, Location, Memcpy
 from plant_core.loc import IllegalSchedule, PlantError
 from plant_core.memory import flow as flows
 from plant_core.memory.frame import frame
-from plant_core.memory.order import length_of, padded
+from plant_core.memory.order import length_of
 from plant_core.memory.quasi import in_context, sample
 from plant_core.memory.sites import as_load, buffer, refuse_location, sites, statements
-from plant_core.nest import Nest, Scheduled
+from plant_core.nest import Nest, Scheduled, padded
 
 _FIXED: frozenset[Location] = frozenset({"stack", "gpu_shared", "gpu_local", "gpu_constant"})
 

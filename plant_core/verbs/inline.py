@@ -26,11 +26,10 @@ from plant_core.conflicts import (
     facts_of,
     lifted,
     lifted_domain,
-    padded,
 )
 from plant_core.ir import Access, Alloc, Cast, Comp, Expr, Free, Func, Iter, Load, Memcpy, Ramp
 from plant_core.loc import IllegalSchedule, PlantError
-from plant_core.nest import Nest, Scheduled, as_written
+from plant_core.nest import Nest, Scheduled, as_written, padded
 from plant_core.order import check
 from plant_core.values import dtype_of
 from plant_core.verbs.common import bad, statement_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from backends.cpu.emit import emit
 from backends.cpu.kernel import Kernel
 from dspgen import oracle
 from dspgen.frontend.read import read_c
-from plant_core.autoschedule import default_schedule
+from plant_core.autoschedule import Machine, default_schedule
 from plant_core.ir import Buf, Func
 from plant_core.nest import Scheduled
 from plant_core.scan import scan
@@ -49,7 +49,8 @@ def made(seed: int, folder: Path, setting: Setting) -> Made:
     path = folder / f"{kernel.name}.c"
     path.write_text(kernel.text, encoding="utf-8")
     func = read_c(str(path))
-    scheduled = default_schedule(func, reassoc=setting.fp == "reassoc", threads=setting.threads)
+    machine = replace(Machine(), threads=setting.threads)
+    scheduled = default_schedule(func, reassoc=setting.fp == "reassoc", machine=machine)
     tree = scan(scheduled)
     cpp = emit(scheduled.func, tree, fp=setting.fp, vector_bytes=setting.vector_bytes, threads=setting.threads > 1)
     return Made(seed, path, func, scheduled, cpp, kernel.given)

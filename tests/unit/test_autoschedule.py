@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -130,8 +131,8 @@ def test_kinds(name: str, machine: Machine, tmp_path: Path) -> None:
     same(read(tmp_path, KERNELS[name]), machine=machine)
 
 
-def order_of(tmp_path: Path, text: str, **options: int) -> str:
-    return print_tree(scan(default_schedule(read(tmp_path, text), machine=SMALL, **options)))
+def order_of(tmp_path: Path, text: str, *, threads: int) -> str:
+    return print_tree(scan(default_schedule(read(tmp_path, text), machine=replace(SMALL, threads=threads))))
 
 
 def test_products_keep_a_tile_of_the_result_in_registers(tmp_path: Path) -> None:

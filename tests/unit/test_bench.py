@@ -153,11 +153,12 @@ def test_who_judged_is_told(long: float, dspgen: Run, monkeypatch: pytest.Monkey
 
 def test_an_interrupt_does_not_wait_for_c() -> None:
     waiting = threading.Event()
-
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job begins with it ignored
     timer = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         apart(waiting.wait)
+    signal.signal(signal.SIGINT, before)
     waiting.set()
     with pytest.raises(DspgenError, match="here"):
         apart(partial(_fail, "here"))
