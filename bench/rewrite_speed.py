@@ -1,88 +1,84 @@
-"""How long `optimise` takes on each candidate plan of the examples: `python bench/rewrite_speed.py [name ...]`."""
+"""How long `optimise` takes on each program that compiling an example hands it.
+
+python bench/rewrite_speed.py [NAME ...]
+
+With `tiles` in place of names: on the tiles of the seed paper's kernels, for 4 to 64 lanes, with the e-graphs' sizes.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
-from dspgen.errors import DspgenError
-from dspgen.frontend.read import read_c
+from dspgen import pipeline, stages
+from dspgen.bench.tiles import TILES
 from dspgen.options import Options
-from dspgen.pipeline import FINALISTS, compile_plan
-from dspgen.rewrite.optimise import MissingOperation, optimise
+from dspgen.rewrite.optimise import MissingOperation, Optimised, forget, optimise
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
-from dspgen.tiling.candidates import candidates
-from dspgen.tiling.machine import Machine
-from dspgen.tiling.nests import nests
 from dspgen.vecdsl.ir import Loop, Program, Stmt
 from dspgen.vecdsl.ranges import readable
-from plant_core.dependence import rebalance_reductions
-from plant_core.ir import Func
-from plant_core.loc import PlantError
-from plant_core.scalars import expand_scalars
-from plant_core.schedule import normalise_loops
-from plant_core.tiles import Plan
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DEFAULT = ("matmul", "conv2d_valid", "fir", "autocor_history", "fft256", "matvec")
 
 
-class _Enough(Exception):
-    """Ends a compilation at the stage in question."""
+def programs(name: str, target: Target) -> list[Program]:
+    """The programs that a compilation of the example hands to `optimise`, in its order."""
+    found: list[Program] = []
 
+    def recorded(program: Program, target: Target, **options: object) -> Optimised:
+        found.append(program)
+        return optimise(program, target, **options)  # type: ignore[arg-type]
 
-def _func(name: str) -> Func:
-    return expand_scalars(normalise_loops(rebalance_reductions(read_c(str(EXAMPLES / f"{name}.c")), reassoc=True)))
-
-
-def programs(name: str, target: Target) -> Iterator[tuple[str, Program]]:
-    """The programs that the search would hand to `optimise`, named by nest and candidate."""
-    func = _func(name)
-    machine = Machine(target, OperationTable(target))
-    for where, nest in enumerate(nests(func)):
-        for number, candidate in enumerate(candidates(nest, target, machine, FINALISTS)):
-            got: list[Program] = []
-
-            def stage(kind: str, value: object, got: list[Program] = got) -> None:
-                if kind == "promoted" and isinstance(value, Program):
-                    got.append(value)
-                    raise _Enough
-
-            try:
-                compile_plan(func, Plan(candidate.plans), target, Options(), on_stage=stage)
-            except (_Enough, DspgenError, PlantError):
-                pass
-            if got:
-                yield f"{where}.{number}", got[0]
+    with patch.object(stages, "optimise", recorded):
+        pipeline.compile_file(str(EXAMPLES / f"{name}.c"), target, Options())
+    return list(dict.fromkeys(found))
 
 
 def _statements(body: tuple[Stmt, ...]) -> int:
     return sum(1 + (_statements(s.body) if isinstance(s, Loop) else 0) for s in body)
 
 
+def tiles() -> None:
+    """Each tile warm: rules are made and known, this program's graph and extraction are not."""
+    for make in TILES:
+        for lanes in (4, 8, 16, 32, 64):
+            target, program = load_target("ft_m7002", [("lanes", str(lanes))]), make(lanes)
+            took = 0.0
+            for _ in range(3):
+                forget()
+                before = time.process_time()
+                result = optimise(program, target, readable=readable(program))
+                took = time.process_time() - before
+            print(f"{make.__name__:18} {lanes:2} lanes {result.nodes:5} nodes {took * 1000:6.0f} ms")
+
+
 def main() -> None:
-    started = time.perf_counter()
+    if sys.argv[1:] == ["tiles"]:
+        tiles()
+        return
     target = load_target("ft_m7002")
+    recorded = {name: programs(name, target) for name in sys.argv[1:] or DEFAULT}
     total = 0.0
-    for name in sys.argv[1:] or DEFAULT:
+    for name in recorded:
         subtotal = 0.0
-        for label, program in programs(name, target):
-            before = time.perf_counter()
+        forget()
+        for number, program in enumerate(recorded[name]):
+            before = time.process_time()
             refused = ""
             try:
                 optimise(program, target, readable=readable(program))
             except MissingOperation:
                 refused = "  refused"
-            took = time.perf_counter() - before
+            took = time.process_time() - before
             subtotal += took
-            print(f"{name:18} {label:>5} {_statements(program.body):5} statements {took * 1000:8.0f} ms{refused}")
+            print(f"{name:18} {number:5} {_statements(program.body):5} statements {took * 1000:8.0f} ms{refused}")
         print(f"{name:18}   all {subtotal * 1000:24.0f} ms")
         total += subtotal
-    print(f"optimise {total:.2f} s of {time.perf_counter() - started:.2f} s")
+    print(f"optimise {total:.2f} s of {sum(map(len, recorded.values()))} programs")
 
 
 if __name__ == "__main__":

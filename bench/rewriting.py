@@ -23,7 +23,7 @@ def main() -> None:
     target = load_target("ft_m7002")
     rows, ratios = [], []
     for path in sorted((ROOT / "examples").glob("*.c")):
-        on, off = (run_file(str(path), target, replace(Options(), rewrite=r)) for r in (True, False))
+        on, off = (run_file(str(path), target, replace(Options(), rewrite=r)) for r in ("full", "off"))
         ratios.append(off.cycles / on.cycles)
         rows.append(f"| {path.stem} | {_cell(on)} | {_cell(off)} | {ratios[-1]:.2f} |")
         print(rows[-1], flush=True)

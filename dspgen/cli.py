@@ -41,9 +41,10 @@ from dspgen.emit.manifest import emit_manifest, loop_object
 from dspgen.emit.needs import needs
 from dspgen.errors import DspgenError, Problem, SourceError
 from dspgen.frontend.read import read_c
-from dspgen.pipeline import Compiled, RunResult, compile_file, run_file
+from dspgen.pipeline import RunResult, compile_file, run_file
 from dspgen.sim.call import parse_call
 from dspgen.sim.run import SimResult, simulate
+from dspgen.stages import Compiled
 from dspgen.target.model import Target
 from plant_core.ir import Buf
 from plant_core.loc import Loc, PlantError

@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+RewriteMode = Literal["off", "vector", "full"]
+REWRITE_MODES: tuple[RewriteMode, ...] = ("off", "vector", "full")  # each with all rules of the ones before
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`defines` and `sets` are pairs of name and text, as given by -D and --set; `includes` are the folders of -I."""
+    """`defines` and `sets` are pairs of name and text, as given by -D and --set; `includes` are the folders of -I.
+
+    `rewrite`: "off" selects instructions as a plain compiler does, "vector" leaves out rules that mention the scalar
+    side. `tile` "one": a single vector of each statement in an iteration, no register tiles. Without `vectorize`:
+    scalar code only.
+    """
 
     function: str | None = None
     defines: tuple[tuple[str, str], ...] = ()
@@ -16,5 +24,7 @@ class Options:
     sets: tuple[tuple[str, str], ...] = ()
     fp: Literal["strict", "reassoc"] = "reassoc"
     data: Literal["onchip", "ddr"] = "onchip"
-    rewrite: bool = True
+    rewrite: RewriteMode = "full"
+    tile: Literal["search", "one"] = "search"
+    vectorize: bool = True
     pipeline: bool = True

@@ -140,6 +140,23 @@ def speed_table(rows: Iterable[Mapping[str, Any]], peers: Sequence[str]) -> Tabl
     return table
 
 
+def breakdown_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """One line for each kernel: cycles without rewriting, with the vector side's rules, with all; then with tiles."""
+    table = Table(title="dspgen: cycles without rewriting, with the vector side's rules, with all rules")
+    table.add_column("kernel", no_wrap=True)
+    for name in ("off", "vector", "full", "gain", "tiled: off", "vector", "full", "gain"):
+        table.add_column(name, justify="right")
+    table.add_column("verified")
+    for row in rows:
+        cells: list[str] = []
+        for cycles in (row["cycles"]["one"], row["cycles"]["search"]):
+            off, full = cycles["off"], cycles["full"]
+            cells += [_number(cycles[mode]) for mode in ("off", "vector", "full")]
+            cells.append(_format(None if off is None or full is None else off / full, "{:.2f}"))
+        table.add_row(row["kernel"], *cells, verdict(row["verified"]))
+    return table
+
+
 def _milliseconds(seconds: float | None) -> str:
     return _format(None if seconds is None else 1e3 * seconds, "{:.3f}")
 

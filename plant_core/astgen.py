@@ -6,19 +6,33 @@ separated into different loops, so that no hot loop has a guard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from plant_core.affine import add, from_ast, integer, negated
-from plant_core.ir import Expr, Func, Iter, Param, ScalarParam, Val
+from plant_core.affine import add, extremum, from_ast, integer, negated, sub
+from plant_core.defined import defined_parameters, used_parameters
+from plant_core.ir import Binary, Expr, Func, Iter, Param, ScalarParam, Val
 from plant_core.loc import PlantError
 from plant_core.schedule import Position, permuted, position, schedule_map
 from plant_core.tiles import Plan, TileSet, tile_sets, validate_plan
 from plant_core.tree import For, If, Leaf, Seq, Tree
 
 _MOST_LEAVES_PER_TILE_SET = 64
+
+
+# Beyond what a parameter of 32 bits can be.
+_FAR = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Defined:
+    """A parameter that is defined below `depth` loops. To the generator it is one more loop there, over all values, so
+    that nothing is decided by it outside of these loops."""
+
+    name: str
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +43,7 @@ class _Statement:
     tiles: TileSet
     order: tuple[str, ...]
     place: Position
+    defined: tuple[_Defined, ...] = ()
 
 
 def generate(func: Func, plan: Plan) -> Tree:
@@ -44,8 +59,22 @@ def generate(func: Func, plan: Plan) -> Tree:
     groups: dict[int, list[_Statement]] = {}
     for statement in statements:
         groups.setdefault(statement.place.constants[0], []).append(statement)
-    children = [_nest(func, groups[constant], names) for constant in sorted(groups)]
+    depths = {name: depth for name, depth in defined_parameters(func).items() if depth}
+    children = [_nest(func, _with_defined(groups[constant], depths), names) for constant in sorted(groups)]
     return _sequence(children)
+
+
+def _with_defined(statements: list[_Statement], depths: dict[str, int]) -> list[_Statement]:
+    """The statements with the parameters that they, or others in the same loops, get from definitions."""
+    users: dict[_Defined, set[tuple[int, ...]]] = {}
+    for statement in statements:
+        for name in sorted(used_parameters(statement.tiles.comp) & set(depths)):
+            depth = depths[name]
+            users.setdefault(_Defined(name, depth), set()).add(statement.place.constants[: depth + 1])
+    return [
+        replace(s, defined=tuple(d for d, prefixes in users.items() if s.place.constants[: d.depth + 1] in prefixes))
+        for s in statements
+    ]
 
 
 def _nest(func: Func, statements: list[_Statement], names: _Names) -> Tree:
@@ -54,29 +83,69 @@ def _nest(func: Func, statements: list[_Statement], names: _Names) -> Tree:
     limit = _MOST_LEAVES_PER_TILE_SET * len(statements)
     node = separated if _count_leaves(separated) <= limit else _build(func, statements, separate=False)
     given: dict[str, Expr] = {p.name: Param(p.name, p.dtype) for p in func.params if isinstance(p, ScalarParam)}
-    return _Converter({s.name: s for s in statements}, names).tree(node, given)
+    given |= {name: Param(name, "i32") for name in defined_parameters(func)}
+    return _Converter({s.name: s for s in statements}, names, _dimensions(statements)).tree(node, given)
 
 
 def _build(func: Func, statements: list[_Statement], *, separate: bool) -> isl.AstNode:
     length = 2 * max(len(s.place.loops) for s in statements) + 1
+    dimensions = _dimensions(statements)
     text = {comp.name: k for k, comp in enumerate(func.comps)}
     times = isl.UnionMap("{ }")
     for statement in statements:
         time = schedule_map(statement.tiles.comp, statement.place, length).intersect_domain(statement.tiles.origins)
+        if statement.tiles.last is not None:
+            # One more argument of the statement, for which the generator finds an expression.
+            ends = isl.Map.from_pw_aff(statement.tiles.last.intersect_domain(statement.tiles.origins))
+            time = ends.domain_map().apply_range(time).flatten_domain()
         time = time.add_dims(isl.dim_type.out, 1)
         time = time.fix_val(isl.dim_type.out, length, isl.Val(text[statement.tiles.comp.name]))
+        time = _with_values(time, statement, dimensions)
         times = times.union(time.set_tuple_name(isl.dim_type.in_, statement.name))
     build = isl.AstBuild.from_context(isl.Set("{ : }"))
-    ids = isl.IdList.alloc(times.get_ctx(), length + 1)
-    for k in range(length + 1):
+    count = length + 1 + len(dimensions)
+    ids = isl.IdList.alloc(times.get_ctx(), count)
+    for k in range(count):
         ids = ids.insert(k, isl.Id(f"t{k}"))
     build = build.set_iterators(ids)
     if separate:
-        dims = ", ".join(f"d{k}" for k in range(length + 1))
-        choices = "; ".join(f"[{dims}] -> separate[{k}]" for k in range(1, length, 2))
+        dims = ", ".join(f"d{k}" for k in range(count))
+        loops = [k for k in range(count) if _plain(k, dimensions) % 2 and k not in dimensions]
+        choices = "; ".join(f"[{dims}] -> separate[{k}]" for k in loops if k < count - 1)
         if choices:
             build = build.set_options(isl.UnionMap(f"{{ {choices} }}"))
     return build.node_from_schedule_map(times)
+
+
+def _dimensions(statements: list[_Statement]) -> dict[int, str]:
+    """Where the defined parameters stand in time, each behind the textual position below the loops around it."""
+    found = sorted({(d.depth, d.name) for s in statements for d in s.defined})
+    return {2 * depth + 1 + k: name for k, (depth, name) in enumerate(found)}
+
+
+def _plain(dimension: int, dimensions: Mapping[int, str]) -> int:
+    """A dimension of time, counted without the defined parameters."""
+    return dimension - sum(k < dimension for k in dimensions)
+
+
+def _with_values(time: isl.Map, statement: _Statement, dimensions: Mapping[int, str]) -> isl.Map:
+    """The time of a tile with the values of the parameters that it uses, which become arguments of the statement."""
+    used = {d.name for d in statement.defined}
+    for place, name in dimensions.items():
+        time = time.insert_dims(isl.dim_type.out, place, 1)
+        if name not in used:
+            time = time.fix_val(isl.dim_type.out, place, isl.Val(2 * _FAR))
+            continue
+        number = time.dim(isl.dim_type.in_)
+        param = time.find_dim_by_name(isl.dim_type.param, name)
+        if param < 0:
+            time = time.add_dims(isl.dim_type.in_, 1)
+        else:
+            time = time.move_dims(isl.dim_type.in_, number, isl.dim_type.param, param, 1)
+        time = time.equate(isl.dim_type.in_, number, isl.dim_type.out, place)
+        time = time.lower_bound_val(isl.dim_type.out, place, isl.Val(-_FAR))
+        time = time.upper_bound_val(isl.dim_type.out, place, isl.Val(_FAR))
+    return time
 
 
 def _count_leaves(node: isl.AstNode) -> int:
@@ -118,6 +187,7 @@ class _Names:
 class _Converter:
     statements: dict[str, _Statement]
     names: _Names
+    dimensions: dict[int, str]
 
     def tree(self, node: isl.AstNode, values: dict[str, Expr]) -> Tree:
         kinds = isl.ast_node_type
@@ -144,6 +214,8 @@ class _Converter:
     def _loop(self, node: isl.AstNode, values: dict[str, Expr]) -> Tree:
         iterator = node.for_get_iterator().get_id().get_name()
         lower = from_ast(node.for_get_init(), values)
+        if (parameter := self.dimensions.get(int(iterator[1:]))) is not None:
+            return self._value(node, parameter, values | {iterator: Param(parameter, "i32")})
         if node.for_is_degenerate():
             return self.tree(node.for_get_body(), values | {iterator: lower})
         name = self.names.fresh(self._source_name(node, int(iterator[1:])))
@@ -156,15 +228,54 @@ class _Converter:
         body = self.tree(node.for_get_body(), inner)
         return For(name, lower, _whole_steps(lower, upper, step), step, body)
 
+    def _value(self, node: isl.AstNode, name: str, values: dict[str, Expr]) -> Tree:
+        """A loop over all values of a parameter that is defined: it has one, and the loop's bounds are conditions."""
+        body = self.tree(node.for_get_body(), values)
+        value, lower = Param(name, "i32"), from_ast(node.for_get_init(), values)
+        if node.for_is_degenerate():
+            return body if _far(lower) else If(Binary("eq", value, lower, "i32"), body)
+        condition = node.for_get_cond()
+        upper = from_ast(condition.get_op_arg(1), values)
+        if condition.get_op_type() != isl.ast_expr_op_type.le:
+            upper = sub(upper, integer(1))
+        if _constant(from_ast(node.for_get_inc(), values)) != 1:
+            raise PlantError(f"a loop's instances have gaps that depend on '{name}'", code="DG299")
+        checks: list[Expr] = [Binary("ge", value, low, "i32") for low in _operands("max", lower) if not _far(low)]
+        checks += [Binary("le", value, high, "i32") for high in _operands("min", upper) if not _far(high)]
+        for check in checks:
+            body = If(check, body)
+        return body
+
     def _source_name(self, node: isl.AstNode, dimension: int) -> str:
         statement = self.statements[_first_statement(node)]
-        return statement.order[dimension // 2]
+        return statement.order[_plain(dimension, self.dimensions) // 2]
 
     def _leaf(self, node: isl.AstNode, values: dict[str, Expr]) -> Leaf:
         call = node.user_get_expr()
         statement = self.statements[call.get_op_arg(0).get_id().get_name()]
-        origin = tuple(from_ast(call.get_op_arg(k), values) for k in range(1, call.get_op_n_arg()))
-        return Leaf(statement.tiles.comp, origin, statement.tiles.tile)
+        given = call.get_op_n_arg() - len(statement.defined)
+        args = tuple(from_ast(call.get_op_arg(k), values) for k in range(1, given))
+        comp, tile = statement.tiles.comp, statement.tiles.tile
+        if statement.tiles.last is None or tile.lane is None:
+            return Leaf(comp, args, tile)
+        lane = comp.iters.index(tile.lane)
+        left = add(sub(args[-1], args[lane]), integer(1))
+        count = extremum("min", (left, integer(tile.spans[lane])))
+        if isinstance(count, Val):
+            spans = (*tile.spans[:lane], int(count.value), *tile.spans[lane + 1 :])
+            return Leaf(comp, args[:-1], replace(tile, spans=spans))
+        return Leaf(comp, args[:-1], tile, count=count)
+
+
+def _operands(op: str, expr: Expr) -> list[Expr]:
+    if isinstance(expr, Binary) and expr.op == op:
+        return _operands(op, expr.left) + _operands(op, expr.right)
+    return [expr]
+
+
+def _far(bound: Expr) -> bool:
+    """Whether every value of 32 bits keeps within a bound."""
+    return isinstance(bound, Val) and abs(int(bound.value)) >= 1 << 31
 
 
 def _first_statement(node: isl.AstNode) -> str:

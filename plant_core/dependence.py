@@ -8,6 +8,8 @@ from typing import Literal
 import islpy as isl
 
 from plant_core.affine import access_key, access_map, accesses, domain_of, is_integer, read_accesses
+from plant_core.canonical.strides import same_steps
+from plant_core.defined import for_any_value, used_parameters, varying_parameters
 from plant_core.ir import Binary, BinaryOp, Cast, Comp, Expr, Func, Load
 from plant_core.schedule import Loop, Position, common_loops, line_value, position, schedule_map, shared_depth
 
@@ -108,12 +110,13 @@ def rebalance_reductions(func: Func, *, reassoc: bool) -> Func:
     for comp in func.comps:
         found = reduction_of(comp)
         if found is not None and (reassoc or is_integer(comp.target.dtype)):
-            comp = replace(comp, value=_rebalanced(comp, found))
+            comp = replace(comp, value=rebalanced(comp, found))
         comps.append(comp)
     return func.with_comps(tuple(comps))
 
 
-def _rebalanced(comp: Comp, found: Reduction) -> Expr:
+def rebalanced(comp: Comp, found: Reduction) -> Expr:
+    """The value of a reduction as `target op rest`, under the conversion to the target's type where there is one."""
     value = comp.value
     narrow = isinstance(value, Cast)
     inner = value.operand if isinstance(value, Cast) else value
@@ -143,6 +146,9 @@ def flows(func: Func) -> tuple[Flow, ...]:
 
     On a few programs with remainders in their subscripts isl gives up; every earlier write of the element then counts.
     """
+    varying, free = varying_parameters(func), for_any_value(func)
+    unsure = {c.name for c in func.comps if varying & used_parameters(c)}
+    func = free
     length = max((c.schedule.dim(isl.dim_type.out) for c in func.comps), default=0)
     sinks, must, may, times = _empty(), _empty(), _empty(), _empty()
     names: dict[str, tuple[str, int]] = {}
@@ -150,7 +156,7 @@ def flows(func: Func) -> tuple[Flow, ...]:
         time = schedule_map(comp, position(comp), length)
         relation, exact = access_map(comp, comp.target)
         times = times.union(_timed(time, comp.name, 1))
-        if exact:
+        if exact and comp.name not in unsure:
             must = must.union(relation)
         else:
             may = may.union(relation)
@@ -224,41 +230,54 @@ def dependences(func: Func) -> tuple[Dependence, ...]:
     return tuple(found)
 
 
+_Touch = tuple[Comp, Load, isl.Map, bool]
+
+
 @dataclass(slots=True)
 class _Touches:
-    """The accesses to one Buf: (Comp, relation, is the reduction's own access) for writes, and for reads."""
+    """The accesses to one Buf: (Comp, access, relation, is the reduction's own access) for writes, and for reads."""
 
-    writes: list[tuple[Comp, isl.Map, bool]]
-    reads: list[tuple[Comp, isl.Map, bool]]
+    writes: list[_Touch]
+    reads: list[_Touch]
 
 
 def memory_dependences(func: Func) -> tuple[Dependence, ...]:
-    """Every ordered pair of instances that touch one element, at least one of them writing."""
+    """Every ordered pair of instances that touch one element, at least one of them writing.
+
+    What uses a parameter that the program defines reads the variable of that name.
+    """
+    defined = {c.defines: c.target for c in func.comps if c.defines is not None}
+    originals = {comp.name: comp for comp in func.comps}
+    func = for_any_value(func)
     reductions = {comp.name: reduction_of(comp) for comp in func.comps}
     touches: dict[str, _Touches] = {}
     for comp in func.comps:
         own = access_key(comp.target) if reductions[comp.name] else None
         relation = access_map(comp, comp.target)[0]
         entry = touches.setdefault(comp.target.buf, _Touches([], []))
-        entry.writes.append((comp, relation, own is not None))
+        entry.writes.append((comp, comp.target, relation, own is not None))
         for access in read_accesses(comp):
             entry = touches.setdefault(access.buf, _Touches([], []))
-            entry.reads.append((comp, access_map(comp, access)[0], access_key(access) == own))
+            entry.reads.append((comp, access, access_map(comp, access)[0], access_key(access) == own))
+        for name in sorted(used_parameters(originals[comp.name]) & set(defined)):
+            entry = touches.setdefault(name, _Touches([], []))
+            entry.reads.append((comp, defined[name], access_map(comp, defined[name])[0], False))
     order = _Order(func)
     found: dict[tuple[Kind, str, str, str, bool], isl.Map] = {}
     for buf, touch in touches.items():
-        pairs: tuple[tuple[Kind, list[tuple[Comp, isl.Map, bool]], list[tuple[Comp, isl.Map, bool]]], ...] = (
+        pairs: tuple[tuple[Kind, list[_Touch], list[_Touch]], ...] = (
             ("flow", touch.writes, touch.reads),
             ("anti", touch.reads, touch.writes),
             ("output", touch.writes, touch.writes),
         )
         for kind, sources, sinks in pairs:
-            for a, source_map, source_own in sources:
-                for b, sink_map, sink_own in sinks:
+            for a, first, source_map, source_own in sources:
+                for b, second, sink_map, sink_own in sinks:
                     before = order.before(a, b)
                     if before is None:
                         continue
                     relation = source_map.apply_range(sink_map.reverse()).intersect(before)
+                    relation = same_steps(a, first, b, second, relation)
                     if relation.is_empty():
                         continue
                     mark = source_own and sink_own and _both_reduce(a, b, reductions)

@@ -8,9 +8,10 @@ from functools import reduce
 import islpy as isl
 
 from plant_core.affine import is_integer, linear
-from plant_core.dependence import Dependence, memory_dependences, reduction_of
+from plant_core.dependence import Dependence, Kind, memory_dependences, reduction_of
 from plant_core.ir import Comp, Func
 from plant_core.loc import IllegalSchedule
+from plant_core.recurrences import falls, recurrence_of, steady
 from plant_core.schedule import Line, Position, line_value, permuted, position
 from plant_core.tiles import CompPlan, Plan, TileSet, tile_sets, validate_plan
 from plant_core.tree import Tile
@@ -27,7 +28,8 @@ def check_legal(
     """IllegalSchedule, naming a pair of instances, unless the plan's order keeps every memory dependence.
 
     The order of two instances is that of their tiles' origins under the permuted schedule; in one tile, that of their
-    offsets, the last iterator fastest, with the lanes of a vector simultaneous (all its reads before its writes). With
+    offsets, the last iterator fastest, with the lanes of a vector simultaneous: all reads come before the writes, and
+    these are in the order of the lanes. With
     `lanes` not given, whatever the vector width is must do. A tile with `reduce` or `split` reads and writes its target
     when the outermost loop over such an iterator ends. Updates of one reduction may change places for integers, and
     for floats if `reassoc`. `known`: the Func's memory dependences, if they are at hand.
@@ -36,6 +38,8 @@ def check_legal(
     comps = {comp.name: _Placed.of(comp, plan.for_comp(comp)) for comp in func.comps}
     for placed in comps.values():
         placed.check_reductions(reassoc)
+        placed.check_periods(lanes)
+        placed.check_scans(reassoc)
     passed: set[tuple[str, str, bool, str]] = set()
     for dependence in memory_dependences(func) if known is None else known:
         source, sink = comps[dependence.source], comps[dependence.sink]
@@ -114,6 +118,34 @@ class _Placed:
                         loc=self.comp.loc,
                     )
 
+    def check_scans(self, reassoc: bool) -> None:
+        """A recurrence that may be reordered lies across lanes."""
+        for tiles in self.tiles:
+            tile = tiles.tile
+            if not tile.scan or tile.lane is None:
+                continue
+            if recurrence_of(self.comp, tile.lane) is None:
+                why = "it is no recurrence of first order"
+            elif not reassoc and not is_integer(self.comp.target.dtype):
+                why = "floating-point results keep their order"
+            else:
+                continue
+            raise IllegalSchedule(
+                f"{self.comp.name} can't scan over {tile.lane}: {why}", code="DG201", loc=self.comp.loc
+            )
+
+    def check_periods(self, lanes: int | None) -> None:
+        """An inner lane loop has to fill the lanes a whole number of times."""
+        for tiles in self.tiles:
+            period = _period(tiles.tile, self.comp.iters)
+            if lanes is not None and lanes % period:
+                raise IllegalSchedule(
+                    f"{self.comp.name} can't have {period} iterations of {tiles.tile.inner} at once: they don't divide "
+                    f"{lanes} lanes",
+                    code="DG201",
+                    loc=self.comp.loc,
+                )
+
 
 def _single(points: isl.Set, dim: int) -> bool:
     low, high = points.dim_min_val(dim), points.dim_max_val(dim)
@@ -145,7 +177,7 @@ def _check_order(dependence: Dependence, source: _Placed, sink: _Placed, lanes: 
     for tiles in source.tiles:
         inside = rest.intersect_domain(tiles.points).intersect_range(tiles.points)
         if not inside.is_empty():
-            for wrong in _disordered(tiles, lanes, simultaneous=dependence.kind == "anti"):
+            for wrong in _disordered(tiles, lanes, dependence.kind):
                 _refuse_any(dependence, source, sink, inside.intersect(wrong))
 
 
@@ -156,50 +188,77 @@ def _check_lanes(dependence: Dependence, placed: _Placed, lanes: int | None) -> 
             continue
         rest = dependence.relation.intersect(_one_vector(tiles, lanes))
         if not rest.is_empty():
-            origin = tiles.to_origin.get_at(placed.comp.iters.index(tiles.tile.lane)).intersect_domain(tiles.points)
-            _refuse_any(dependence, placed, placed, rest.intersect(origin.eq_map(origin)))
+            for name in (tiles.tile.lane, *((tiles.tile.inner,) if tiles.tile.inner is not None else ())):
+                origin = tiles.to_origin.get_at(placed.comp.iters.index(name)).intersect_domain(tiles.points)
+                rest = rest.intersect(origin.eq_map(origin))
+            _refuse_any(dependence, placed, placed, rest)
 
 
-def _disordered(tiles: TileSet, lanes: int | None, *, simultaneous: bool) -> list[isl.Map]:
+def _disordered(tiles: TileSet, lanes: int | None, kind: Kind) -> list[isl.Map]:
     """Pairs of instances of one tile of which the second doesn't come after the first.
 
-    `simultaneous`: two lanes of one vector are in order all the same.
+    In one vector all lanes read before any writes, and of lanes that write one element the last one's value stays. A
+    scan's lanes read what its recurrence wrote there all the same.
     """
     names, tile = tiles.comp.iters, tiles.tile
+    falling = falls(tiles.comp, tile)
     wrong = []
     equal = isl.Map.universe(tiles.points.get_space().map_from_set())
     for k, name in enumerate(names):
+        if name == tile.inner:
+            continue
         if name != tile.lane:
             wrong.append(equal.intersect(_compare(tiles, k, "gt")))
             equal = equal.intersect(_compare(tiles, k, "eq"))
             continue
         if lanes is None:
             # In vectors of unknown width, two lanes are in order only if so both in one vector and in two.
-            wrong.append(equal.intersect(_compare(tiles, k, "gt")))
+            wrong.append(equal.intersect(_compare(tiles, k, "lt" if falling else "gt")))
         else:
-            here = _vector(tiles, k, lanes)
-            wrong.append(equal.intersect(here.gt_map(here)))
+            here = _vector(tiles, k, lanes // _period(tile, names))
+            wrong.append(equal.intersect(here.lt_map(here) if falling else here.gt_map(here)))
             equal = equal.intersect(here.eq_map(here))
-    if not simultaneous or tile.lane is None:
-        wrong.append(equal)
+    if kind == "output" and tile.lane is not None and tile.inner is None and not (tile.flip or tile.reduce or falling):
+        here = _variable(tiles, names.index(tile.lane))
+        wrong.append(equal.intersect(here.ge_map(here)))
+    elif kind != "anti" or tile.lane is None:
+        wrong.append(equal.subtract(_steady(tiles)) if kind == "flow" and tile.scan else equal)
+    elif tile.scan:
+        wrong.append(equal.intersect(_steady(tiles).reverse()))
     return wrong
+
+
+def _steady(tiles: TileSet) -> isl.Map:
+    """The pairs that a scan keeps in order though they lie in one vector."""
+    lane = tiles.tile.lane
+    found = None if lane is None else recurrence_of(tiles.comp, lane)
+    if found is None or lane is None:
+        return isl.Map.empty(tiles.points.get_space().map_from_set())
+    return steady(found, tiles.comp, lane)
 
 
 def _one_vector(tiles: TileSet, lanes: int | None) -> isl.Map:
     """Pairs that are two lanes of one vector, if they lie in one tile."""
     equal = isl.Map.universe(tiles.points.get_space().map_from_set())
     for k, name in enumerate(tiles.comp.iters):
+        if name == tiles.tile.inner:
+            continue
         if name != tiles.tile.lane:
             equal = equal.equate(isl.dim_type.in_, k, isl.dim_type.out, k)
         elif lanes is not None:
-            here = _vector(tiles, k, lanes)
+            here = _vector(tiles, k, lanes // _period(tiles.tile, tiles.comp.iters))
             equal = equal.intersect(here.eq_map(here))
     return equal
 
 
+def _period(tile: Tile, iters: tuple[str, ...]) -> int:
+    """How many lanes one iteration of the lane loop takes."""
+    return tile.spans[iters.index(tile.inner)] if tile.inner is not None else 1
+
+
 def _compare(tiles: TileSet, dim: int, how: str) -> isl.Map:
     here = _variable(tiles, dim)
-    return here.gt_map(here) if how == "gt" else here.eq_map(here)
+    return {"gt": here.gt_map, "lt": here.lt_map, "eq": here.eq_map}[how](here)
 
 
 def _vector(tiles: TileSet, dim: int, lanes: int) -> isl.PwAff:

@@ -19,7 +19,8 @@ from plant_core.affine import (
     rebuild,
     sub,
 )
-from plant_core.dependence import Flow, flows
+from plant_core.defined import defined_parameters
+from plant_core.dependence import Flow, flows, reduction_of
 from plant_core.ir import Buf, Comp, Expr, Extent, Func, Iter, Load
 from plant_core.schedule import Position, line_value, position, shared_depth
 
@@ -60,7 +61,7 @@ def _without_dead(func: Func, known: tuple[Flow, ...]) -> Func:
     feeds: dict[str, set[str]] = {}
     for flow in known:
         feeds.setdefault(flow.sink, set()).add(flow.source)
-    pending = [comp.name for comp in func.comps if bufs[comp.target.buf].kind == "param"]
+    pending = [c.name for c in func.comps if bufs[c.target.buf].kind == "param" or c.defines is not None]
     live = set(pending)
     while pending:
         new = feeds.get(pending.pop(), set()) - live
@@ -105,20 +106,53 @@ def _webs(func: Func, all_flows: tuple[Flow, ...]) -> list[_Web]:
     for flow in all_flows:
         if bufs[flow.buf].kind == "local":
             parent[root((flow.sink, flow.access))] = root((flow.source, -1))
+    for name, number in _accumulations(func, all_flows):
+        if (name, number) in parent:
+            parent[root((name, number))] = root((name, -1))
     groups: dict[_Node, list[_Node]] = {}
     for node in parent:
         groups.setdefault(root(node), []).append(node)
     return [_Web(bufs[names[nodes[0]]], tuple(nodes)) for nodes in groups.values()]
 
 
+def _accumulations(func: Func, known: tuple[Flow, ...]) -> list[_Node]:
+    """The reads by which reductions continue what several statements accumulate together: in one variable their
+    updates may change places, in several they may not."""
+    own: dict[str, tuple[str, int]] = {}
+    for comp in func.comps:
+        found = reduction_of(comp)
+        if found is not None:
+            keys = [access_key(a) for a in read_accesses(comp)]
+            own[comp.name] = (found.op, keys.index(access_key(comp.target)))
+    onward: dict[str, set[str]] = {}
+    for flow in known:
+        same = flow.source in own and flow.sink in own and own[flow.source][0] == own[flow.sink][0]
+        if same and flow.access == own[flow.sink][1]:
+            onward.setdefault(flow.source, set()).add(flow.sink)
+    return [(name, number) for name, (_, number) in own.items() if name in _reached(onward, name)]
+
+
+def _reached(onward: dict[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    pending = [start]
+    while pending:
+        new = onward.get(pending.pop(), set()) - found
+        found |= new
+        pending += sorted(new)
+    return found
+
+
 def _split_webs(func: Func, known: tuple[Flow, ...], budget: int) -> tuple[Func, tuple[Flow, ...]]:
     """A Buf of its own for each web; the first in text order keeps the name."""
     taken = set(all_bufs(func)) | {p.name for p in func.params}
+    defined = defined_parameters(func)
     seen: set[str] = set()
     renamed: dict[_Node, str] = {}
     added: dict[str, list[Buf]] = {}
     for web in _webs(func, known):
         name = web.buf.name
+        if name in defined:
+            continue
         if name not in seen:
             seen.add(name)
             continue
@@ -174,10 +208,11 @@ class _Expansion:
 
 
 def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: bool) -> Func:
+    defined = defined_parameters(func)
     places = {comp.name: position(comp) for comp in func.comps}
     expansions: dict[str, _Expansion] = {}
     for buf in func.bufs:
-        if buf.kind != "local":
+        if buf.kind != "local" or buf.name in defined:
             continue
         users = [c for c in func.comps if c.target.buf == buf.name or any(a.buf == buf.name for a in read_accesses(c))]
         found = _expansion(buf, users, places, [f for f in known if f.buf == buf.name], symbolic)

@@ -8,7 +8,7 @@ plan's order first); any other rest has one lattice, from its least iterations w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -22,13 +22,21 @@ from plant_core.tree import Tile
 
 @dataclass(frozen=True, slots=True)
 class LoopShape:
-    """How a tile covers one loop: `span` consecutive iterations, across lanes or not. See `tree.Tile`."""
+    """How a tile covers one loop: `span` consecutive iterations, across lanes or not. See `tree.Tile`.
+
+    `row`: the tiles of a lane loop start at the first iteration of each row that is left; rows with gaps are left to
+    the shapes that follow. `cut`: they do, and cover all of the row, the last tile only as far as the row goes.
+    """
 
     span: int
     lane: bool = False
     reduce: bool = False
     split: bool = False
     flip: bool = False
+    inner: bool = False
+    cut: bool = False
+    row: bool = False
+    scan: bool = False
 
 
 Shape = tuple[tuple[str, LoopShape], ...]
@@ -66,7 +74,8 @@ class TileSet:
     """All the tiles of one shape of one Comp.
 
     `origins` and `points` (the instances covered) are sets of the Comp's iteration space; `to_origin` is the function
-    from a point to its tile's origin, meaningful on `points` only.
+    from a point to its tile's origin, meaningful on `points` only. `last`: for tiles that may be cut short, the last
+    iteration of the lane loop in the row of an origin.
     """
 
     comp: Comp
@@ -74,6 +83,7 @@ class TileSet:
     origins: isl.Set
     points: isl.Set
     to_origin: isl.MultiPwAff
+    last: isl.PwAff | None = None
 
 
 def plan_default(func: Func) -> Plan:
@@ -106,8 +116,26 @@ def _validate_comp(comp: Comp, plan: CompPlan) -> None:
             raise refuse("has a span under 1")
         if sum(loop.lane for _, loop in shape) > 1:
             raise refuse("puts two loops across the lanes")
-        if any(loop.reduce and not loop.lane for _, loop in shape):
-            raise refuse("reduces over a loop that is not across the lanes")
+        if any((loop.reduce or loop.cut or loop.row) and not loop.lane for _, loop in shape):
+            raise refuse("reduces or cuts a loop that is not across the lanes")
+        if any(loop.scan and (not loop.lane or loop.reduce) for _, loop in shape):
+            raise refuse("scans a loop that is not across the lanes, or a reduction")
+        if any(loop.inner for _, loop in shape):
+            _validate_inner(shape, refuse)
+        if by_rows(shape) and sum(loop.span > 1 for _, loop in shape) > 1:
+            raise refuse("cuts tiles of several loops")
+
+
+def _validate_inner(shape: Shape, refuse: Callable[[str], PlantError]) -> None:
+    outer = [loop for _, loop in shape if loop.lane]
+    if sum(loop.inner for _, loop in shape) > 1 or len(outer) != 1 or outer[0].inner:
+        raise refuse("puts an inner loop across the lanes, but not one other")
+    if outer[0].reduce or outer[0].flip or outer[0].scan or by_rows(shape):
+        raise refuse("reduces, flips, scans or cuts lanes of two loops")
+
+
+def by_rows(shape: Shape) -> bool:
+    return any(loop.cut or loop.row for _, loop in shape)
 
 
 def tile_of(comp: Comp, shape: Shape) -> Tile:
@@ -117,7 +145,8 @@ def tile_of(comp: Comp, shape: Shape) -> Tile:
     split = tuple(name for name in comp.iters if name in loops and loops[name].split)
     if lane is None:
         return Tile(spans, None, False, split)
-    return Tile(spans, lane, loops[lane].reduce, split, loops[lane].flip)
+    inner = next((name for name in comp.iters if name in loops and loops[name].inner), None)
+    return Tile(spans, lane, loops[lane].reduce, split, loops[lane].flip, inner, loops[lane].scan)
 
 
 def tile_sets(comp: Comp, plan: CompPlan) -> tuple[TileSet, ...]:
@@ -127,8 +156,8 @@ def tile_sets(comp: Comp, plan: CompPlan) -> tuple[TileSet, ...]:
     for shape in plan.shapes:
         tile = tile_of(comp, shape)
         covers, rests = [], []
-        for piece in pieces:
-            cover = _cover(comp, plan, tile, piece)
+        for piece in _convex_rows(pieces) if by_rows(shape) else pieces:
+            cover = _cover(comp, plan, shape, piece)
             if cover.origins.is_empty():
                 rests.append(piece)
             else:
@@ -166,19 +195,26 @@ class _Cover:
     points: isl.Set
     to_origin: isl.MultiPwAff
     rests: list[_Piece]
+    last: isl.PwAff | None = None
 
 
 def _joined(comp: Comp, tile: Tile, covers: list[_Cover]) -> TileSet:
     if len(covers) == 1:
         only = covers[0]
-        return TileSet(comp, tile, only.origins, only.points, only.to_origin)
+        return TileSet(comp, tile, only.origins, only.points, only.to_origin, only.last)
     origins = reduce(isl.Set.union, [c.origins for c in covers]).coalesce()
     points = reduce(isl.Set.union, [c.points for c in covers]).coalesce()
     parts = [c.to_origin.intersect_domain(c.points) for c in covers]
-    return TileSet(comp, tile, origins, points, reduce(isl.MultiPwAff.union_add, parts))
+    ends = [c.last.intersect_domain(c.origins) for c in covers if c.last is not None]
+    last = reduce(isl.PwAff.union_add, ends) if ends else None
+    return TileSet(comp, tile, origins, points, reduce(isl.MultiPwAff.union_add, parts), last)
 
 
-def _cover(comp: Comp, plan: CompPlan, tile: Tile, piece: _Piece) -> _Cover:
+def _cover(comp: Comp, plan: CompPlan, shape: Shape, piece: _Piece) -> _Cover:
+    tile = tile_of(comp, shape)
+    if by_rows(shape) and tile.lane is not None:
+        lane = dict(shape)[tile.lane]
+        return _cover_rows(piece.points, comp.iters.index(tile.lane), lane.span, cut=lane.cut)
     intervals = _intervals(piece.points) if piece.intervals is None else piece.intervals
     spanned = [k for name in plan.order if tile.spans[k := comp.iters.index(name)] > 1]
     if all(k in intervals for k in spanned):
@@ -251,6 +287,50 @@ def _cover_rectangle(tile: Tile, piece: isl.Set, intervals: dict[int, _Interval]
         known[k] = _Interval(interval.base, end.add_constant_val(isl.Val(-1)))
         to_origin = to_origin.set_at(k, here.sub(phase))
     return _Cover(origins, points, to_origin, rests)
+
+
+# --- rows cut short -----------------------------------------------------------------------------------------------
+
+
+def _convex_rows(pieces: list[_Piece]) -> list[_Piece]:
+    """Disjoint pieces without holes, as far as these come apart."""
+    found = []
+    for piece in pieces:
+        if piece.points.n_basic_set() == 1:
+            found.append(piece)
+        else:
+            apart = piece.points.make_disjoint().coalesce().get_basic_sets()
+            found += [_Piece(isl.Set.from_basic_set(b), None) for b in apart]
+    return found
+
+
+def _cover_rows(piece: isl.Set, dim: int, span: int, *, cut: bool) -> _Cover:
+    """Tiles of `span` along `dim` from the first point of each row of `piece`, all full or to its last point; rows with
+    gaps are left."""
+    row = isl.Map.universe(piece.get_space().map_from_set())
+    for k in range(piece.dim(isl.dim_type.set)):
+        if k != dim:
+            row = row.equate(isl.dim_type.in_, k, isl.dim_type.out, k)
+    rows = row.intersect_domain(piece.eliminate(isl.dim_type.set, dim, 1)).intersect_range(piece)
+    first, last = (
+        isl.MultiPwAff.from_pw_multi_aff(m).get_at(dim)
+        for m in (rows.lexmin_pw_multi_aff(), rows.lexmax_pw_multi_aff())
+    )
+    here = isl.PwAff.from_aff(
+        isl.Aff.var_on_domain(isl.LocalSpace.from_space(piece.get_space()), isl.dim_type.set, dim)
+    )
+    gaps = first.le_set(here).intersect(here.le_set(last)).subtract(piece)
+    broken = piece.intersect(gaps.eliminate(isl.dim_type.set, dim, 1))
+    points = piece.subtract(broken)
+    phase = here.sub(first).mod_val(isl.Val(span))
+    to_origin = _identity(piece).set_at(dim, here.sub(phase))
+    rests = [_Piece(broken, None)]
+    if not cut:
+        full = here.sub(phase).add_constant_val(isl.Val(span - 1)).le_set(last)
+        rests.append(_Piece(points.subtract(full).coalesce(), None))
+        points = points.intersect(full)
+    points = points.coalesce()
+    return _Cover(points.intersect(phase.zero_set()), points, to_origin, rests, last.coalesce() if cut else None)
 
 
 # --- any shape ----------------------------------------------------------------------------------------------------

@@ -31,6 +31,12 @@ class Tile:
     reduced after the loop). `flip` lays each vector's iterations across the lanes in descending order. `split` names
     further reduction iterators whose points accumulate separately. The points
     run with the last iterator fastest; all lanes of one vector at once.
+
+    `inner` names a second iterator across the lanes, whose span p divides their number: lane k of a vector is iteration
+    k // p of `lane` and k % p of `inner`.
+
+    `scan` tells that the lane loop is a recurrence (`plant_core.recurrences`), whose iterations run one after the
+    other in its direction, or so that it comes to the same.
     """
 
     spans: tuple[int, ...]
@@ -38,18 +44,25 @@ class Tile:
     reduce: bool = False
     split: tuple[str, ...] = ()
     flip: bool = False
+    inner: str | None = None
+    scan: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """`target` and `value`, where given, are the Comp's with the tree's iterators in them: the assignment to make at a
-    tile of one instance. A Comp that `defines` a parameter declares it here, for the rest of the enclosing Seq."""
+    tile of one instance. A Comp that `defines` a parameter declares it here, for the rest of the enclosing Seq.
+
+    `count`, where given, is how many iterations of the lane loop are there at run time, from 1 to its span: a row that
+    may be cut short.
+    """
 
     comp: Comp
     origin: tuple[Expr, ...]
     tile: Tile
     target: Load | None = None
     value: Expr | None = None
+    count: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

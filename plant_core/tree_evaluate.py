@@ -1,6 +1,7 @@
 """What a loop tree computes, over NumPy arrays: the check that a tiled program equals the plain one.
 
-A leaf runs the points of its box, the last iterator fastest. All lanes of a vector read before any of them writes. A
+A leaf runs the points of its box, the last iterator fastest. All lanes of a vector read before any of them writes,
+but for those of a scan, which run in the order of its recurrence. A
 tile that reduces over lanes, or splits, adds to partial results that start from the operator's identity and join the
 target when the outermost loop over such an iterator ends.
 """
@@ -36,6 +37,7 @@ from plant_core.ir import (
     Val,
 )
 from plant_core.loc import PlantError
+from plant_core.recurrences import falls
 from plant_core.tree import Do, For, If, Leaf, Seq, Tree
 
 Array = npt.NDArray[Any]
@@ -111,19 +113,33 @@ class _Machine:
         comp, tile = leaf.comp, leaf.tile
         origin = [int(self.value(o, scope)) for o in leaf.origin]
         lane = comp.iters.index(tile.lane) if tile.lane is not None else -1
-        ranges = [range(0, s, self.lanes) if k == lane else range(s) for k, s in enumerate(tile.spans)]
+        inner = comp.iters.index(tile.inner) if tile.inner is not None else -1
+        period = tile.spans[inner] if inner >= 0 else 1
+        if self.lanes % period:
+            raise PlantError(f"{period} iterations don't divide {self.lanes} lanes", loc=comp.loc)
+        rows = self.lanes // period
+        present = int(self.value(leaf.count, scope)) if leaf.count is not None else [*tile.spans, 1][lane]
+        steps = {lane: rows, inner: period}
+        ranges = [range(0, s, steps.get(k, 1)) for k, s in enumerate(tile.spans)]
         alone = _accumulates(leaf) and id(leaf) not in self.partials
         if alone:
             self.partials[id(leaf)] = _Partial(leaf, {})
+        falling = falls(comp, tile)
+        if falling:
+            ranges[lane] = ranges[lane][::-1]
         for offset in product(*ranges):
-            active = min(self.lanes, tile.spans[lane] - offset[lane]) if lane >= 0 else 1
+            active = max(0, min(rows, present - offset[lane])) * period if lane >= 0 else 1
             points = []
             for k in range(active):
-                shift = [d + (k if dim == lane else 0) for dim, d in enumerate(offset)]
+                part = {lane: k // period, inner: k % period}
+                shift = [d + part.get(dim, 0) for dim, d in enumerate(offset)]
                 place = [o + d for o, d in zip(origin, shift, strict=True)]
                 points.append({**scope, **dict(zip(comp.iters, place, strict=True))})
             if _accumulates(leaf):
                 self.accumulate(leaf, points, offset)
+            elif tile.scan:
+                for point in points[::-1] if falling else points:
+                    self.vector(comp, [point])
             else:
                 self.vector(comp, points)
         if alone:
@@ -153,6 +169,8 @@ class _Machine:
         match expr:
             case Val(value=value, dtype=dtype):
                 return values.typed(value, dtype)
+            case Param(name=name) if name not in scope:
+                return int(self.memory[name][()])  # the program defines it: its variable has its value
             case Iter(name=name) | Param(name=name):
                 return scope[name]
             case Cast(dtype=dtype, operand=operand):

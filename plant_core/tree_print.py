@@ -49,7 +49,9 @@ def _leaf(leaf: Leaf) -> str:
     spans = ""
     if set(tile.spans) - {1} or tile.lane:
         lane = f":{tile.lane}" if tile.lane else ""
+        lane += f",{tile.inner}" if tile.inner else ""
         extra = (" reduce" if tile.reduce else "") + (f" split {','.join(tile.split)}" if tile.split else "")
+        extra += f" first {print_expr(leaf.count)}" if leaf.count is not None else ""
         spans = "{" + "x".join(map(str, tile.spans)) + lane + extra + "}"
     return f"{comp.name}{spans}({', '.join(map(print_expr, leaf.origin))})"
 

@@ -10,17 +10,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dspgen.target.model import Side, Target
-from dspgen.vecdsl.ir import ELEM_BYTES, Address, If, Let, Load, Loop, Op, Stmt, Store, Term
+from dspgen.vecdsl.ir import ELEM_BYTES, Address, If, Let, Load, Loop, Stmt, Store, Term, Var
+from dspgen.vecdsl.terms import children
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One array place as an instruction reaches it; `address` in elements of `elem`."""
+    """One array place as an instruction reaches it; `address` in elements of `elem`. `indexed`: a computed distance is
+    added to it."""
 
     array: str
     address: Address
     elem: str
     side: Side
+    indexed: bool = False
 
     @property
     def bytes(self) -> int:
@@ -33,33 +36,36 @@ class Access:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StreamKey:
-    """Accesses that share an address register: array, byte coefficients, side, and the cluster's lowest byte."""
+    """Accesses that share an address register: array, byte coefficients, side, whether a computed distance is added,
+    and the cluster's lowest byte."""
 
     array: str
     terms: tuple[tuple[str, int], ...]
     side: Side
     low: int
+    indexed: bool = False
 
 
 def loads_of(term: Term, seen: set[int] | None = None) -> Iterator[Load]:
-    """Each Load node of a term once."""
+    """Each Load node of a term once, those in the index and mask of another included."""
     seen = set() if seen is None else seen
     if id(term) in seen:
         return
     seen.add(id(term))
     if isinstance(term, Load):
         yield term
-    elif isinstance(term, Op):
-        for arg in term.args:
-            yield from loads_of(arg, seen)
+    for child in children(term):
+        yield from loads_of(child, seen)
 
 
 def own_terms(body: Iterable[Stmt]) -> Iterator[Term]:
     """The terms evaluated in a body itself, not in loops below it (their inits, starts and trips are)."""
     for stmt in body:
         match stmt:
-            case Let(value=value) | Store(value=value):
+            case Let(value=value):
                 yield value
+            case Store(value=value, index=index, mask=mask):
+                yield from (term for term in (value, index, mask) if term is not None)
             case Loop():
                 yield stmt.start
                 yield stmt.trip
@@ -94,11 +100,16 @@ def loops_of(body: Iterable[Stmt]) -> Iterator[Loop]:
 
 
 def load_access(load: Load) -> Access:
-    return Access(load.array, load.address, load.elem, "vector" if load.type.vector else "scalar")
+    return _access(load, load.type.vector)
 
 
 def store_access(store: Store) -> Access:
-    return Access(store.array, store.address, store.elem, "vector" if store.value.type.vector else "scalar")
+    return _access(store, store.value.type.vector)
+
+
+def _access(place: Load | Store, vector: bool) -> Access:
+    side: Side = "vector" if vector else "scalar"
+    return Access(place.array, place.address, place.elem, side, place.index is not None and not vector)
 
 
 def body_accesses(loop_nexts: Iterable[Term], body: tuple[Stmt, ...]) -> list[Access]:
@@ -114,20 +125,59 @@ def body_accesses(loop_nexts: Iterable[Term], body: tuple[Stmt, ...]) -> list[Ac
 
 def cluster(accesses: Iterable[Access], target: Target, *, share: float) -> dict[Access, StreamKey]:
     """Assigns each access its stream; `share` of the positive offset range is used within one stream."""
-    groups: dict[tuple[str, tuple[tuple[str, int], ...], Side], list[Access]] = {}
+    groups: dict[tuple[str, tuple[tuple[str, int], ...], Side, bool], list[Access]] = {}
     for access in accesses:
-        groups.setdefault((access.array, access.byte_terms, access.side), []).append(access)
+        groups.setdefault((access.array, access.byte_terms, access.side, access.indexed), []).append(access)
     keys: dict[Access, StreamKey] = {}
-    for (array, terms, side), members in groups.items():
+    for (array, terms, side, indexed), members in groups.items():
         members.sort(key=lambda a: (a.bytes, a.elem))
         low: int | None = None
         for access in members:
             reach = int(target.address_modes.plus_imm[side][1] * share) * _scale(access)
             if low is None or access.bytes - low > reach or (access.bytes - low) % _scale(access):
                 low = access.bytes
-            keys[access] = StreamKey(array, terms, side, low)
+            keys[access] = StreamKey(array, terms, side, low, indexed)
     return keys
 
 
 def _scale(access: Access) -> int:
     return ELEM_BYTES[access.elem]
+
+
+def accesses_below(loop: Loop) -> list[Access]:
+    found = body_accesses([c.next for c in loop.carried], loop.body)
+    for inner in loops_of(loop.body):
+        found += accesses_below(inner)
+    return found
+
+
+def stores_below(body: tuple[Stmt, ...]) -> list[Store]:
+    found: list[Store] = []
+    for stmt in body:
+        match stmt:
+            case Store():
+                found.append(stmt)
+            case Loop():
+                found += stores_below(stmt.body)
+            case If():
+                found += stores_below(stmt.then)
+            case _:
+                pass
+    return found
+
+
+def uses_value(loop: Loop, name: str) -> bool:
+    """Whether the iterator is read as a number anywhere in the loop (addresses aside)."""
+    terms = [*own_terms(loop.body), *(c.next for c in loop.carried)]
+    for inner in loops_of(loop.body):
+        if uses_value(inner, name):
+            return True
+    return any(mentions(t, name) for t in terms)
+
+
+def mentions(term: Term, name: str) -> bool:
+    match term:
+        case Var(found):
+            return found == name
+        case _:
+            return any(mentions(child, name) for child in children(term))

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dspgen.asmir.constants import Constants
+from dspgen.asmir.elements import LaneMoves, constant_lanes
+from dspgen.asmir.forms import is_pair_term, is_word, lane_constants, load_forms, pair_load_forms, store_forms
 from dspgen.asmir.ir import Imm, Instr, Item, Mem, OperandValue, Predicate, Reg, VReg
-from dspgen.asmir.lanes import lower_lanes
 from dspgen.asmir.macros import expand_macro, find_macro
+from dspgen.asmir.shuffles import Shuffles, pattern_of
 from dspgen.errors import NoSchedule, Problem
-from dspgen.target.model import RegisterClass, Target
-from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem
-from dspgen.vecdsl.ir import Const, Load, Op, Term, Var, VType
+from dspgen.target.crossing import elements_of, word_shuffle
+from dspgen.target.model import Macro, RegisterClass, Target
+from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem, word_keys
+from dspgen.vecdsl.ir import Const, Load, Op, Store, Term, Var, VType
 from plant_core.loc import Loc
 
 AddressOf = Callable[[Load, bool], Mem]
@@ -43,11 +46,12 @@ class Classes:
         return self.pair_of(base.name) if wide and base.bits < 64 else base.name
 
     def of_term(self, term: Term) -> str:
-        if isinstance(term, Op) and term.name in ("ld_pair", "bcast_pair", "pair"):
+        if is_pair_term(term):
             return self.pair_of(self.of_type(term.type))
         return self.of_type(term.type)
 
     def is_pair(self, name: str) -> bool:
+        """Whether a class holds register pairs."""
         return self.target.register_class(name).pair_of is not None
 
 
@@ -72,6 +76,30 @@ class Emitter:
         self.address_of: AddressOf | None = None
         self._fresh = 0
         self._constant_maker = Constants(target, self)
+        elements, shuffle = elements_of(target, table), word_shuffle(target, table)
+        self.moves = None if elements is None else LaneMoves(self, elements)
+        self.shuffles = None if shuffle is None else Shuffles(self, shuffle)
+        self.vectors: dict[tuple[str, tuple[int | float, ...]], Reg] = {}
+        self.distances: dict[tuple[str, int], Term] = {}  # a vector of indices by name, and a size: their product
+
+    def forget_registers(self) -> None:
+        """What control registers hold is not known from here on."""
+        if self.moves is not None:
+            self.moves.forget()
+        if self.shuffles is not None:
+            self.shuffles.forget()
+
+    def in_sink(self, action: Callable[[], Reg]) -> Reg:
+        """What `action` emits is done before the loops."""
+        saved, self.items = self.items, self.sink
+        viewed = None if self.moves is None else self.moves.viewed
+        self.forget_registers()
+        result = action()
+        self.forget_registers()
+        self.items = saved
+        if self.moves is not None:
+            self.moves.viewed = viewed
+        return result
 
     # -- registers and instructions
 
@@ -90,6 +118,10 @@ class Emitter:
         operands = tuple(args[o.name] for o in form.instruction.operands)
         instr = Instr(form.instruction, operands, predicate, self.loc)
         (self.items if into is None else into).append(instr)
+        if self.moves is not None:
+            for operand, value in zip(form.instruction.operands, operands, strict=True):
+                if operand.write and isinstance(value, Reg):
+                    self.moves.written(value.vreg)
 
     def move(self, destination: Reg, source: Reg, *, predicate: Predicate | None = None) -> None:
         cls = self.part_class(destination)
@@ -161,18 +193,38 @@ class Emitter:
 
     def _load(self, term: Load, into: Reg | None) -> Reg:
         cls = self.classes.of_type(term.type)
-        op = "vld" if term.type.vector else "ld"
-        shape = (term.stride, 0) if term.type.vector else ()
-        for form in self.table.forms(op, bits_elem(term.elem)):
-            if form.shape == shape and cls in form.result_operand.classes:
-                return self._emit_load(form, term, into, cls)
-        raise self.missing(f"load with stride {term.stride}", term.elem, vector=term.type.vector)
+        for form in load_forms(self.table, term):
+            if cls not in form.result_operand.classes:
+                continue
+            if term.mask is not None:
+                return self._masked_load(form, term, into, cls)
+            return self._emit_load(form, term, into, cls)
+        what = "gather" if term.index is not None and term.type.vector else f"load with stride {term.stride}"
+        raise self.missing(what, term.elem, vector=term.type.vector)
+
+    def _masked_load(self, form: Form, term: Load, into: Reg | None, cls: str) -> Reg:
+        """A predicated load over zero."""
+        if term.mask is None or form.instruction.predicable != ("lane" if term.type.vector else "scalar"):
+            raise self.missing("predicated load", term.elem, vector=term.type.vector)
+        destination = Reg(self.fresh(cls))
+        predicate = Predicate(self.whole(self.lower(term.mask)), lane=term.type.vector)
+        values = self._load_operands(form, term, destination, pair=False)
+        self.move(destination, self.constant(Const(0, term.type)))
+        self.emit(form, values, predicate=predicate)
+        return self._moved(destination, into)
+
+    def _load_operands(self, form: Form, load: Load, destination: Reg, *, pair: bool) -> dict[str, OperandValue]:
+        if self.address_of is None:
+            raise self.missing("load", load.elem)
+        values: dict[str, OperandValue] = {form.result: destination}
+        if len(form.args) > 1 and load.index is not None:
+            values[form.args[1]] = self.lower(load.index)
+        values[form.args[0]] = self.address_of(load, pair)
+        return values
 
     def _emit_load(self, form: Form, load: Load, into: Reg | None, cls: str, *, pair: bool = False) -> Reg:
         destination = into or Reg(self.fresh(cls))
-        if self.address_of is None:
-            raise self.missing("load", load.elem)
-        self.emit(form, {form.result: destination, form.args[0]: self.address_of(load, pair)})
+        self.emit(form, self._load_operands(form, load, destination, pair=pair))
         return destination
 
     def _pair_load(self, term: Op, into: Reg | None) -> Reg:
@@ -180,14 +232,7 @@ class Emitter:
         if not isinstance(load, Load):
             raise self.missing("ld_pair", term.type.elem)
         cls = self.classes.of_term(term)
-        elem = bits_elem(load.elem)
-        if load.type.vector:
-            s = load.stride
-            shape = (s, 0, s, self.target.lanes if s == 1 else 1)
-            forms = [f for f in self.table.forms("vld_pair", elem) if f.shape == shape]
-        else:
-            forms = self.table.forms("ld_pair", elem) + (self.table.forms("ld", "i64") if elem == "i32" else [])
-        for form in forms:
+        for form in pair_load_forms(self.table, load, self.target.lanes):
             if cls in form.result_operand.classes:
                 return self._emit_load(form, load, into, cls, pair=True)
         raise self.missing(f"pair load with stride {load.stride}", load.elem, vector=load.type.vector)
@@ -208,16 +253,69 @@ class Emitter:
                 return self._select(term, into)
             case _:
                 pass
-        if (form := self._choose(term)) is not None:
+        if (form := self.choose(term)) is not None:
             return self._machine_op(form, term, into)
-        wanted, given = self.classes.of_term(term), [self.classes.of_term(a) for a in term.args]
-        if (macro := find_macro(self, _macro_key(term), wanted, given)) is not None:
+        if (crossed := self._crossing(term, into)) is not None:
+            return crossed
+        if (macro := self.macro_for(term)) is not None:
             destination = into or Reg(self.fresh(self.classes.of_term(term)))
-            expand_macro(self, macro, destination, tuple(self.lower(a) for a in term.args), term.imm)
+            args = tuple(self.lower(a) for a in term.args)
+            expand_macro(self, macro, destination, args, term.imm)
+            self.forget_registers()
             return destination
-        if (by_lanes := lower_lanes(self, term, into)) is not None:
-            return by_lanes
         raise self.missing(term.name, operand_elem(term), vector=operand_vector(term))
+
+    def macro_for(self, term: Op) -> Macro | None:
+        wanted, given = self.classes.of_term(term), [self.classes.of_term(a) for a in term.args]
+        return find_macro(self, _macro_key(term), wanted, given)
+
+    def _crossing(self, term: Op, into: Reg | None) -> Reg | None:
+        """Operations between lanes by element registers and word shuffles; None where these can't do it."""
+        lanes = self.target.lanes
+        if (constants := lane_constants(term, lanes)) is not None and self.moves is not None:
+            if self.macro_for(term) is None:
+                return self._moved(self.constant_vector(constants, term.type), into)
+        elif term.name == "lane" and self.moves is not None and self.moves.elements.reads:
+            return self.moves.read(self.lower(term.args[0]), term.imm[0], into)
+        elif term.name in ("vec", "insert") and self.moves is not None:
+            return self._join(term, into)
+        elif self.shuffles is not None and is_word(term.type) and (pattern := pattern_of(term, lanes)) is not None:
+            first, second = self.lower(term.args[0]), self.lower(term.args[-1])
+            destination = Reg(self.fresh(self.classes.of_type(term.type)))
+            self.shuffles.emit(first, second, pattern, destination)
+            return self._moved(destination, into)
+        return None
+
+    def constant_vector(self, values: tuple[int | float, ...], type: VType) -> Reg:
+        """A vector of constants, made before the loops."""
+        if all(v == values[0] for v in values):
+            return self.constant(Const(values[0], type))
+        key = (type.elem, tuple(_bit_key(Const(v, type)) for v in values))
+        if key not in self.vectors:
+            moves = self.moves
+            if moves is None:
+                raise self.missing("vec", type.elem, vector=True)
+            self.vectors[key] = self.in_sink(lambda: constant_lanes(moves, values, type, self.constant))
+        return self.vectors[key]
+
+    def _join(self, term: Op, into: Reg | None) -> Reg:
+        """Scalars to the lanes of a vector; constants come from a vector of them, where there are several."""
+        moves, lanes = self.moves, self.target.lanes
+        if moves is None:
+            raise self.missing(term.name, term.type.elem, vector=True)
+        if term.name == "insert":
+            vector, value = (self.lower(a) for a in term.args)
+            return moves.join([value] * lanes, term.type, into, vector, [k != term.imm[0] for k in range(lanes)])
+        fixed = [isinstance(a, Const) for a in term.args]
+        base = None
+        if sum(fixed) > 1 and moves.elements.put is not None:
+            values = tuple(a.value if isinstance(a, Const) else 0 for a in term.args)
+            base = self.constant_vector(values, term.type)
+        else:
+            fixed = [False] * lanes
+        unused = Reg(self.fresh(self.classes.scalar.name))
+        parts = [unused if kept else self.lower(a) for a, kept in zip(term.args, fixed, strict=True)]
+        return moves.join(parts, term.type, into, base, fixed)
 
     def _select(self, term: Op, into: Reg | None) -> Reg:
         """By a predicated move over the value of the other arm."""
@@ -238,13 +336,17 @@ class Emitter:
         self.move(copy, reg)
         return copy.vreg
 
-    def _choose(self, term: Op) -> tuple[Form, bool] | None:
+    def choose(self, term: Op) -> tuple[Form, bool] | None:
         """The best form whose operand classes fit, and whether its first two arguments are swapped."""
         wanted = self.classes.of_term(term)
         arguments = [self.classes.of_term(a) for a in term.args]
-        elem = "i32" if term.name in ("bcast", "lane", "mov", "dup_lane", "bcast_pair") else operand_elem(term)
+        elem = operand_elem(term)
+        if term.name in ("bcast", "lane", "mov", "dup_lane", "bcast_pair"):
+            keys = word_keys(elem)
+        else:
+            keys = (elem, bits_elem(elem)) if _moves_bits(term.name) else (elem,)
         best: tuple[int, tuple[int, int, int, str], Form, bool] | None = None
-        for key in dict.fromkeys((elem, bits_elem(elem)) if _moves_bits(term.name) else (elem,)):
+        for key in dict.fromkeys(keys):
             for form in self.table.forms(term.name, key):
                 if wanted not in form.result_operand.classes or len(form.args) != len(term.args) + len(term.imm):
                     continue
@@ -286,18 +388,21 @@ class Emitter:
 
     # -- stores
 
-    def store(
-        self, *, elem: str, vector: bool, stride: int, value: Reg, memory: Mem, predicate: Predicate | None
-    ) -> None:
+    def store(self, stmt: Store, value: Reg, memory: Mem, index: Reg | None, predicate: Predicate | None) -> None:
+        """Store a value, or a pair of them; `index`: of a scatter's lanes."""
         cls = self.part_class(value)
-        shape = (stride, 0) if vector else ()
-        for form in self.table.forms("vst" if vector else "st", bits_elem(elem)):
-            if form.shape == shape and cls in form.operand(1).classes:
-                if predicate is not None and form.instruction.predicable == "none":
-                    continue
-                self.emit(form, {form.args[0]: memory, form.args[1]: value}, predicate=predicate)
-                return
-        raise self.missing(f"store with stride {stride}", elem, vector=vector)
+        for form in store_forms(self.table, stmt, self.target.lanes):
+            if cls not in form.operand(len(form.args) - 1).classes:
+                continue
+            if predicate is not None and form.instruction.predicable == "none":
+                continue
+            values: dict[str, OperandValue] = {form.args[0]: memory, form.args[-1]: value}
+            if index is not None and len(form.args) > 2:
+                values[form.args[1]] = index
+            self.emit(form, values, predicate=predicate)
+            return
+        what = "scatter" if index is not None else f"store with stride {stmt.stride}"
+        raise self.missing(what, stmt.elem, vector=stmt.value.type.vector)
 
 
 def operand_elem(term: Op) -> str:
@@ -322,7 +427,8 @@ def _macro_key(term: Op) -> str:
 def _moves_bits(name: str) -> bool:
     return name in (
         "bcast", "lane", "mov", "dup_lane", "align", "even", "odd", "zip_lo", "zip_hi", "reverse", "and", "or", "xor",
-        "not", "bcast_pair", "insert",
+        "not", "bcast_pair", "insert", "shuffle", "shuffle2", "transpose", "concat", "reduce_and", "reduce_or",
+        "reduce_xor",
     )  # fmt: skip
 
 

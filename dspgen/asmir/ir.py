@@ -22,6 +22,8 @@ from typing import Literal
 from dspgen.target.model import Instruction, Side
 from plant_core.loc import Loc
 
+PATTERNS = "shuffle patterns"  # the array that accesses to pattern memory name
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class VReg:

@@ -1,40 +1,54 @@
 """Vector DSL to linear assembly: instruction selection, address streams, loops.
 
-Before: a `vecdsl` Program whose operations the machine has (after rewriting and extraction).
-After:  an `asmir` Function on virtual registers; constants and lane masks made before the loops that use them.
+Before: a `vecdsl` Program (after rewriting and extraction).
+After:  an `asmir` Function on virtual registers, what no instruction does being spelled out (`legalise`); constants and
+        lane masks are made before the loops that use them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dspgen.asmir.accesses import (
     Access,
     StreamKey,
+    accesses_below,
     body_accesses,
     cluster,
     load_access,
     loads_of,
     loops_of,
-    own_terms,
     store_access,
+    stores_below,
+    uses_value,
 )
 from dspgen.asmir.coalesce import coalesce_moves
 from dspgen.asmir.emitter import Emitter
+from dspgen.asmir.forms import is_pair_term, store_forms
+from dspgen.asmir.grouping import by_mode
 from dspgen.asmir.ir import Function, If, Item, Loop, Mem, MemRef, Predicate, Reg, Stream, VReg
+from dspgen.asmir.legalise import Readable, legalise
 from dspgen.asmir.pointers import Pointers
 from dspgen.target.model import Side, Target
-from dspgen.target.operations import OperationTable
+from dspgen.target.operations import Form, OperationTable
+from dspgen.target.query import Index
 from dspgen.vecdsl import ir as v
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType
+from dspgen.vecdsl.terms import children
 
 I32 = VType("i32", False)
 _SHORT = 4
+_COMPUTED = 2  # address registers kept free for computed addresses
 
 
-def lower(program: Program, target: Target, *, pipeline: bool = True) -> Function:
-    """Lower a whole program; raises NoSchedule where the machine lacks an operation or the ABI an argument."""
-    return _Lowering(program, target, pipeline).run()
+def lower(program: Program, target: Target, *, pipeline: bool = True, readable: Readable | None = None) -> Function:
+    """Lower a whole program; raises NoSchedule where the machine lacks an operation or the ABI an argument.
+
+    `readable(array, address, low, high)` tells whether elements `address + low` to `address + high` may be read, though
+    the program may not.
+    """
+    emitter = Emitter(target, OperationTable(target))
+    return _Lowering(legalise(program, emitter, readable), target, pipeline, emitter).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +61,11 @@ class _Level:
 
 
 class _Lowering:
-    def __init__(self, program: Program, target: Target, pipeline: bool) -> None:
+    def __init__(self, program: Program, target: Target, pipeline: bool, emitter: Emitter) -> None:
         self.program = program
         self.target = target
         self.pipeline = pipeline
-        self.emitter = Emitter(target, OperationTable(target))
+        self.emitter = emitter
         self.levels: list[_Level] = []
         self.streams: dict[Access, tuple[StreamKey, VReg]] = {}
         self.keys: dict[Access, StreamKey] = {}
@@ -61,6 +75,10 @@ class _Lowering:
         self.masks: dict[int, VReg] = {}
         self.pointers = Pointers(program, target, self.emitter)
         self.address_registers = _address_registers(target)
+        self.sizes = {a.name: a.size for a in program.arrays}
+        self.sums = Index(target).address_add(target.address_modes.base_classes["scalar"])
+        if emitter.shuffles is not None:
+            emitter.shuffles.address = self.pointers.constant
 
     def run(self) -> Function:
         emitter = self.emitter
@@ -68,22 +86,26 @@ class _Lowering:
         items: list[Item] = []
         emitter.sink = items
         self._take(items, self.pointers.enter)
-        for stmt in self.program.body:
+        for stmt in by_mode(self.program.body, emitter):
             if isinstance(stmt, v.Loop | v.If):
                 emitter.constants.clear()
                 emitter.prepared.clear()
+                emitter.vectors.clear()
                 self.masks.clear()
             emitter.sink = []
             block: list[Item] = []
             self._take(block, lambda stmt=stmt: self._top(stmt))
             items += emitter.sink + block
         below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
-        return Function(self.program.name, inputs, tuple(coalesce_moves(items)), below=below)
+        entry = [] if emitter.shuffles is None else emitter.shuffles.entry
+        return Function(self.program.name, inputs, tuple(coalesce_moves(entry + items)), below=below)
 
     def _take(self, items: list[Item], action: object) -> None:
         """Run `action` with the emitter appending to `items`."""
         saved, self.emitter.items = self.emitter.items, items
+        self.emitter.forget_registers()
         action()  # type: ignore[operator]
+        self.emitter.forget_registers()
         self.emitter.items = saved
 
     def _top(self, stmt: Stmt) -> None:
@@ -94,7 +116,7 @@ class _Lowering:
     # -- statements
 
     def _body(self, body: tuple[Stmt, ...]) -> None:
-        for stmt in body:
+        for stmt in by_mode(body, self.emitter):
             self._stmt(stmt)
 
     def _stmt(self, stmt: Stmt) -> None:
@@ -114,17 +136,39 @@ class _Lowering:
         emitter.loc = stmt.loc or emitter.loc
         value = emitter.lower(stmt.value)
         vector = stmt.value.type.vector
+        if stmt.mask is not None and not vector and not self._predicated_stores(stmt):
+            self._guarded_store(stmt)
+            return
         predicate = None
-        if stmt.active is not None and stmt.active < self.lanes:
+        if stmt.mask is not None:
+            predicate = Predicate(emitter.whole(emitter.lower(stmt.mask)), lane=vector)
+        elif stmt.active is not None and stmt.active < self.lanes:
             predicate = Predicate(self._mask(stmt.active), lane=True)
-        size = ELEM_BYTES[stmt.elem]
-        access = store_access(stmt)
-        count = (stmt.active or self.lanes) if vector else 1
-        memory = self._operand(access, count, stmt.stride * size, size)
-        emitter.store(
-            elem=stmt.elem, vector=vector, stride=stmt.stride, value=value, memory=memory, predicate=predicate
-        )
+        memory, index = self._store_operands(stmt)
+        emitter.store(stmt, value, memory, index, predicate)
         self._forget(stmt.array)
+
+    def _predicated_stores(self, stmt: Store) -> bool:
+        forms = store_forms(self.emitter.table, stmt, self.lanes)
+        return any(f.instruction.predicable == "scalar" for f in forms)
+
+    def _guarded_store(self, stmt: Store) -> None:
+        """A scalar store under a condition, where stores carry no predicate."""
+        if stmt.mask is not None:
+            self._if(v.If(stmt.mask, (replace(stmt, mask=None),)))
+
+    def _store_operands(self, stmt: Store) -> tuple[Mem, Reg | None]:
+        """The memory operand, and the register of a scatter's indices."""
+        size, access = ELEM_BYTES[stmt.elem], store_access(stmt)
+        vector = stmt.value.type.vector
+        if stmt.index is not None:
+            if not vector:
+                return self._indexed(access, stmt.index, size), None
+            return self._anywhere(access, size), self.emitter.lower(stmt.index)
+        count = (stmt.active or self.lanes) if vector else 1
+        if is_pair_term(stmt.value):
+            return self._operand(access, _pair_reach(count, stmt.stride), size, size), None
+        return self._operand(access, count, stmt.stride * size, size), None
 
     def _forget(self, array: str) -> None:
         """Loads of a stored array must be done again."""
@@ -148,7 +192,7 @@ class _Lowering:
         saved, straight = dict(emitter.values), dict(self.straight)
         self._take(then, lambda: self._body(stmt.then))
         emitter.values, self.straight = saved, straight
-        for store in _stores_below(stmt.then):
+        for store in stores_below(stmt.then):
             self._forget(store.array)
         emitter.items.append(If(condition, tuple(then)))
 
@@ -159,7 +203,7 @@ class _Lowering:
         emitter.loc = stmt.loc or emitter.loc
         trip = self._trip(stmt)
         carried = self._begin_carried(stmt)
-        for store in _stores_below(stmt.body):
+        for store in stores_below(stmt.body):
             self._forget(store.array)
         innermost = not any(True for _ in loops_of(stmt.body))
         level = self._enter_level(stmt, innermost)
@@ -171,6 +215,9 @@ class _Lowering:
         self._take(body, lambda: self._loop_body(stmt, carried, level, innermost))
         self.levels.pop()
         self.streams, self.straight, self.keys, emitter.values = {}, {}, saved_keys, saved_values
+        if emitter.shuffles is not None:
+            mode, body = emitter.shuffles.hoisted(body)
+            emitter.items += mode
         self.labels += 1
         emitter.items.append(
             Loop(
@@ -182,7 +229,7 @@ class _Lowering:
                 body=tuple(coalesce_moves(body, frozenset(r.vreg for r in carried) | set(level.scaled.values()))),
                 min_trip=trip if isinstance(trip, int) else stmt.min_trip,
                 pipeline=self.pipeline and not _always_short(stmt),
-                loc=stmt.loc or next((x.loc for x in _stores_below(stmt.body) if x.loc), None),
+                loc=stmt.loc or next((x.loc for x in stores_below(stmt.body) if x.loc), None),
             )
         )
 
@@ -214,13 +261,17 @@ class _Lowering:
     def _enter_level(self, stmt: v.Loop, innermost: bool) -> _Level:
         """Make the byte-scaled iterators that addresses below need (1: the iterator itself, where it is a value)."""
         factors: dict[int, None] = {}
-        if _uses_value(stmt, stmt.iterator):
+        if uses_value(stmt, stmt.iterator):
             factors[1] = None
         for inner in loops_of(stmt.body):
-            for access in _accesses_below(inner):
+            for access in accesses_below(inner):
                 _add_factor(factors, access, stmt.iterator)
         accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
-        spare = self._too_many(keys) if innermost and (keys := cluster(accesses, self.target, share=0.5)) else set()
+        spare = (
+            self._too_many(keys, stmt.iterator)
+            if innermost and (keys := cluster(accesses, self.target, share=0.5))
+            else set()
+        )
         for access in accesses:
             if not innermost or keys[access] in spare:
                 _add_factor(factors, access, stmt.iterator)
@@ -281,8 +332,8 @@ class _Lowering:
             node = stack.pop()
             if isinstance(node, Var):
                 found.add(self.emitter.names[node.name].vreg)
-            elif isinstance(node, Op) and node not in self.emitter.values:
-                stack.extend(node.args)
+            elif node not in self.emitter.values:
+                stack.extend(children(node))
         return frozenset(found)
 
     # -- addresses
@@ -294,7 +345,7 @@ class _Lowering:
         """
         accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
         keys = cluster(accesses, self.target, share=0.5)
-        spare = self._too_many(keys)
+        spare = self._too_many(keys, stmt.iterator)
         registers: dict[StreamKey, VReg] = {}
         self.streams = {}
         for access, key in keys.items():
@@ -310,7 +361,7 @@ class _Lowering:
                 streams.append(Stream(register, step, key.side))
         return tuple(streams)
 
-    def _too_many(self, keys: dict[Access, StreamKey]) -> set[StreamKey]:
+    def _too_many(self, keys: dict[Access, StreamKey], iterator: str) -> set[StreamKey]:
         """The streams for which no address register is left: those with the fewest accesses, one register kept free."""
         spare: set[StreamKey] = set()
         for side, most in self.address_registers.items():
@@ -318,9 +369,15 @@ class _Lowering:
             for key in keys.values():
                 if key.side == side:
                     uses[key] = uses.get(key, 0) + 1
+            computed = [k for k in uses if k.indexed]
+            most -= _COMPUTED if computed else 0
+            # Such a register is read as a number, which one that advances with the loop can't be.
+            moving = [k for k in computed if not self.sums or dict(k.terms).get(iterator)]
+            spare.update(moving)
+            uses = {k: n for k, n in uses.items() if k not in moving}
             if len(uses) > most:
                 ranked = sorted(uses, key=lambda k: (-uses[k], k))
-                spare |= set(ranked[most - 1 :])
+                spare |= set(ranked[max(most - 1, 0) :])
         return spare
 
     def _straight_register(self, key: StreamKey) -> VReg:
@@ -331,8 +388,8 @@ class _Lowering:
             self.straight[key] = self._base_register(key, None)
         return self.straight[key]
 
-    def _base_register(self, key: StreamKey, loop: v.Loop | None) -> VReg:
-        parts: list[Term] = []
+    def _base_register(self, key: StreamKey, loop: v.Loop | None, distance: Term | None = None) -> VReg:
+        parts: list[Term] = [] if distance is None else [distance]
         scaled: list[VReg] = []
         constant = key.low
         for name, factor in key.terms:
@@ -349,13 +406,54 @@ class _Lowering:
         return self.pointers.address(key.array, key.side, constant, scaled, parts)
 
     def _load_operand(self, load: Load, pair: bool) -> Mem:
-        size = ELEM_BYTES[load.elem]
+        size, access = ELEM_BYTES[load.elem], load_access(load)
         count = self.lanes if load.type.vector else 1
+        if load.index is not None:
+            return self._anywhere(access, size) if load.type.vector else self._indexed(access, load.index, size)
         if pair:
-            # All elements from the low half's first to the high half's last.
-            reach = 2 * count if load.stride == 1 else load.stride * (count - 1) + 2
-            return self._operand(load_access(load), reach, size, size)
-        return self._operand(load_access(load), count, load.stride * size, size)
+            return self._operand(access, _pair_reach(count, load.stride), size, size)
+        return self._operand(access, count, load.stride * size, size)
+
+    def _anywhere(self, access: Access, size: int) -> Mem:
+        """The access's place, as an operand that may touch all of the array."""
+        return replace(self._operand(access, 1, size, size), access=self._all_of(access, size))
+
+    def _all_of(self, access: Access, size: int) -> MemRef:
+        return MemRef(access.array, 0, (), size, self.sizes[access.array], size)
+
+    def _indexed(self, access: Access, index: Term, size: int) -> Mem:
+        """A place at a computed distance from the access's: by an addition on the address side, where there is one."""
+        emitter = self.emitter
+        distance = emitter.lower(self._distance(index, size))
+        cls = emitter.target.address_modes.base_classes["scalar"]
+        for match in self.sums:
+            fits = cls in match.operand("b").classes and emitter.part_class(distance) in match.operand("a").classes
+            if fits and match.instruction.compile:
+                place = self._anywhere(access, size)
+                base = Reg(place.base) if isinstance(place.base, VReg) else place.base
+                register = emitter.fresh(cls, "a")
+                form = Form(match.instruction, match.binding["d"], (match.binding["a"], match.binding["b"]))
+                emitter.emit(form, {form.result: Reg(register), form.args[0]: distance, form.args[1]: base})
+                return replace(place, base=register)
+        name = f"distance.{distance.vreg.name}.{distance.part}"
+        emitter.names[name] = distance
+        key = self.keys[access]
+        register = self._base_register(key, None, Var(name, I32))
+        return Mem(register, access.bytes - key.low, self._all_of(access, size))
+
+    def _distance(self, index: Term, size: int) -> Term:
+        """The index in bytes; a vector's lanes may have been multiplied together."""
+        match index:
+            case Op("lane", (Var(name),)) if (product := self.emitter.distances.get((name, size))) is not None:
+                return Op("lane", (product,), I32, index.imm)
+            case _:
+                ways = (_times(index, size), Op("mul", (index, Const(size, I32)), I32))
+                return max(ways, key=self._alternatives) if size > 1 else index
+
+    def _alternatives(self, term: Term) -> int:
+        """On how many units the operation can go."""
+        choice = self.emitter.choose(term) if isinstance(term, Op) else None
+        return 0 if choice is None else len(choice[0].instruction.units)
 
     def _operand(self, access: Access, count: int, stride: int, size: int) -> Mem:
         if access in self.streams:
@@ -365,6 +463,11 @@ class _Lowering:
             register = self._straight_register(key)
         reference = MemRef(access.array, access.bytes, access.byte_terms, stride, count, size)
         return Mem(register, access.bytes - key.low, reference)
+
+
+def _pair_reach(count: int, stride: int) -> int:
+    """All elements from the low half's first to the high half's last."""
+    return 2 * count if stride == 1 else stride * (count - 1) + 2
 
 
 def _address_registers(target: Target) -> dict[Side, int]:
@@ -393,44 +496,3 @@ def _add_factor(factors: dict[int, None], access: Access, iterator: str) -> None
     factor = dict(access.byte_terms).get(iterator, 0)
     if factor:
         factors[factor] = None
-
-
-def _accesses_below(loop: v.Loop) -> list[Access]:
-    found = body_accesses([c.next for c in loop.carried], loop.body)
-    for inner in loops_of(loop.body):
-        found += _accesses_below(inner)
-    return found
-
-
-def _stores_below(body: tuple[Stmt, ...]) -> list[Store]:
-    found: list[Store] = []
-    for stmt in body:
-        match stmt:
-            case Store():
-                found.append(stmt)
-            case v.Loop():
-                found += _stores_below(stmt.body)
-            case v.If():
-                found += _stores_below(stmt.then)
-            case _:
-                pass
-    return found
-
-
-def _uses_value(loop: v.Loop, name: str) -> bool:
-    """Whether the iterator is read as a number anywhere in the loop (addresses aside)."""
-    terms = [*own_terms(loop.body), *(c.next for c in loop.carried)]
-    for inner in loops_of(loop.body):
-        if _uses_value(inner, name):
-            return True
-    return any(_mentions(t, name) for t in terms)
-
-
-def _mentions(term: Term, name: str) -> bool:
-    match term:
-        case Var(found):
-            return found == name
-        case Op(args=args):
-            return any(_mentions(a, name) for a in args)
-        case _:
-            return False

@@ -155,6 +155,17 @@ class Pointers:
             self._copy_high(base, pointer)
         return self._to_address(pointer, side)
 
+    def constant(self, value: int) -> VReg:
+        """A scalar-side address register that holds a known address."""
+        emitter = self.emitter
+        narrow = self.narrow is not None or self.target.abi.scalar_class == self.target.abi.pointer_class
+        cls = emitter.classes.scalar.name if narrow else self.target.abi.pointer_class
+        pointer = Reg(emitter.fresh(cls, "q"))
+        emitter.constant(Const(_signed(value), I32), self._low(pointer))
+        if self._is_pair(pointer):
+            emitter.constant(Const(value >> 32, I32), Reg(pointer.vreg, "hi"))
+        return self._to_address(pointer, "scalar")
+
     def _to_address(self, pointer: Reg, side: Side) -> VReg:
         emitter = self.emitter
         cls = self.target.address_modes.base_classes[side]
@@ -195,6 +206,12 @@ def _narrow_form(target: Target) -> Form | None:
         if inner.op == "zext" and inner.args[0].op == "place" and inner.args[1].value == 32:
             return Form(instruction, statement.target.name, (inner.args[0].name,))
     return None
+
+
+def _signed(value: int) -> int:
+    """The low 32 bits, as a signed number."""
+    low = value & 0xFFFFFFFF
+    return low - ((low & 0x80000000) << 1)
 
 
 def _aligned(size: int) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
+from dspgen.bench.programs import program
 from dspgen.errors import DspgenError, Problem
 from dspgen.target.structure import suggest
 
@@ -71,12 +71,7 @@ def defines(kernel: str, size: str) -> Defines:
 
 def source(kernel: str) -> str:
     """The kernel's C file. Raises DspgenError where this installation came without the examples."""
-    package = Path(__file__).resolve().parent.parent
-    installed = package / "_polybench"
-    path = (installed if installed.is_dir() else package.parent / "examples" / "polybench") / f"{kernel}.c"
-    if not path.is_file():
-        raise DspgenError(Problem("DG511", f"the kernel's source is missing: {path}", remedy="install dspgen again"))
-    return str(path)
+    return program(f"polybench/{kernel}.c")
 
 
 def chosen(only: Sequence[str]) -> tuple[str, ...]:

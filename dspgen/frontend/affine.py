@@ -25,6 +25,9 @@ ISL_WORDS = frozenset(
 """Names that isl's own syntax takes."""
 
 
+_LINEAR_BY_CONSTANTS = frozenset({"mul", "div", "mod", "floordiv", "shl", "shr", "and"})
+
+
 class NotAffine(Exception):
     """`reason` completes the sentence "it isn't affine: ..."; `data` tells that it depends on the program's data."""
 
@@ -163,6 +166,42 @@ def is_data_dependent(expr: Expr) -> bool:
             return any(is_data_dependent(e) for e in (condition_, true, false))
         case _:
             assert_never(expr)
+
+
+def is_irregular(expr: Expr) -> bool:
+    """Whether the value depends on the program's data, or isn't affine whatever the iterations: `i * j`, `n / m`."""
+    match expr:
+        case Load() | Call() | Access() | Ramp() | Verbatim():
+            return True
+        case Val() | Iter() | Param():
+            return is_data_dependent(expr)
+        case Cast(_, operand) | Unary(_, operand):
+            return is_irregular(operand)
+        case Binary("or" | "xor"):
+            return not is_fixed(expr)
+        case Binary("and", left, Val(mask, dtype)):
+            plain = mask >= 0 and int(mask) & (int(mask) + 1) == 0
+            return is_irregular(left) or not (plain or _low_bits(int(mask), dtype))
+        case Binary(op, left, right):
+            fixed = is_fixed(right) or (op == "mul" and is_fixed(left))
+            return is_irregular(left) or is_irregular(right) or (op in _LINEAR_BY_CONSTANTS and not fixed)
+        case Select(condition_, true, false):
+            return any(is_irregular(e) for e in (condition_, true, false))
+        case _:
+            assert_never(expr)
+
+
+def is_fixed(expr: Expr) -> bool:
+    """Whether the expression has neither iterators nor parameters in it, nor anything from memory."""
+    match expr:
+        case Val():
+            return True
+        case Cast(_, operand) | Unary(_, operand):
+            return is_fixed(operand)
+        case Binary(_, left, right):
+            return is_fixed(left) and is_fixed(right)
+        case _:
+            return False
 
 
 def to_expr(aff: isl.Aff, nest: Nest) -> Expr:

@@ -17,7 +17,7 @@ import islpy as isl
 
 from dspgen.errors import Problem
 from dspgen.frontend import check_bounds
-from dspgen.frontend.affine import Nest, NotAffine, condition, is_data_dependent, piecewise, to_expr
+from dspgen.frontend.affine import Nest, NotAffine, condition, is_irregular, piecewise, to_expr
 from dspgen.frontend.terms import accesses, children, rebuild
 from plant_core.ir import Binary, Expr, Extent, Load, Select, Val
 
@@ -63,7 +63,7 @@ def _tidy(nest: Nest) -> Nest:
 
 
 def _affine(expr: Expr, nest: Nest) -> isl.Set | None:
-    if is_data_dependent(expr):
+    if is_irregular(expr):
         return None
     try:
         return condition(expr, nest)
@@ -148,7 +148,7 @@ def _agrees(aff: isl.Aff, pieces: list[tuple[isl.Set, isl.Aff]], nest: Nest) -> 
 
 
 def _first_piece(index: Expr, nest: Nest) -> isl.Set | None:
-    if is_data_dependent(index):
+    if is_irregular(index):
         return None
     pieces = _pieces(index, nest)
     return pieces[0][0] if len(pieces) > 1 else None
@@ -156,7 +156,7 @@ def _first_piece(index: Expr, nest: Nest) -> isl.Set | None:
 
 def _indices(access: Load, nest: Nest) -> tuple[Expr, ...]:
     return tuple(
-        _canonical(index, nest) if is_data_dependent(index) else to_expr(_pieces(index, nest)[0][1], nest)
+        _canonical(index, nest) if is_irregular(index) else to_expr(_pieces(index, nest)[0][1], nest)
         for index in access.indices
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import islpy as isl
 
 from dspgen.errors import Problem
-from dspgen.frontend.affine import Nest, NotAffine, dim_name, is_data_dependent, piecewise
+from dspgen.frontend.affine import Nest, NotAffine, dim_name, is_irregular, piecewise
 from dspgen.frontend.terms import accesses, parameters
 from dspgen.frontend.types import is_open
 from plant_core.ir import Extent, Func, Load
@@ -23,7 +23,7 @@ def outside(access: Load, shape: tuple[Extent, ...], nest: Nest) -> isl.Set:
     """
     found = isl.Set.empty(nest.domain.get_space())
     for index, extent in zip(access.indices, shape, strict=True):
-        if is_data_dependent(index):
+        if is_irregular(index):
             continue
         value = piecewise(index, nest)
         found = found.union(value.lt_set(nest.constant(0)))
@@ -70,7 +70,7 @@ def problem(access: Load, shape: tuple[Extent, ...], nest: Nest, *, writes: bool
     ]
     values = {name: _value(nest.variable(name), here) for name in names if symbolic or name in nest.iters}
     reached = "".join(
-        "[?]" if is_data_dependent(index) else f"[{_value(piecewise(index, here), here)}]" for index in access.indices
+        "[?]" if is_irregular(index) else f"[{_value(piecewise(index, here), here)}]" for index in access.indices
     )
     limits = "".join(f"[{extent if isinstance(extent, int) else print_expr(extent)}]" for extent in shape)
     when = f" when {', '.join(f'{name} = {value}' for name, value in values.items())}" if values else ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import islpy as isl
 from pycparser import c_ast
 
-from dspgen.frontend.affine import Nest, NotAffine, condition, piecewise
+from dspgen.frontend.affine import Nest, NotAffine, condition, is_irregular, piecewise
 from dspgen.frontend.codes import fail
 from dspgen.frontend.constants import fold, literal, truth
 from dspgen.frontend.scope import Array, Constant, Iterator, Scope, Typed, Variable
@@ -249,7 +249,8 @@ class ExpressionReader:
         try:
             piecewise(expr, self.nest)
         except NotAffine as error:
-            if error.data and not is_float(dtype_of(expr)) and next(accesses(expr), None) is not None:
+            memory = error.data and next(accesses(expr), None) is not None
+            if not is_float(dtype_of(expr)) and (memory or (not error.wraps and is_irregular(expr))):
                 return expr
             message = f"the subscript of '{array}' isn't affine: {error.reason}"
             remedy = "subscripts must be sums of loop iterators and parameters times constants"

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from pycparser import c_ast
 
-from dspgen.frontend.assigned import walk
+from dspgen.frontend.assigned import names, walk
 from dspgen.frontend.lower_bounds import hoisted
 from dspgen.frontend.lower_effects import without_effects
-from dspgen.frontend.lower_exits import structured
+from dspgen.frontend.lower_exits import stopping, structured
 from dspgen.frontend.lower_flat import recovered
 from dspgen.frontend.lower_inline import inlined
 from dspgen.frontend.lower_library import with_loops
@@ -63,8 +63,9 @@ def lower(
     known = {**functions, function.decl.name: function}
     changed: c_ast.FuncDef = cloned(function)
     fresh = Fresh(tree)
+    stopping(changed)
     changed.body.block_items = _without_region(changed.body.block_items or [])
-    structured(changed, fresh)
+    structured(changed, fresh, fixed.keys())
     body = changed.body.block_items or []
     if any(isinstance(n, c_ast.Return) for item in body for n in walk(item)):
         changed.body = c_ast.Compound(returning(body), changed.body.coord)
@@ -75,14 +76,17 @@ def lower(
         inlined(changed, known, fresh, place)
     with_loops(changed, known, _types(tree), fresh)
     flat: set[str] = set()
+    bounds: list[str] = []
     if _needs(changed):
         unique_names(changed, fresh)
         without_effects(changed)
         types = _types(tree)
-        flat |= _executed(changed, types, fixed, fresh, place)
+        run = _executed(changed, types, fixed, fresh, place)
+        flat |= run.rewriter.flat
+        bounds += run.bounds
     guessed = recovered(changed, _types(tree), fixed) if recover else set()
     defines = hoisted(changed, _types(tree), fixed, fresh)
-    return Lowered(changed, frozenset(flat | guessed), bool(guessed), defines)
+    return Lowered(changed, frozenset(flat | guessed), bool(guessed), (*bounds, *defines))
 
 
 def _without_region(nodes: list[c_ast.Node]) -> list[c_ast.Node]:
@@ -175,7 +179,7 @@ def _plain_header(node: c_ast.For) -> bool:
         return False
     if isinstance(node.next, c_ast.Assignment) and node.next.op not in ("=", "+=", "-="):
         return False
-    return step[0] not in assigned_names(node.stmt)
+    return step[0] not in assigned_names(node.stmt) and not names(step[2])
 
 
 def _leftover(node: c_ast.For) -> bool:
@@ -194,8 +198,8 @@ def _has_step(node: c_ast.Node) -> bool:
 # Doing it
 
 
-def _executed(function: c_ast.FuncDef, types: Types, fixed: Mapping[str, int], fresh: Fresh, place: Place) -> set[str]:
-    """Symbolic execution of the body, in place; gives the arrays into whose rows pointers point."""
+def _executed(function: c_ast.FuncDef, types: Types, fixed: Mapping[str, int], fresh: Fresh, place: Place) -> Executor:
+    """Symbolic execution of the body, in place."""
     changed = assigned_names(function.body)
     state = State()
     first: list[c_ast.Node] = []
@@ -228,7 +232,7 @@ def _executed(function: c_ast.FuncDef, types: Types, fixed: Mapping[str, int], f
     body = run.block(function.body.block_items or [], state)
     function.body = c_ast.Compound([*first, *body], function.body.coord)
     _without_unread(function, set(types.integers))
-    return run.rewriter.flat
+    return run
 
 
 def _scalar(kind: Integer, name: str, coord: object) -> c_ast.TypeDecl:
@@ -245,6 +249,7 @@ def _without_unread(function: c_ast.FuncDef, candidates: set[str]) -> None:
             - used
             - params
         )
+        unread -= {name for node in walk(function.body) if (name := _set_by_call(node)) is not None}
         if not unread or not _dropped(function.body, unread):
             return
 
@@ -267,15 +272,20 @@ def _dropped(node: c_ast.Node, unread: set[str]) -> bool:
 
 
 def _sets_only(node: c_ast.Node, unread: set[str]) -> bool:
-    match node:
-        case c_ast.Decl(name=name):
-            pass
-        case _:
-            step = step_of(node)
-            if step is None:
-                return False
-            name = step[0]
-    # A call might be one that the reader has to refuse.
-    return name in unread and not any(
-        isinstance(n, c_ast.FuncCall | c_ast.Assignment) for _, c in node.children() for n in walk(c)
-    )
+    return _set_by(node) in unread
+
+
+def _set_by(node: c_ast.Node) -> str | None:
+    """The variable that a declaration or statement sets."""
+    if isinstance(node, c_ast.Decl):
+        name: str | None = node.name
+        return name
+    step = step_of(node)
+    return None if step is None else step[0]
+
+
+def _set_by_call(node: c_ast.Node) -> str | None:
+    """The variable set by what has to stay: a call might be one that the reader has to refuse."""
+    if not any(isinstance(n, c_ast.FuncCall | c_ast.Assignment) for _, c in node.children() for n in walk(c)):
+        return None
+    return _set_by(node)

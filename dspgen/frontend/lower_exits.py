@@ -12,19 +12,24 @@ After:  `int going = 1; for (...) if (going) { A; if (x[i] == key) { B; going = 
 Before: `for (...) if (x[i] < 0) return i;`
 After:  `int done = 0; T value; for (...) if (x[i] < 0) { value = i; done = 1; break; } if (done) return value;`
 
+Before: `for (...) { if (x[i] < 0) exit(1); A; }`
+After:  `for (...) { if (x[i] < 0) return; A; }`, since what is left of the program is the contents of its arrays.
+
 The rounds after a `break` do nothing, so its loop has to be one whose end is known without it. What isn't of these
 forms is left as it is, for the reader to refuse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from pycparser import c_ast
 
 from dspgen.frontend.assigned import names, walk
+from dspgen.frontend.lower_gotos import without_gotos
 from dspgen.frontend.lower_names import Fresh, renamed
 from dspgen.frontend.lower_returns import returning, settled
+from dspgen.frontend.lower_skips import REPEATED, always, has, nothing, skipped
 from dspgen.frontend.simplify_ast import (
     LOOPS,
     assign,
@@ -33,22 +38,21 @@ from dspgen.frontend.simplify_ast import (
     is_step,
     items,
     outlives,
+    rebuilt,
     size,
     step_of,
     typed_variable,
     variable,
 )
 
-_REPEATED = 400
-"""How large a piece of the program may be that is written twice, in syntax nodes."""
-
-Exit = type[c_ast.Break] | type[c_ast.Continue] | type[c_ast.Return]
-Leave = Callable[[c_ast.Node], list[c_ast.Node]]
 Change = Callable[[c_ast.Node], c_ast.Node]
 
 
-def structured(function: c_ast.FuncDef, fresh: Fresh) -> None:
-    """Changes the function's body in place."""
+def structured(function: c_ast.FuncDef, fresh: Fresh, known: Collection[str] = ()) -> None:
+    """Changes the function's body in place; `known` are the parameters that have fixed values."""
+    if any(isinstance(n, c_ast.Goto | c_ast.Label) for n in walk(function.body)):
+        function.body.block_items = [_inside(n, _without_switch) for n in function.body.block_items or []]
+        without_gotos(function, fresh)
     kinds = c_ast.Switch | c_ast.Break | c_ast.Continue
     loops = [n for n in walk(function.body) if isinstance(n, LOOPS)]
     early = any(isinstance(n, c_ast.Return) for loop in loops for n in walk(loop.stmt))
@@ -59,9 +63,9 @@ def structured(function: c_ast.FuncDef, fresh: Fresh) -> None:
     if early and not any(isinstance(n, c_ast.Switch) for node in body for n in walk(node)):
         body = _with_flag(body, function, fresh)
     if not settled(returning(body)):
-        body = _skipped(body, c_ast.Return, lambda node: [node]) or body
+        body = skipped(body, c_ast.Return, lambda node: [node]) or body
     function.body.block_items = body
-    exits = _Exits(function, fresh)
+    exits = _Exits(function, fresh, known)
     function.body.block_items = [_inside(node, exits.loop) for node in body]
 
 
@@ -77,88 +81,6 @@ def _inside(node: c_ast.Node, change: Change) -> c_ast.Node:
                 if isinstance(inner := getattr(node, field, None), c_ast.Node):
                     setattr(node, field, _inside(inner, change))
     return change(node)
-
-
-def _nothing(_: c_ast.Node) -> list[c_ast.Node]:
-    return []
-
-
-def _has(node: c_ast.Node, kind: Exit) -> bool:
-    """Whether the statement leaves the loop or `switch` around it in this way."""
-    if isinstance(node, kind):
-        return True
-    if isinstance(node, LOOPS) or (isinstance(node, c_ast.Switch) and kind is c_ast.Break):
-        return False
-    return any(_has(child, kind) for _, child in node.children())
-
-
-def _always(nodes: Sequence[c_ast.Node], kind: Exit) -> bool:
-    """Whether control never comes out at the end, as far as is easily seen."""
-    if not nodes:
-        return False
-    match nodes[-1]:
-        case c_ast.Return() | c_ast.Continue() | c_ast.Break():
-            return isinstance(nodes[-1], c_ast.Return | kind)
-        case c_ast.Compound():
-            return _always(items(nodes[-1]), kind)
-        case c_ast.If():
-            return _always(items(nodes[-1].iftrue), kind) and _always(items(nodes[-1].iffalse), kind)
-    return False
-
-
-def _declares(nodes: Sequence[c_ast.Node]) -> bool:
-    return any(isinstance(n, c_ast.Decl | c_ast.DeclList | c_ast.Typedef) for n in nodes)
-
-
-def _skipped(nodes: Sequence[c_ast.Node], kind: Exit, leave: Leave) -> list[c_ast.Node] | None:
-    """The statements without exits of this kind: `leave` takes their place, and what they skip is in other branches.
-
-    None where that can't be done.
-    """
-    for position, node in enumerate(nodes):
-        if isinstance(node, kind):
-            return [*nodes[:position], *leave(node)]
-        if not _has(node, kind):
-            continue
-        rest = list(nodes[position + 1 :])
-        match node:
-            case c_ast.Compound():
-                own = items(node)
-                if _always(own, kind) or not rest:
-                    found = _skipped(own, kind, leave)
-                elif _declares(own):
-                    return None
-                else:
-                    found, rest = _skipped([*own, *rest], kind, leave), []
-                return None if found is None else [*nodes[:position], c_ast.Compound(found, node.coord)]
-            case c_ast.If():
-                branch = _branched(node, rest, kind, leave)
-                return None if branch is None else [*nodes[:position], branch]
-            case _:
-                return None
-    return list(nodes)
-
-
-def _branched(node: c_ast.If, rest: list[c_ast.Node], kind: Exit, leave: Leave) -> c_ast.Node | None:
-    """The rest of the block in those branches that come to it."""
-    arms = [items(node.iftrue), items(node.iffalse)]
-    open_arms = [arm for arm in arms if not _always(arm, kind)]
-    if len(open_arms) > 1 and sum(size(n) for n in rest) > _REPEATED:
-        return None
-    if rest and any(_declares(arm) for arm in open_arms):
-        return None
-    found: list[list[c_ast.Node]] = []
-    for arm in arms:
-        more = [] if _always(arm, kind) else [cloned(n) for n in rest]
-        inner = _skipped([*arm, *more], kind, leave)
-        if inner is None:
-            return None
-        found.append(inner)
-    coord = node.coord
-    true, false = (c_ast.Compound(part, coord) for part in found)
-    if not found[0]:
-        return c_ast.If(c_ast.UnaryOp("!", node.cond, coord), false, None, coord)
-    return c_ast.If(node.cond, true, false if found[1] else None, coord)
 
 
 def _pure(*parts: c_ast.Node | None) -> bool:
@@ -206,12 +128,12 @@ def _from(groups: Sequence[tuple[list[c_ast.Node | None], list[c_ast.Node]]]) ->
     """What is done from the first group on, up to a `break`."""
     nodes: list[c_ast.Node] = []
     for position, (_, statements) in enumerate(groups):
-        if position and sum(size(n) for n in statements) > _REPEATED:
+        if position and sum(size(n) for n in statements) > REPEATED:
             return None
         nodes += [cloned(n) for n in statements]
-        if _always(statements, c_ast.Break) or _always(statements, c_ast.Continue):
+        if always(statements, c_ast.Break) or always(statements, c_ast.Continue):
             break
-    return _skipped(nodes, c_ast.Break, _nothing)
+    return skipped(nodes, c_ast.Break, nothing)
 
 
 def _any_of(value: c_ast.Node, labels: list[c_ast.Node]) -> c_ast.Node:
@@ -221,6 +143,30 @@ def _any_of(value: c_ast.Node, labels: list[c_ast.Node]) -> c_ast.Node:
         total = test if total is None else c_ast.BinaryOp("||", total, test, label.coord)
     assert total is not None
     return total
+
+
+# Ends of the program
+
+STOPS = {"exit": "int status", "_Exit": "int status", "abort": "void"}
+"""Functions that end the program, and what they take; the oracle ends the kernel there, too."""
+
+
+def stopping(function: c_ast.FuncDef) -> None:
+    """Changes the body of the kernel, a function without a value, in place."""
+    kind = function.decl.type.type
+    if isinstance(kind, c_ast.TypeDecl) and isinstance(kind.type, c_ast.IdentifierType) and kind.type.names == ["void"]:
+        function.body = _without_stops(function.body)
+
+
+def _without_stops(node: c_ast.Node) -> c_ast.Node:
+    match node:
+        case c_ast.FuncCall(name=c_ast.ID(name=name), args=args) if name in STOPS and (args is None or _pure(args)):
+            return c_ast.Return(None, node.coord)
+        case c_ast.Compound() | c_ast.If() | c_ast.Switch() | c_ast.Case() | c_ast.Default() | c_ast.Label():
+            return rebuilt(node, _without_stops)
+        case c_ast.For() | c_ast.While() | c_ast.DoWhile():
+            return rebuilt(node, lambda part: _without_stops(part) if part is node.stmt else part)
+    return node
 
 
 # Returns in loops
@@ -276,26 +222,29 @@ def _flattened(node: c_ast.Node) -> list[c_ast.Node]:
 
 
 class _Exits:
-    def __init__(self, function: c_ast.FuncDef, fresh: Fresh) -> None:
+    def __init__(self, function: c_ast.FuncDef, fresh: Fresh, known: Collection[str]) -> None:
         self._function = function
         self._fresh = fresh
         self._changed = assigned_names(function.body)
         given = function.decl.type.args.params if function.decl.type.args else []
         self._declared: dict[str, list[c_ast.Node]] = {}
+        self._constant: set[str] = set(known)
         for node in (*given, *walk(function.body)):
             if isinstance(node, c_ast.Decl) and node.name is not None:
                 self._declared.setdefault(node.name, []).append(node.type)
+                if isinstance(node.init, c_ast.Constant) and node.name not in self._changed:
+                    self._constant.add(node.name)
 
     def loop(self, node: c_ast.Node) -> c_ast.Node:
         """The loop without `continue` and `break`; itself where it can't be."""
         if not isinstance(node, LOOPS) or any(isinstance(n, c_ast.Switch) for n in walk(node.stmt)):
             return node
-        if _has(node.stmt, c_ast.Continue):
-            body = _skipped(items(node.stmt), c_ast.Continue, _nothing)
+        if has(node.stmt, c_ast.Continue):
+            body = skipped(items(node.stmt), c_ast.Continue, nothing)
             if body is None:
                 return node
             node.stmt = c_ast.Compound(body, node.stmt.coord)
-        if not _has(node.stmt, c_ast.Break):
+        if not has(node.stmt, c_ast.Break):
             return node
         return self._tested(node) or self._flagged(node) or node
 
@@ -304,13 +253,13 @@ class _Exits:
         nodes = items(node.stmt)
         endless = node.cond is None or (isinstance(node.cond, c_ast.Constant) and node.cond.value != "0")
         first, last = nodes[0], nodes[-1]
-        if _only_breaks(first) and not any(_has(n, c_ast.Break) for n in nodes[1:]):
+        if _only_breaks(first) and not any(has(n, c_ast.Break) for n in nodes[1:]):
             if not isinstance(node, c_ast.DoWhile) and (endless or (_pure(first.cond) and self._is_plain(first, node))):
                 onward = c_ast.UnaryOp("!", first.cond, first.coord)
                 node.cond = onward if endless else c_ast.BinaryOp("&&", node.cond, onward, first.coord)
                 node.stmt = c_ast.Compound(nodes[1:], node.stmt.coord)
                 return node
-        if endless and _only_breaks(last) and not any(_has(n, c_ast.Break) for n in nodes[:-1]):
+        if endless and _only_breaks(last) and not any(has(n, c_ast.Break) for n in nodes[:-1]):
             if isinstance(node, c_ast.For) and node.next is not None:
                 return None
             onward = c_ast.UnaryOp("!", last.cond, last.coord)
@@ -323,8 +272,12 @@ class _Exits:
         """Whether the test is one on the loop's counter and what doesn't change."""
         header = {name for part in (node.cond, getattr(node, "next", None)) if part is not None for name in names(part)}
         return not any(isinstance(n, c_ast.ArrayRef) for n in walk(test.cond)) and all(
-            name in header or name not in self._changed for name in names(test.cond)
+            name in header or (name not in self._changed and not self._is_real(name)) for name in names(test.cond)
         )
+
+    def _is_real(self, name: str) -> bool:
+        kinds = [getattr(kind, "type", None) for kind in self._declared.get(name, [])]
+        return any(isinstance(k, c_ast.IdentifierType) and {"float", "double"} & set(k.names) for k in kinds)
 
     def _flagged(self, node: c_ast.Node) -> c_ast.Node | None:
         """The rest of the rounds guarded by a flag."""
@@ -332,7 +285,12 @@ class _Exits:
         start = items(node.init) if isinstance(node, c_ast.For) else []
         own = {str(n.name) for n in start if isinstance(n, c_ast.Decl)}
         stepped = assigned_names(onward) - own
-        if node.cond is None or not _pure(node.cond) or _skipped(items(node.stmt), c_ast.Break, _nothing) is None:
+        if (
+            node.cond is None
+            or not _pure(node.cond)
+            or not self._is_steady(onward)
+            or skipped(items(node.stmt), c_ast.Break, nothing) is None
+        ):
             return None
         live = {name for name in stepped if outlives(name, self._function.body, node)}
         before: list[c_ast.Node] = []
@@ -345,13 +303,18 @@ class _Exits:
         going = self._fresh("going")
         coord = node.coord
         stop = assign(going, c_ast.Constant("int", "0", coord), coord)
-        body = _skipped([*items(node.stmt), *after], c_ast.Break, lambda _: [cloned(stop)])
+        body = skipped([*items(node.stmt), *after], c_ast.Break, lambda _: [cloned(stop)])
         if body is None:
             return None
         inside = c_ast.Compound([first, *body] if live else body, node.stmt.coord)
         node.stmt = c_ast.Compound([c_ast.If(c_ast.ID(going, coord), inside, None, coord)], node.stmt.coord)
         flag = variable(going, c_ast.Constant("int", "1", coord), coord)
         return c_ast.Compound([*before, flag, node], coord)
+
+    def _is_steady(self, onward: c_ast.Node | None) -> bool:
+        """Whether no step is a variable's value: only the `break` might end the loop where that is zero or less."""
+        steps = [s for part in items(onward) if (s := step_of(part)) is not None]
+        return not any(n in self._declared and n not in self._constant for _, _, by in steps for n in names(by))
 
     def _kept(self, node: c_ast.Node, live: set[str]) -> tuple[list[c_ast.Node], c_ast.Node, list[c_ast.Node]] | None:
         """The loop on an iterator of its own, in place: what comes before it, first and last in its body.

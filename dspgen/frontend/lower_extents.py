@@ -66,7 +66,8 @@ def _problem(buf: Buf, reason: str, access: Load | None) -> Problem:
 
 def _extent(func: Func, buf: Buf) -> Extent | Problem:
     reached: isl.Set | None = None
-    sizes = {c.defines: c.value for c in func.comps if c.defines is not None and not is_data_dependent(c.value)}
+    once = [c for c in func.comps if c.defines is not None and not c.iters]
+    sizes = {c.defines: c.value for c in once if c.defines is not None and not is_data_dependent(c.value)}
     defined = {c.defines for c in func.comps if c.defines is not None} - set(sizes)
     for _, nest, access in _accesses(func, buf.name):
         try:

@@ -5,7 +5,8 @@ After:  `void f(float (*A)[n], int n) { ... A[i][j] ... A[i + 1][0] ... }`
 
 The row lengths are the factors of the iterators in all of the array's subscripts together. That the last subscripts
 stay in their rows is proven later, by `lower_extents`; data in memory is the same either way.
-Requires: subscripts that are polynomials of iterators and parameters; any other leaves the array as it is.
+Requires: subscripts that are polynomials of iterators and parameters; any other leaves the array as it is, and so does
+a constant extent in the declaration: what has a number of elements of its own has no symbolic rows.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def recovered(function: c_ast.FuncDef, types: Types, fixed: Mapping[str, int]) -
     for param in params:
         if param.name not in local and _is_flat(param.type):
             recovery = _Recovery(types, stable, values)
-            if recovery.array(function, param):
+            if not recovery.has_size(param.type) and recovery.array(function, param):
                 found.add(param.name)
     return found
 
@@ -58,6 +59,12 @@ class _Recovery:
         if known is None:
             return None
         return Read(self._values.get(name, atom(Name(name))), known.signed, known.wide)
+
+    def has_size(self, kind: c_ast.Node) -> bool:
+        """Whether the declaration gives a constant extent."""
+        extent = kind.dim if isinstance(kind, c_ast.ArrayDecl) else None
+        read = from_ast(extent, self._lookup, self._types.kind) if extent is not None else None
+        return read is not None and read.poly.constant is not None
 
     def array(self, function: c_ast.FuncDef, param: c_ast.Decl) -> bool:
         places = [

@@ -11,13 +11,14 @@ A loop whose test has no variable that is stepped by a constant, and can't be ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pycparser import c_ast
 
 from dspgen.errors import SourceError
 from dspgen.frontend.assigned import names, walk
+from dspgen.frontend.lower_state import Integer
+from dspgen.frontend.lower_trips import Counter, Paced, Trial, facts_of, pace_of, settled, steps_of, trips_of
 from dspgen.frontend.simplify_ast import (
     assign,
     assigned_names,
@@ -26,8 +27,9 @@ from dspgen.frontend.simplify_ast import (
     size,
     step_of,
     typed_variable,
+    variable,
 )
-from dspgen.frontend.simplify_poly import Poly, assumed, number, opaque, to_ast
+from dspgen.frontend.simplify_poly import Poly, number, opaque, to_ast
 
 if TYPE_CHECKING:
     from dspgen.frontend.lower_state import State
@@ -35,16 +37,6 @@ if TYPE_CHECKING:
 
 LONGEST_UNROLLED = 1024
 FEW = 64
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One round of a loop: the variables that it assigns, and by how much each grows if that is always the same."""
-
-    assigned: frozenset[str]
-    growth: dict[str, Poly]
-    geometric: bool
 
 
 def loop(run: Executor, node: c_ast.Node, state: State, out: list[c_ast.Node]) -> None:
@@ -70,8 +62,11 @@ def loop(run: Executor, node: c_ast.Node, state: State, out: list[c_ast.Node]) -
     if (counter is None or found.geometric) and _unrolled(run, node, fresh_start, before, out, counter is not None):
         inner = fresh_start
     elif counter is None:
-        _unknown(run, node, state, out)
-        return
+        paced = pace_of(run, node, inner, found)
+        if paced is None:
+            _unknown(run, node, state, out)
+            return
+        _in_rounds(run, node, paced, found, inner, before, out)
     else:
         _counted(run, node, counter, found, inner, before, out)
     run.leave(start, inner)
@@ -80,10 +75,6 @@ def loop(run: Executor, node: c_ast.Node, state: State, out: list[c_ast.Node]) -
 
 def _clauses(node: c_ast.Node) -> list[c_ast.Node]:
     return items(node.init) if isinstance(node, c_ast.For) else []
-
-
-def _next(node: c_ast.Node) -> list[c_ast.Node]:
-    return items(node.next) if isinstance(node, c_ast.For) else []
 
 
 def _leaves(node: c_ast.Node) -> bool:
@@ -105,7 +96,7 @@ def _unknown(run: Executor, node: c_ast.Node, state: State, out: list[c_ast.Node
         run.statement(part, own, before)
     run.forget(assigned, own)
     body = run.body(node.stmt, own)
-    for part in _next(node):
+    for part in steps_of(node):
         run.statement(part, own, [])
     match node:
         case c_ast.For():
@@ -120,7 +111,7 @@ def _unknown(run: Executor, node: c_ast.Node, state: State, out: list[c_ast.Node
 
 def _trial(run: Executor, node: c_ast.Node, state: State) -> Trial:
     """What one round does to each variable, starting from values that are not known."""
-    assigned = frozenset(name for name in assigned_names(node.stmt, *_next(node)) if name in state.values)
+    assigned = frozenset(name for name in assigned_names(node.stmt, *steps_of(node)) if name in state.values)
     before = state.copy()
     while True:
         entry = before.copy()
@@ -129,7 +120,7 @@ def _trial(run: Executor, node: c_ast.Node, state: State) -> Trial:
         after = entry.copy()
         budget = run.budget
         ignored = run.block([*items(node.stmt)], after)
-        for part in _next(node):
+        for part in steps_of(node):
             run.statement(part, after, ignored)
         run.budget = budget
         moved = [n for n in sorted(assigned) if n in entry.bases and entry.bases[n] != after.bases[n]]
@@ -143,23 +134,17 @@ def _trial(run: Executor, node: c_ast.Node, state: State) -> Trial:
     addressing = _addressing(node)
     for name in sorted(assigned):
         difference = after.values[name] - entry.values[name]
-        if not {n.name for n in difference.names} & own and _settled(difference, state):
+        if not {n.name for n in difference.names} & own and settled(difference, state):
             growth[name] = difference
         elif name in addressing and next(iter(entry.values[name].names)) in after.values[name].names:
             geometric = True
-    for name, op, amount in (s for part in _next(node) if (s := step_of(part)) is not None):
+    for name, op, amount in (s for part in steps_of(node) if (s := step_of(part)) is not None):
         # A narrow counter that may wrap is refused by the reader.
         if run.types.integers[name].narrow if name in assigned and name in run.types.integers else False:
             read = run.rewriter.read(amount, state)
             if op in ("+", "-") and read is not None and name not in assigned_names(node.stmt):
                 growth[name] = read.poly.scaled(1 if op == "+" else -1)
     return Trial(assigned, growth, geometric or _shifts(node, growth, addressing))
-
-
-def _settled(poly: Poly, state: State) -> bool:
-    """Whether the value is one from before the loop."""
-    known = {name for value in state.values.values() for name in value.names}
-    return poly.names <= known
 
 
 def _addresses(node: c_ast.Node) -> list[c_ast.Node]:
@@ -233,7 +218,7 @@ def _unrolled(
             run.budget = budget
             return False
         rounds.append(run.body(node.stmt, own))
-        for part in _next(node):
+        for part in steps_of(node):
             run.statement(part, own, rounds)
     if outcome is None:
         run.budget = budget
@@ -246,19 +231,8 @@ def _unrolled(
 # Counted loops
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """`name` is stepped; the loop's iterator is called `iterator`, the same if the loop is in counted form already."""
-
-    name: str
-    iterator: str
-    step: int
-    start: Poly
-    now: Poly
-
-
 def _counter(run: Executor, node: c_ast.Node, state: State, found: Trial) -> Counter | None:
-    stepped = [s[0] for part in _next(node) if (s := step_of(part)) is not None]
+    stepped = [s[0] for part in steps_of(node) if (s := step_of(part)) is not None]
     used = [n.name for n in walk(node.cond) if isinstance(n, c_ast.ID)]
     for name in sorted(set(used), key=lambda n: (n not in stepped, used.index(n))):
         step = found.growth[name].constant if name in found.growth else None
@@ -291,9 +265,9 @@ def _counted(
     entry = state.copy()
     _enter(run, counter, found, entry)
     test = _test(run, node, counter, entry, state)
-    entry.facts = (*state.facts, *_facts(run, node, counter, entry, state))
+    entry.facts = (*state.facts, *facts_of(run, node, counter, entry, state))
     body = run.block(items(node.stmt), entry)
-    for part in _next(node):
+    for part in steps_of(node):
         if not (plain and (step := step_of(part)) is not None and step[0] == counter.name):
             run.statement(part, entry, body)
     whole = c_ast.Compound(body, node.stmt.coord)
@@ -305,12 +279,66 @@ def _counted(
     out += (
         [c_ast.Compound([*others, made], coord)] if any(isinstance(o, c_ast.Decl) for o in others) else [*others, made]
     )
-    trips = _trips(run, node, counter, state)
+    trips = trips_of(run, node, counter, state)
     for name in sorted(found.assigned):
         value = None
         if name in found.growth and trips is not None:
             value = state.values[name] + found.growth[name] * trips
         state.values[name] = value if value is not None else run.types.fresh(name)
+        if name in state.bases and state.bases[name] != entry.bases.get(name):
+            state.bases[name] = None
+
+
+# Loops with steps that aren't constants
+
+
+def _in_rounds(
+    run: Executor,
+    node: c_ast.Node,
+    paced: Paced,
+    found: Trial,
+    state: State,
+    before: list[c_ast.Node],
+    out: list[c_ast.Node],
+) -> None:
+    """The loop over the number of its round.
+
+    Before: `for (i = from; i < to; i += by) x[i] = 0;`
+    After:  `int rounds = to > from ? (to - from - 1) / max(by, 1) + 1 : 0;
+             for (int r = 0; r < rounds; r++) x[from + r * by] = 0;`
+
+    Where `by` isn't positive, the C loop has no round, or doesn't end before its counter overflows.
+    """
+    coord = node.coord
+    rounds, number_of = run.fresh("rounds"), run.fresh("round")
+    for name in (rounds, number_of):
+        run.types.integers[name] = Integer(True, False)
+    state.values[rounds] = total = run.types.fresh(rounds)
+    entry = state.copy()
+    entry.values[number_of] = now = run.types.fresh(number_of)
+    for name in sorted(found.assigned):
+        grown = found.growth.get(name)
+        entry.values[name] = entry.values[name] + grown * now if grown is not None else run.types.fresh(name)
+    body = run.block(items(node.stmt), entry)
+    for part in steps_of(node):
+        run.statement(part, entry, body)
+    one, zero = number(1), c_ast.Constant("int", "0", coord)
+    start, end, step = (to_ast(p, coord) for p in (paced.start, paced.end, paced.step))
+    test = c_ast.BinaryOp(">", step, to_ast(one, coord), coord)
+    amount = c_ast.TernaryOp(test, step, to_ast(one, coord), coord)
+    whole = c_ast.BinaryOp("/", to_ast(paced.end - paced.start - one, coord), amount, coord)
+    count = c_ast.BinaryOp("+", whole, to_ast(one, coord), coord)
+    value = c_ast.TernaryOp(c_ast.BinaryOp(">", end, start, coord), count, zero, coord)
+    kind = c_ast.IdentifierType(["int"], coord)
+    init = c_ast.DeclList([typed_variable(kind, number_of, zero, coord)], coord)
+    onward = c_ast.UnaryOp("p++", c_ast.ID(number_of, coord), coord)
+    limit = c_ast.BinaryOp("<", c_ast.ID(number_of, coord), c_ast.ID(rounds, coord), node.cond.coord)
+    loop_made = c_ast.For(init, limit, onward, c_ast.Compound(body, node.stmt.coord), coord)
+    out += [*before, variable(rounds, value, coord), loop_made]
+    run.bounds.append(rounds)
+    for name in sorted(found.assigned):
+        grown = found.growth.get(name)
+        state.values[name] = state.values[name] + grown * total if grown is not None else run.types.fresh(name)
         if name in state.bases and state.bases[name] != entry.bases.get(name):
             state.bases[name] = None
 
@@ -379,65 +407,3 @@ def _directed(cond: c_ast.Node, counter: Counter) -> c_ast.Node:
         case c_ast.BinaryOp(op="!=", left=c_ast.ID(name=name)) if name == counter.name and abs(counter.step) == 1:
             return c_ast.BinaryOp("<" if counter.step > 0 else ">", cond.left, cond.right, cond.coord)
     return cond
-
-
-def _span(run: Executor, node: c_ast.Node, counter: Counter, state: State) -> tuple[Poly, Poly] | None:
-    """The first value that isn't reached any more, as (end, start), both times the step's sign."""
-    match node.cond:
-        case c_ast.BinaryOp(op=op) if op in _MIRRORED:
-            pass
-        case _:
-            return None
-    probe = state.copy()
-    for name in sorted(assigned_names(node.stmt, *_next(node)) & set(probe.values)):
-        probe.values[name] = run.types.fresh(name)
-    own = probe.values[counter.name]
-    left, right = run.rewriter.read(node.cond.left, probe), run.rewriter.read(node.cond.right, probe)
-    if left is None or right is None or left.wraps or right.wraps:
-        return None
-    # With the counter alone on one side: counter op end.
-    for one, other, way in ((left.poly, right.poly, op), (right.poly, left.poly, _MIRRORED[op])):
-        rest = one - own
-        end = other - rest
-        if own.names <= rest.names or own.names <= other.names or not _settled(end, state):
-            continue
-        if not (run.types.integers[counter.name].signed and left.signed and right.signed):
-            if rest.terms or not _natural(counter.start):
-                return None
-        sign = 1 if counter.step > 0 else -1
-        upward = {"<": 1, "<=": 1, ">": -1, ">=": -1, "!=": sign}[way]
-        if upward != sign or (way == "!=" and abs(counter.step) != 1):
-            return None
-        return end.scaled(sign) + number(1 if way in ("<=", ">=") else 0), counter.start.scaled(sign)
-    return None
-
-
-def _natural(poly: Poly) -> bool:
-    return all(factor >= 0 for _, factor in poly.terms)
-
-
-def _trips(run: Executor, node: c_ast.Node, counter: Counter, state: State) -> Poly | None:
-    span = _span(run, node, counter, state)
-    if span is None:
-        return None
-    end, start = span
-    distance = end - start
-    kind = run.types.integers[counter.name]
-    if kind.signed or distance.constant is not None or not _natural(distance):
-        distance = assumed(opaque("max0", distance), state.facts)
-    by = abs(counter.step)
-    trips = distance if by == 1 else opaque("div", distance + number(by - 1), number(by))
-    if isinstance(node, c_ast.DoWhile):
-        # The test comes after the round, so there is one round at least.
-        return number(1) + opaque("max0", trips - number(1))
-    return trips
-
-
-def _facts(run: Executor, node: c_ast.Node, counter: Counter, entry: State, state: State) -> list[Poly]:
-    """What can't be negative within a round."""
-    span = _span(run, node, counter, state)
-    if span is None or isinstance(node, c_ast.DoWhile):
-        return []
-    end, start = span
-    sign = 1 if counter.step > 0 else -1
-    return [end - start - number(1), end - counter.now.scaled(sign) - number(1)]

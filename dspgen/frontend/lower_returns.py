@@ -31,6 +31,14 @@ def returning(nodes: list[c_ast.Node]) -> list[c_ast.Node]:
     return nodes
 
 
+def in_one_return(function: c_ast.FuncDef) -> c_ast.FuncDef:
+    """The function as one return statement, if that is all that branches make of it; itself otherwise."""
+    body = returning(cloned(function.body).block_items or [])
+    if len(body) != 1 or not isinstance(body[0], c_ast.Return):
+        return function
+    return c_ast.FuncDef(function.decl, function.param_decls, c_ast.Compound(body, function.coord), function.coord)
+
+
 def _returns(node: c_ast.Node) -> bool:
     return any(isinstance(n, c_ast.Return) for n in walk(node))
 

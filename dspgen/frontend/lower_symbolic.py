@@ -10,7 +10,7 @@ still holds its value; `lower_all` drops those that nothing reads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pycparser import c_ast
 
@@ -26,20 +26,22 @@ from plant_core.loc import Loc
 
 @dataclass(slots=True)
 class Executor:
-    """`budget` is what may still be unrolled, in syntax nodes."""
+    """`budget` is what may still be unrolled, in syntax nodes; `bounds` are the variables made to bound loops."""
 
     types: Types
     rewriter: Rewriter
     place: Callable[[c_ast.Node], Loc]
     fresh: Fresh
     budget: int = 200_000
+    bounds: list[str] = field(default_factory=list)
 
     def block(self, nodes: list[c_ast.Node], state: State) -> list[c_ast.Node]:
         """The statements of a block, whose declarations end with it."""
         out: list[c_ast.Node] = []
         for node in nodes:
             self.statement(node, state, out)
-        self.leave(nodes, state)
+        # What a loop declares for its own use is in `out` alone.
+        self.leave([*nodes, *out], state)
         return out
 
     def leave(self, nodes: list[c_ast.Node], state: State) -> None:

@@ -15,6 +15,7 @@ from dspgen.frontend.codes import fail
 from dspgen.frontend.expressions import ExpressionReader
 from dspgen.frontend.lower_all import lower
 from dspgen.frontend.lower_extents import infer_extents
+from dspgen.frontend.lower_returns import in_one_return
 from dspgen.frontend.outline import External, outline, pruned
 from dspgen.frontend.preprocess import Preprocessed, preprocess, read_source
 from dspgen.frontend.recorder import Recorder
@@ -58,10 +59,16 @@ def _read(text: Preprocessed, function: str | None, fixed: dict[str, int]) -> Fu
     try:
         return kernel.read(fixed)
     except SourceError as error:
-        if not kernel.lowered.recovered or any("may leave its row" in p.message for p in error.problems):
+        if not kernel.lowered.recovered:
             raise
-    # What the subscripts suggest isn't so: the reasons are those of the program as it stands.
-    return _Kernel(text, tree, defined, fixed, recover=False).read(fixed)
+        rows = any("may leave its row" in p.message for p in error.problems)
+        try:
+            # What the subscripts suggest isn't so: the reasons are those of the program as it stands.
+            return _Kernel(text, tree, defined, fixed, recover=False).read(fixed)
+        except SourceError:
+            if rows:
+                raise error from None
+            raise
 
 
 def split_defines(path: str, defines: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], dict[str, int]]:
@@ -157,7 +164,7 @@ class _Kernel:
         self._function = self.lowered.function
         self._recorder = Recorder()
         self._params: tuple[Buf | ScalarParam, ...] = ()
-        others = {n.decl.name: n for n in tree.ext if isinstance(n, c_ast.FuncDef) and n is not function}
+        others = {n.decl.name: in_one_return(n) for n in tree.ext if isinstance(n, c_ast.FuncDef) and n is not function}
         typedefs = {n.name: n.type for n in tree.ext if isinstance(n, c_ast.Typedef)}
         expressions = ExpressionReader(Scope(), self._place, typedefs, others, Nest.root(()))
         self._reader = StatementReader(expressions, self._recorder, counters(self._function))

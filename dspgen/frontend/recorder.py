@@ -84,13 +84,16 @@ class Recorder:
         return Func(name, params, bufs, comps, loc)
 
     def _live(self) -> list[_Statement]:
-        kept = self.statements
+        """The statements on which some stored parameter or some loop's bound depends."""
+        read: set[str] = set()
         while True:
-            read = {a.buf for s in kept for e in (s.case.value, *s.case.target.indices) for a in accesses(e)}
-            live = [s for s in kept if s.defines or s.case.target.buf in read or self._is_param(s.case.target)]
-            if len(live) == len(kept):
+            live = [
+                s for s in self.statements if s.defines or s.case.target.buf in read or self._is_param(s.case.target)
+            ]
+            more = {a.buf for s in live for e in (s.case.value, *s.case.target.indices) for a in accesses(e)}
+            if more <= read:
                 return live
-            kept = live
+            read |= more
 
     def _is_param(self, target: Load) -> bool:
         return self.bufs[target.buf].kind == "param"

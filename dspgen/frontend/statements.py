@@ -9,7 +9,7 @@ from pycparser import c_ast
 
 from dspgen.errors import SourceError
 from dspgen.frontend import declarations, loops
-from dspgen.frontend.affine import Nest, NotAffine, condition, is_data_dependent, piecewise
+from dspgen.frontend.affine import Nest, NotAffine, condition, is_data_dependent, is_irregular, piecewise
 from dspgen.frontend.assigned import targets, walk
 from dspgen.frontend.codes import fail
 from dspgen.frontend.expressions import ExpressionReader
@@ -24,8 +24,8 @@ from plant_core.values import dtype_of, is_float, limits
 _REFUSED: dict[type, tuple[str, str]] = {
     c_ast.While: ("'while' loops aren't supported", "write a 'for' loop with a known number of iterations"),
     c_ast.DoWhile: ("'do' loops aren't supported", "write a 'for' loop with a known number of iterations"),
-    c_ast.Goto: ("'goto' isn't supported", "use 'for' and 'if'"),
-    c_ast.Label: ("labels aren't supported", "use 'for' and 'if'"),
+    c_ast.Goto: ("this 'goto' isn't supported", "jump ahead and not into a block, or use 'for' and 'if'"),
+    c_ast.Label: ("this label isn't supported", "jump ahead and not into a block, or use 'for' and 'if'"),
     c_ast.Switch: ("'switch' isn't supported", "use 'if' and 'else'"),
     c_ast.Break: ("'break' isn't supported", "put the condition into the loop's bounds, or guard the statements"),
     c_ast.Continue: ("'continue' isn't supported", "guard the rest of the body with 'if'"),
@@ -439,7 +439,7 @@ def _both(outer: Expr | None, test: Expr) -> Expr:
 
 def _may_leave(index: Expr, extent: Extent) -> bool:
     """Whether a subscript from memory may be one outside the array, as far as its type tells."""
-    if not is_data_dependent(index):
+    if not is_irregular(index):
         return False
     inner = index.operand if isinstance(index, Cast) else index
     low, high = limits(dtype_of(inner))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dspgen.errors import DspgenError, Problem
 from dspgen.frontend.terms import accesses, children, parameters
-from plant_core.ir import Binary, Buf, DType, Expr, Func, Load, ScalarParam
+from plant_core.ir import Binary, Buf, Cast, DType, Expr, Func, Load, ScalarParam, Select
 from plant_core.values import INTEGERS, NUMPY, is_float, limits, shape_of
 
 Array = npt.NDArray[Any]
@@ -28,12 +28,14 @@ def random_inputs(
 
     Arrays have the extents that the integer parameters give them.
     Floats are uniform in [-1, 1); 8-bit integers take their whole range, wider ones up to 1000 either way. What is
-    divided by is never zero, and shift counts are small. Raises DspgenError if an integer parameter that bounds loops
-    or subscripts, or is an array's extent, isn't given: only the user knows what it may be.
+    divided by is never zero, and shift counts are small; subscripts stay inside the array that they are used with.
+    Raises DspgenError if an integer parameter that bounds loops or subscripts, or is an array's extent, isn't given, or
+    an array that bounds loops or that subscripts are computed from: only the user knows what it may be.
     """
     known = dict(given or {})
     needed = _symbolic(func) - set(known)
-    missing = [p for p in func.params if isinstance(p, ScalarParam) and p.name in needed]
+    needed |= _unforeseen(func) - set(known)
+    missing = [p for p in func.params if p.name in needed and (isinstance(p, ScalarParam) or p.shape)]
     if missing:
         raise DspgenError(*(_unknown(p) for p in missing))
     divisors, shifts = _names(func, ("div", "mod")), _names(func, ("shl", "shr"))
@@ -42,6 +44,7 @@ def random_inputs(
     size = sum(8 * math.prod(shape_of(p, integers)) for p in drawn)
     if size > _memory():
         raise MemoryError(f"the arrays have {size} bytes")
+    below = _subscripts(func, integers)
     found: dict[str, Array | int | float] = {}
     for position, param in enumerate(func.params):
         if param.name in known:
@@ -50,6 +53,8 @@ def random_inputs(
         generator = np.random.default_rng([seed, position])
         shape = shape_of(param, integers) if isinstance(param, Buf) else ()
         values = _draw(generator, param.dtype, shape, param.name in divisors, param.name in shifts)
+        if param.name in below and not is_float(param.dtype):
+            values = np.asarray(values.astype(np.int64) % max(below[param.name], 1), NUMPY[param.dtype])
         found[param.name] = values if isinstance(param, Buf) else values.item()
     return found
 
@@ -63,8 +68,12 @@ def _is_integer(param: Buf | ScalarParam) -> bool:
     return isinstance(param, ScalarParam) and not is_float(param.dtype)
 
 
-def _unknown(param: ScalarParam) -> Problem:
+def _unknown(param: Buf | ScalarParam) -> Problem:
     message = f"the parameter '{param.name}' bounds loops or subscripts, so its value must be given"
+    if isinstance(param, Buf):
+        return Problem(
+            "DG501", message, param.loc, f"give it with the inputs, or by a line @input {param.name} expr ..."
+        )
     return Problem("DG501", message, param.loc, f"give it with the inputs, or fix it: -D {param.name}=...")
 
 
@@ -79,6 +88,68 @@ def _symbolic(func: Func) -> set[str]:
             names |= {p.name for index in access.indices for p in parameters(index)}
     extents = [extent for buf in func.bufs for extent in buf.shape if not isinstance(extent, int)]
     return names | {p.name for extent in extents for p in parameters(extent)}
+
+
+def _places(func: Func) -> Iterator[tuple[Load, int, Expr]]:
+    """Every access, one of its axes, and what may give its subscript there."""
+    for comp in func.comps:
+        targets = (comp.target, *(a for index in comp.target.indices for a in accesses(index)))
+        for access in (*targets, *accesses(comp.value)):
+            for axis, index in enumerate(access.indices):
+                for arm in _arms(index):
+                    yield access, axis, arm
+
+
+def _arms(index: Expr) -> Iterator[Expr]:
+    match index:
+        case Cast():
+            yield from _arms(index.operand)
+        case Select():
+            yield from (*_arms(index.true), *_arms(index.false))
+        case _:
+            yield index
+
+
+def _subscripts(func: Func, integers: Mapping[str, int]) -> dict[str, int]:
+    """What the elements of arrays have to stay below that are subscripts themselves."""
+    shapes = {buf.name: shape_of(buf, integers) for buf in func.bufs if buf.shape}
+    below: dict[str, int] = {}
+    for access, axis, index in _places(func):
+        if isinstance(index, Load) and index.indices:
+            below[index.buf] = min(below.get(index.buf, _SPREAD), shapes[access.buf][axis])
+        elif _masked(index):
+            for inner in accesses(index):
+                below.setdefault(inner.buf, _SPREAD)
+    return below
+
+
+def _unforeseen(func: Func) -> set[str]:
+    """Arrays that `func` only reads and whose elements bound loops, or are computed with for subscripts in ways that
+    may leave the array."""
+    found = {a.buf for c in func.comps if c.defines is not None for a in accesses(c.value)}
+    for _, _, index in _places(func):
+        if not isinstance(index, Load):
+            found |= {a.buf for a in _summands(index)}
+    return found - {c.target.buf for c in func.comps}
+
+
+def _summands(index: Expr) -> Iterator[Load]:
+    """The elements that a number is computed from, those of conditions aside."""
+    match index:
+        case Load():
+            yield index
+        case Select():
+            yield from (*_summands(index.true), *_summands(index.false))
+        case Binary(op="lt" | "le" | "gt" | "ge" | "eq" | "ne" | "land" | "lor"):
+            return
+        case _ if not _masked(index):
+            for child in children(index):
+                yield from _summands(child)
+
+
+def _masked(index: Expr) -> bool:
+    """Whether the low bits of something, which tell that the user took care of its range."""
+    return isinstance(index, Binary) and index.op in ("and", "mod")
 
 
 def _names(func: Func, operators: tuple[str, ...]) -> set[str]:

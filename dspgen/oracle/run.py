@@ -23,6 +23,7 @@ import numpy.typing as npt
 from dspgen.errors import SourceError
 from dspgen.frontend.check_bounds import check_parameters
 from dspgen.frontend.codes import fail
+from dspgen.frontend.lower_exits import STOPS
 from dspgen.frontend.preprocess import Defines, Includes, define_flags, preprocess, read_source, run_compiler
 from dspgen.frontend.read import gives_value, split_defines
 from plant_core.ir import Buf, DType, Func, ScalarParam
@@ -37,6 +38,9 @@ _FLAGS = ["-std=gnu11", "-w", "-O1", "-ffp-contract=off", "-fwrapv", "-fsigned-c
 _FLAGS += ["-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
 _LINK = ["-shared", "-fPIC", "-Wl,--gc-sections", "-lm"]
 _ENTRY = "dspgen_entry"
+_STOP = re.compile(rf"\b({'|'.join(STOPS)})\s*\(")
+_OUT_C = "static void *dspgen_out[5];\n"
+_STOP_C = "__attribute__((noinline, noreturn)) void {name}_stopped({args}) {{ __builtin_longjmp(dspgen_out, 1); }}\n"
 _USUAL = 1 << 20
 """How many bytes of local arrays are no trouble on any stack."""
 _C_NAMES: dict[DType, str] = {
@@ -142,11 +146,19 @@ def _program(path: str, func: Func, macros: Defines, includes: Includes, double:
         last = func.params[-1]
         name = "double" if double and is_float(last.dtype) else _C_NAMES[last.dtype]
         value = f"*({name} *){arguments.pop()} = "
-    call = f"{exported} void {_ENTRY}(void **arguments)\n{{\n  {value}{func.name}({', '.join(arguments)});\n}}\n"
+    done = f"{value}{func.name}({', '.join(arguments)});"
+    text = preprocess(path, macros, includes).text
+    before, stops = "", ""
+    if _STOP.search(text):
+        # What ends the program ends the kernel: this process goes on.
+        before = "".join(f"#define {name} {name}_stopped\n" for name in STOPS)
+        stops = _OUT_C + "".join(_STOP_C.format(name=name, args=args) for name, args in STOPS.items())
+        done = f"if (!__builtin_setjmp(dspgen_out)) {done}"
+    call = f"{stops}{exported} void {_ENTRY}(void **arguments)\n{{\n  {done}\n}}\n"
     if double:
-        return _in_double(preprocess(path, macros, includes).text) + call
+        return before + _in_double(text) + call
     escaped = str(Path(path).resolve()).replace("\\", "\\\\").replace('"', '\\"')
-    return f'#include "{escaped}"\n{call}'
+    return f'{before}#include "{escaped}"\n{call}'
 
 
 def _in_double(text: str) -> str:

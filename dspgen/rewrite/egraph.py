@@ -1,33 +1,37 @@
 """Equality saturation. The only module that knows egglog, and it imports it on first use.
 
 A term `add` of type f32 is `(add_f32 side a b)`: the element type is in the constructor's name, the side (0 scalar,
-1 vector) and immediate integers are leading columns. A load is `(ld_f32 side memory constant stride)`, where `memory`
-numbers a `graph.Memory`; a constant or variable is `(const_f32 side text)`. Text goes to egglog a line at a time:
-long programs parse in quadratic time.
+1 vector) and immediate integers are leading columns; a shuffle's pattern is one column of text. A load is `(ld_f32 side
+memory constant stride)`, where `memory` numbers a `graph.Memory`, followed by period, jump, index and mask where its
+name (`ld2xm`) has them; a constant or variable is `(const_f32 side text)`, a constant vector `(vec_f32 1 texts)`. Text
+goes to egglog a line at a time: long programs parse in quadratic time.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
 from dspgen.rewrite.graph import EGraph, Node, TermGraph, constant_text
+from dspgen.rewrite.inference import Typed
 from dspgen.rewrite.patterns import (
+    INTEGER_LAST,
     RELATIONS,
+    SHUFFLES,
     Apply,
     Comparison,
     Hole,
+    Lanes,
     Linear,
     LoadPattern,
     Number,
     Pattern,
-    Typed,
 )
 from dspgen.rewrite.rules import Instance
-from dspgen.vecdsl.ir import OPS, Elem
+from dspgen.vecdsl.ir import Elem
 
 _ENGINES_KEPT = 16
 _TERM = "term_number"
@@ -43,16 +47,46 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A relation among terms of the graph, by number."""
+    """A relation among terms of the graph, by number, and integers; "same" is that two terms are equal."""
 
     relation: str
     nodes: tuple[int, ...]
+    integers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A constructor: its name, integer columns after the side, arguments; kind "leaf", "load", "op" or "shuffle"."""
+
+    name: str
+    kind: str
+    imm: int = 0
+    arity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One saturation as plain data: the rules' text and their heads, terms, facts, budget."""
+
+    lines: tuple[str, ...]
+    heads: tuple[_Head, ...]
+    nodes: tuple[Node, ...]
+    facts: tuple[Fact, ...]
+    limits: Limits
+
+
+Work = Callable[[Job], EGraph]
 
 
 def saturate(
-    graph: TermGraph, rules: tuple[Instance, ...], facts: Sequence[Fact], lanes: int, limits: Limits
+    graph: TermGraph,
+    rules: tuple[Instance, ...],
+    facts: Sequence[Fact],
+    lanes: int,
+    limits: Limits,
+    work: Work | None = None,
 ) -> EGraph:
-    """Apply `rules` until nothing is new or the budget is spent.
+    """Apply `rules` until nothing is new or the budget is spent; `work` does it, `saturated` if none is given.
 
     Requires: every rule instance of the element types in the graph. Ensures: plain classes, in a stable order.
     """
@@ -61,7 +95,7 @@ def saturate(
         if node.kind == "var":
             names.setdefault(node.text, f"v{len(names)}")
     nodes = tuple(replace(n, text=names[n.text]) if n.kind == "var" else n for n in graph.nodes)
-    found = _saturated(nodes, rules, tuple(facts), lanes, limits)
+    found = _remembered(nodes, rules, tuple(facts), lanes, limits, work or saturated)
     own = {short: name for name, short in names.items()}
     classes = {
         number: tuple(replace(n, text=own[n.text]) if n.kind == "var" else n for n in members)
@@ -71,11 +105,27 @@ def saturate(
 
 
 @lru_cache(maxsize=64)
-def _saturated(
-    nodes: tuple[Node, ...], rules: tuple[Instance, ...], facts: tuple[Fact, ...], lanes: int, limits: Limits
+def _remembered(
+    nodes: tuple[Node, ...],
+    rules: tuple[Instance, ...],
+    facts: tuple[Fact, ...],
+    lanes: int,
+    limits: Limits,
+    work: Work,
 ) -> EGraph:
     """Regions that differ only in names and arrays have one saturation."""
-    engine = _engine(*_program(rules, lanes))
+    return work(Job(*_program(rules, lanes), nodes, facts, limits))
+
+
+def forget() -> None:
+    """Drop the saturations that are remembered."""
+    _remembered.cache_clear()
+
+
+def saturated(job: Job, on_round: Callable[[EGraph], None] | None = None) -> EGraph:
+    """What becomes of a job; `on_round` is told what there is after each round but the last."""
+    nodes, limits = job.nodes, job.limits
+    engine = _engine(job.lines, job.heads)
     run = engine.run
     run("(push)")
     try:
@@ -84,8 +134,9 @@ def _saturated(
                 run(_declaration(head))
         for number, node in enumerate(nodes):
             run(f"(set ({_TERM} {number}) {_node_text(node)})")
-        for fact in facts:
-            run(f"(fact_{fact.relation} {' '.join(f'({_TERM} {n})' for n in fact.nodes)})")
+        for fact in job.facts:
+            columns = [*(f"({_TERM} {n})" for n in fact.nodes), *(str(i) for i in fact.integers)]
+            run(f"({'union' if fact.relation == 'same' else f'fact_{fact.relation}'} {' '.join(columns)})")
         reason: Literal["saturated", "budget"] = "budget"
         done = 0
         for done in range(1, limits.iterations + 1):
@@ -94,22 +145,14 @@ def _saturated(
                 break
             if done < limits.iterations and engine.size() > limits.nodes:
                 break
+            if on_round is not None:
+                on_round(_read_back(engine, len(nodes), reason, done))
         return _read_back(engine, len(nodes), reason, done)
     finally:
         run("(pop)")
 
 
 # -- one egglog e-graph with its rules, kept for the next region that needs the same ones
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """A constructor: its name, immediates, arguments; kind "const", "var", "load" or "op"."""
-
-    name: str
-    kind: str
-    imm: int = 0
-    arity: int = 0
 
 
 class _Engine:
@@ -122,7 +165,8 @@ class _Engine:
         self.run("(ruleset dspgen_rules)")
         self.run(f"(function {_TERM} (i64) Term :no-merge)")
         for name, arity in RELATIONS.items():
-            self.run(f"(relation fact_{name} ({' '.join(['Term'] * arity)}))")
+            columns = ["Term"] * (arity - 1) + ["i64" if name in INTEGER_LAST else "Term"]
+            self.run(f"(relation fact_{name} ({' '.join(columns)}))")
         for head in heads:
             self.run(_declaration(head))
         for line in dict.fromkeys(lines):  # egglog refuses a rule twice
@@ -154,10 +198,10 @@ def _engine(lines: tuple[str, ...], heads: tuple[_Head, ...]) -> _Engine:
 
 def _declaration(head: _Head) -> str:
     match head.kind:
-        case "const" | "var":
+        case "leaf":
             columns = ["i64", "String"]
-        case "load":
-            columns = ["i64"] * 4
+        case "shuffle":
+            columns = ["i64", "String"] + ["Term"] * head.arity
         case _:
             columns = ["i64"] * (1 + head.imm) + ["Term"] * head.arity
     return f"(constructor {head.name} ({' '.join(columns)}) Term)"
@@ -168,29 +212,40 @@ def _declaration(head: _Head) -> str:
 
 def _head(node: Node) -> _Head:
     match node.kind:
-        case "const" | "var":
-            return _Head(f"{node.kind}_{node.elem}", node.kind)
+        case "const" | "vec" | "var":
+            return _Head(f"{node.kind}_{node.elem}", "leaf")
         case "ld" | "ld_pair":
-            return _Head(f"{node.kind}_{node.elem}", "load")
+            return _load_head(node.op, node.elem, 2 * bool(node.period), len(node.args))
         case _:
-            return _op_head(node.op, node.elem, len(node.imm))
+            return _op_head(node.op, node.elem, len(node.imm), len(node.args))
 
 
-def _op_head(op: str, elem: str, imm: int) -> _Head:
-    return _Head(f"op_{op}_{elem}_{imm}", "op", imm, OPS[op].arity)
+def _load_head(op: str, elem: str, levels: int, arity: int) -> _Head:
+    return _Head(f"{op}_{elem}", "load", 3 + levels, arity)
+
+
+def _op_head(op: str, elem: str, imm: int, arity: int) -> _Head:
+    if op in SHUFFLES:
+        return _Head(f"op_{op}_{elem}_0", "shuffle", 0, arity)
+    return _Head(f"op_{op}_{elem}_{imm}", "op", imm, arity)
+
+
+def _pattern_text(values: Sequence[int | float]) -> str:
+    return f'"{",".join(str(int(v)) for v in values)}"'
 
 
 def _node_text(node: Node) -> str:
     name = _head(node).name
     side = int(node.vector)
     match node.kind:
-        case "const" | "var":
+        case "const" | "vec" | "var":
             return f'({name} {side} "{node.text}")'
         case "ld" | "ld_pair":
-            return f"({name} {side} {node.memory} {node.constant} {node.stride})"
+            levels = [node.period, node.jump] if node.period else []
+            columns = [str(i) for i in (node.memory, node.constant, node.stride, *levels)]
         case _:
-            columns = [*(str(i) for i in node.imm), *(f"({_TERM} {a})" for a in node.args)]
-            return f"({name} {side} {' '.join(columns)})"
+            columns = [_pattern_text(node.imm)] if node.op in SHUFFLES else [str(i) for i in node.imm]
+    return f"({name} {side} {' '.join([*columns, *(f'({_TERM} {a})' for a in node.args)])})"
 
 
 # -- rules to text
@@ -210,12 +265,16 @@ def _rule_heads(rules: Sequence[Instance]) -> tuple[_Head, ...]:
             match pattern:
                 case Apply():
                     elem = rule.elem if pattern.elem == "T" else pattern.elem
-                    found[_op_head(pattern.op, elem, len(pattern.imm))] = None
+                    found[_op_head(pattern.op, elem, len(pattern.imm), len(pattern.args))] = None
                     stack.extend(pattern.args)
                 case LoadPattern():
-                    found[_Head(f"{pattern.op}_{rule.elem if pattern.elem == 'T' else pattern.elem}", "load")] = None
+                    elem = rule.elem if pattern.elem == "T" else pattern.elem
+                    found[_load_head(pattern.op, elem, len(pattern.levels), len(pattern.args))] = None
+                    stack.extend(pattern.args)
                 case Number():
-                    found[_Head(f"const_{rule.typed.kind(pattern).elem}", "const")] = None
+                    found[_Head(f"const_{rule.typed.kind(pattern).elem}", "leaf")] = None
+                case Lanes():
+                    found[_Head(f"vec_{rule.typed.kind(pattern).elem}", "leaf")] = None
                 case Hole():
                     pass
     return tuple(sorted(found, key=lambda h: h.name))
@@ -244,7 +303,7 @@ class _RuleText:
             if near.get(i) != ""
         ]
         for relation in typed.relations:
-            query.append(f"(fact_{relation.name} {' '.join(relation.holes)})")
+            query.append(f"(fact_{relation.name} {' '.join((*relation.holes, relation.integer)).rstrip()})")
         guards = self.guards + [self.comparison(c) for c in typed.comparisons]
         actions = [f"(union ?root{i} {self.made(p)})" for i, p in enumerate(typed.right)]
         return [*helpers, self.rule(query + guards, self.lets + actions)]
@@ -267,6 +326,8 @@ class _RuleText:
                     continue
                 if replace(first, offset=second.offset) != second or first.stride is None or first.stride.terms:
                     continue
+                if first.levels or first.args:
+                    continue
                 name = f"near_{first.op}_{self.own(first.elem)}_{self.expression(first.stride)}_{distance}"
                 columns = f"{first.memory} {start} ?root{i} ?root{j}"
                 plain = _RuleText(self.instance, self.lanes)
@@ -277,9 +338,13 @@ class _RuleText:
 
     def made(self, pattern: Pattern) -> str:
         """A term of the right side; each operation gets a name, so that what is written twice is made once."""
-        if not isinstance(pattern, Apply):
-            return self.pattern(pattern, left=False)
-        columns = self.columns(pattern, [self.made(a) for a in pattern.args], left=False)
+        match pattern:
+            case Apply():
+                columns = self.columns(pattern, [self.made(a) for a in pattern.args], left=False)
+            case LoadPattern():
+                columns = self.load(pattern, [self.made(a) for a in pattern.args], left=False)
+            case _:
+                return self.pattern(pattern, left=False)
         if columns not in self.names:
             self.names[columns] = f"?made{len(self.names)}"
             self.lets.append(f"(let {self.names[columns]} {columns})")
@@ -292,17 +357,23 @@ class _RuleText:
             case Number(value):
                 kind = self.typed.kind(pattern)
                 return f'(const_{kind.elem} {self.side(kind.side)} "{constant_text(value, kind.elem)}")'
+            case Lanes(values):
+                elem = self.typed.kind(pattern).elem
+                return f'(vec_{elem} 1 "{" ".join(constant_text(v, elem) for v in values)}")'
             case LoadPattern():
-                stride = "0" if pattern.stride is None else self.integer(pattern.stride, left=left)
-                side = 0 if pattern.stride is None else 1
-                offset = self.integer(pattern.offset, left=left)
-                return f"({pattern.op}_{self.own(pattern.elem)} {side} {pattern.memory} {offset} {stride})"
+                return self.load(pattern, [self.pattern(a, left=left) for a in pattern.args], left=left)
             case Apply():
                 return self.columns(pattern, [self.pattern(a, left=left) for a in pattern.args], left=left)
 
+    def load(self, pattern: LoadPattern, args: list[str], *, left: bool) -> str:
+        scalar = pattern.stride is None
+        places = [self.integer(e, left=left) for e in (pattern.offset, pattern.stride or Linear(), *pattern.levels)]
+        head = f"{pattern.op}_{self.own(pattern.elem)}"
+        return f"({' '.join([head, '0' if scalar else '1', pattern.memory, *places, *args])})"
+
     def columns(self, pattern: Apply, args: list[str], *, left: bool) -> str:
-        name = _op_head(pattern.op, self.own(pattern.elem), len(pattern.imm)).name
-        imm = [self.integer(i, left=left) for i in pattern.imm]
+        name = _op_head(pattern.op, self.own(pattern.elem), len(pattern.imm), len(args)).name
+        imm = [_pattern_text(i.values) if isinstance(i, Lanes) else self.integer(i, left=left) for i in pattern.imm]
         return f"({' '.join([name, self.side(self.typed.kind(pattern).side), *imm, *args])})"
 
     def own(self, elem: str) -> str:
@@ -314,11 +385,9 @@ class _RuleText:
 
     def integer(self, expr: Linear, *, left: bool) -> str:
         """An expression; on the left, one that is more than a name becomes a fresh name and a guard."""
-        if not left:
-            return self.expression(expr)
         if expr.bare is not None:
             return expr.bare
-        if not expr.terms:
+        if not left or not expr.terms:
             return self.expression(expr)
         self.fresh += 1
         name = f"?int{self.fresh}"
@@ -366,21 +435,26 @@ def _read_back(engine: _Engine, terms: int, reason: Literal["saturated", "budget
 
 def _order(node: Node) -> tuple[Any, ...]:
     return (node.kind, node.op, node.elem, node.vector, node.args, node.imm, node.text, node.memory, node.constant,
-            node.stride)  # fmt: skip
+            node.stride, node.period, node.jump)  # fmt: skip
 
 
 def _node(source: Any, name: str, inputs: list[Any], numbers: dict[Any, int]) -> Node:
     integer = source.value_to_i64
     vector = bool(integer(inputs[0]))
     kind, _, rest = name.partition("_")
-    if kind in ("const", "var"):
+    if kind in ("const", "vec", "var"):
         return Node(kind, kind, _elem(rest), vector, text=source.value_to_string(inputs[1]))  # type: ignore[arg-type]
-    if kind == "ld":
-        head: Literal["ld", "ld_pair"] = "ld_pair" if rest.startswith("pair_") else "ld"
-        memory, constant, stride = (integer(v) for v in inputs[1:4])
-        elem = _elem(rest.removeprefix("pair_"))
-        return Node(head, head, elem, vector, memory=memory, constant=constant, stride=stride)
+    if kind != "op":
+        pair = rest.startswith("pair_")
+        op = "ld_pair" if pair else kind
+        count = 6 if "2" in op else 4
+        places = [integer(v) for v in inputs[1:count]]
+        args = tuple(numbers[v] for v in inputs[count:])
+        return Node("ld_pair" if pair else "ld", op, _elem(rest.removeprefix("pair_")), vector, args, (), "", *places)
     op, elem_text, imm = rest.rsplit("_", 2)
+    if op in SHUFFLES:
+        imms = tuple(int(k) for k in source.value_to_string(inputs[1]).split(","))
+        return Node("op", op, _elem(elem_text), vector, tuple(numbers[v] for v in inputs[2:]), imms)
     count = int(imm)
     imms = tuple(integer(v) for v in inputs[1 : 1 + count])
     args = tuple(numbers[v] for v in inputs[1 + count :])

@@ -7,10 +7,10 @@ overwrites before its first use. Chains are cut by Lets as well, so that no term
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
-from dspgen.rewrite.graph import Node
+from dspgen.rewrite.graph import LOADS, Node
 from dspgen.rewrite.patterns import FLOATS, argument_elems
 from dspgen.rewrite.region import Built, Writes, reads
 from dspgen.vecdsl.ir import Address, Const, Elem, Let, Load, Op, Store, Term, Var, VType
@@ -53,6 +53,7 @@ class _Emitter:
     users: dict[int, list[int]] = field(default_factory=dict)
     bound: set[int] = field(default_factory=set)
     early: dict[int, list[int]] = field(default_factory=dict)
+    parted: set[int] = field(default_factory=set)
 
     # -- what is used where
 
@@ -84,24 +85,57 @@ class _Emitter:
         writes = Writes(built.region, built.lanes)
         read = reads(built.graph.memories, built.lanes)
         end = len(built.region.stmts)
-        for number, position in self.first.items():
+        deadlines: dict[int, int] = {}
+        order = self._users_first()
+        for number in order:
             node = self.chosen[number]
-            if node.kind not in ("ld", "ld_pair"):
-                continue
-            memory, touched = read(node)
-            if position < memory.version:
-                raise Unplaceable
-            deadline = writes.deadline(memory, touched, end)
-            if deadline < position:
-                self.early.setdefault(deadline, []).append(number)
-                if node.pair:
-                    self._bind_users(number)
-                else:
-                    self.bind(number)
+            if node.kind in LOADS:
+                memory, touched = read(node)
+                if self.first[number] < memory.version:
+                    raise Unplaceable
+                deadline = deadlines[number] = writes.deadline(memory, touched, end)
+                if deadline < self.first[number]:
+                    self.first[number] = deadline
+                    self.early.setdefault(deadline, []).append(number)
+                    if node.pair:
+                        self._bind_users(number)
+                    else:
+                        self.bind(number)
+            for arg in node.args:
+                self.first[arg] = min(self.first[arg], self.first[number])
+        self._part(order, deadlines, end)
+
+    def _part(self, order: list[int], deadlines: Mapping[int, int], end: int) -> None:
+        """The pairs whose halves get names: each user computes a pair anew, and for one of them it is too late."""
+        limits: dict[int, int] = {}
+        for number in reversed(order):
+            given = (limits[a] for a in self.chosen[number].args if a not in self.bound)
+            limits[number] = min((deadlines.get(number, end), *given))
+        last: dict[int, int] = {}
+        for number in order:
+            users = self.users.get(number, ())
+            places = (last[u] if self.chosen[u].pair else self.first[u] for u in users)
+            last[number] = max((self.first[number], *places))
+            apart = self.chosen[number].pair and any(self.chosen[u].op not in ("lo", "hi") for u in users)
+            if apart and last[number] > limits[number]:
+                self.parted.add(number)
+
+    def _users_first(self) -> list[int]:
+        """The used classes, each after all that use it."""
+        order: list[int] = []
+        waiting = {number: len(self.users.get(number, ())) for number in self.first}
+        ready = [number for number, users in waiting.items() if not users]
+        while ready:
+            order.append(number := ready.pop())
+            for arg in dict.fromkeys(self.chosen[number].args):
+                waiting[arg] -= 1
+                if not waiting[arg]:
+                    ready.append(arg)
+        return order
 
     def bind(self, number: int) -> None:
         node = self.chosen[number]
-        if node.kind not in ("const", "var") and not node.pair:
+        if node.kind not in ("const", "vec", "var") and not node.pair:
             self.bound.add(number)
 
     def _bind_users(self, pair: int) -> None:
@@ -140,12 +174,22 @@ class _Emitter:
             label = name or self.names.fresh()
             self.out.append(Let(label, term))
             term, depth = Var(label, term.type), 0
+        if number in self.parted:
+            term, depth = self._named_halves(term), 0
         self.terms[number] = term
         self.depth[number] = depth
         if node.pair:
             for user in self.users.get(number, ()):
-                if self.chosen[user].pair or user in self.bound:
+                ready = all(a in self.terms for a in self.chosen[user].args)
+                if ready and (self.chosen[user].pair or user in self.bound):
                     self._finish(user, None)
+
+    def _named_halves(self, pair: Term) -> Term:
+        names = []
+        for half in ("lo", "hi"):
+            names.append(Var(self.names.fresh(), pair.type))
+            self.out.append(Let(names[-1].name, Op(half, (pair,), pair.type)))
+        return Op("pair", tuple(names), pair.type)
 
     def _make(self, number: int) -> Term:
         node = self.chosen[number]
@@ -153,6 +197,10 @@ class _Emitter:
             case "const":
                 value = float(node.text) if node.elem in FLOATS else int(node.text)
                 return Const(value, node.type)
+            case "vec":
+                single = VType(node.elem, False)
+                lanes = (float(t) if node.elem in FLOATS else int(t) for t in node.text.split())
+                return Op("vec", tuple(Const(v, single) for v in lanes), node.type)
             case "var":
                 return Var(node.text, node.type)
             case "ld":
@@ -160,14 +208,20 @@ class _Emitter:
             case "ld_pair":
                 return Op("ld_pair", (self._load(node),), node.type)
             case "op":
-                wanted = argument_elems(node.op, node.elem)
+                if node.op in ("lo", "hi") and node.args[0] in self.parted:
+                    return cast(Op, self.terms[node.args[0]]).args[node.op == "hi"]
+                wanted = argument_elems(node.op, node.elem, len(node.args))
                 args = tuple(_as(self.terms[a], e) for a, e in zip(node.args, wanted, strict=True))
                 return _as(_folded(Op(node.op, args, node.type, node.imm)), self.types[number].elem)
 
     def _load(self, node: Node) -> Load:
         memory = self.built.graph.memories[node.memory]
         stride = node.stride if node.vector else self.built.scalar_stride
-        return Load(memory.array, Address(node.constant, memory.terms), stride, memory.elem, node.type)
+        args = [_as(self.terms[a], "i32") for a in node.args]
+        mask = args.pop() if node.masked else None
+        index = args.pop() if node.indexed else None
+        address = Address(node.constant, memory.terms)
+        return Load(memory.array, address, stride, memory.elem, node.type, node.period, node.jump, index, mask)
 
 
 def emit(
@@ -195,9 +249,9 @@ def emit(
                 pass
             case Store():
                 value = emitter.need(of_node[next(roots).node])
-                emitter.out.append(
-                    Store(stmt.array, stmt.address, stmt.stride, stmt.elem, value, stmt.active, stmt.loc)
-                )
+                index = None if stmt.index is None else emitter.need(of_node[next(roots).node])
+                mask = None if stmt.mask is None else emitter.need(of_node[next(roots).node])
+                emitter.out.append(replace(stmt, value=value, index=index, mask=mask))
     for number in emitter.early.get(len(stmts), ()):
         emitter.need(number)
     ends = tuple(emitter.need(of_node[r.node]) for r in roots)

@@ -3,7 +3,8 @@
 In a software-pipelined loop the cost of a body is its resource bound: over every set S of units, the cycles of the
 operations that can run nowhere else, divided by the size of S. `extract` minimises that bound (and the bound by
 recurrences through carried variables, where it is higher) in whole cycles, and then the cycles in all. Dominated nodes
-are dropped first; a greedy extraction that meets a bound from below is taken; else mixed integer programming competes.
+are dropped first; a greedy extraction that meets a bound from below is taken; else mixed integer programming competes,
+and where that is no proof, or has no answer, the best so far is improved step by step.
 Recurrences are then shortened step by step.
 """
 
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 
 from dspgen.rewrite.graph import Node
 from dspgen.rewrite.greedy import greedy
-from dspgen.rewrite.milp import Budget, solve
+from dspgen.rewrite.improve import improve
+from dspgen.rewrite.milp import Budget, search, solve
 from dspgen.rewrite.problem import Choice, Problem, restrict
 from dspgen.rewrite.prune import least, least_recurrence, prune
 from dspgen.rewrite.score import Score, interval, score
@@ -60,6 +62,11 @@ def extract(problem: Problem, budget: Budget, *, pipelined: bool) -> Extraction 
     return Extraction({n: problem.choices[n][i].node for n, i in picks}, reached, name)
 
 
+def forget() -> None:
+    """Drop what is known."""
+    _known.clear()
+
+
 def _key(problem: Problem, budget: Budget) -> _Key:
     """All that the search looks at."""
     names = {r.name: i for i, r in enumerate(problem.recurrences)}
@@ -84,10 +91,17 @@ def _extract(problem: Problem, budget: Budget, pipelined: bool) -> tuple[Score, 
     if chosen is None:
         return None
     candidates: list[tuple[str, dict[int, Choice] | None]] = [("greedy", chosen)]
-    if not _enough(pruned, score(pruned, chosen, recurrences=False), pipelined):
-        exact = solve(pruned, None, budget)
-        candidates.append(("exact", exact))
-        chosen = exact or chosen
+    reached = score(pruned, chosen, recurrences=False)
+    if not _enough(pruned, reached, pipelined):
+        exact = search(pruned, None, budget, least=interval(least(pruned)[0]), most=interval(reached.resources))
+        candidates.append(("exact", exact.chosen))
+        chosen = exact.chosen or chosen
+        if not exact.best:
+            start = min(
+                (c for _, c in candidates if c is not None), key=lambda c: score(pruned, c, recurrences=False).key
+            )
+            chosen = improve(pruned, start)
+            candidates.append(("improved", chosen))
     found = score(problem, chosen)
     if interval(found.recurrence) > interval(found.resources):
         candidates += _with_recurrences(problem, chosen, found, budget)

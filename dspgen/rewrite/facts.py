@@ -1,25 +1,24 @@
-"""What rules ask about constants and ranges, and loads worth having in the graph for rules to use."""
+"""What rules ask about constants and ranges."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dspgen.rewrite.egraph import Fact
-from dspgen.rewrite.graph import Node, TermGraph, constant_text
-from dspgen.rewrite.machine import Machine
+from dspgen.rewrite.graph import LOADS, Node, TermGraph, constant_text
 from dspgen.rewrite.patterns import COMPARISONS, FLOATS
-from dspgen.rewrite.region import load_elements
-from dspgen.vecdsl.ir import Address
 
-Readable = Callable[[str, Address, int, int], bool]
 _WRAP = {"i8": (-128, 127), "u8": (0, 255), "i16": (-32768, 32767), "u16": (0, 65535)}
 _I32 = (-(1 << 31), (1 << 31) - 1)
-_RESULTS = {"sext8": _WRAP["i8"], "sext16": _WRAP["i16"], "zext8": _WRAP["u8"], "zext16": _WRAP["u16"]}
-_PASSES = frozenset({"bcast", "lane", "dup_lane", "reverse", "lo", "hi", "align", "even", "odd", "zip_lo", "zip_hi",
-                     "pair", "bcast_pair", "mov", "min", "max", "insert"})  # fmt: skip
+_RESULTS = {"sext8": _WRAP["i8"], "sext16": _WRAP["i16"], "zext8": _WRAP["u8"], "zext16": _WRAP["u16"],
+            "sat8": _WRAP["i8"], "sat16": _WRAP["i16"], "satu8": _WRAP["u8"], "satu16": _WRAP["u16"],
+            "mask_first": (0, 1), "mask_period": (0, 1)}  # fmt: skip
+# The result is one of the operands' lanes. A shuffle's isn't: its open lanes are anything.
+_PASSES = frozenset("bcast lane dup_lane reverse lo hi align even odd zip_lo zip_hi pair bcast_pair mov insert "
+                    "transpose concat vec all_min all_max reduce_min reduce_max".split())  # fmt: skip
 
 
 def facts_of(graph: TermGraph, relations: frozenset[str]) -> list[Fact]:
@@ -33,11 +32,26 @@ def facts_of(graph: TermGraph, relations: frozenset[str]) -> list[Fact]:
             if 1 <= count <= 30:
                 power = graph.add(replace(graph.nodes[node.args[1]], text=str(1 << count)))
                 found.append(Fact("log2", (power, node.args[1])))
-    if "short16" in relations:
-        low, high = _WRAP["i16"]
+    if relations & {"short16", "flag"}:
         ranges = _ranges(graph)
-        found += [Fact("short16", (n,)) for n, r in enumerate(ranges) if r is not None and low <= r[0] and r[1] <= high]
+        for name, (low, high) in (("short16", _WRAP["i16"]), ("flag", (0, 1))):
+            if name in relations:
+                inside = (n for n, r in enumerate(ranges) if r is not None and low <= r[0] and r[1] <= high)
+                found += [Fact(name, (n,)) for n in inside]
+    if "factor" in relations:
+        found += [Fact("factor", (n,)) for n, node in enumerate(graph.nodes) if is_factor(node)]
+    if "number" in relations:
+        found += [
+            Fact("number", (n,), (int(node.text),))
+            for n, node in enumerate(graph.nodes)
+            if node.kind == "const" and node.elem not in FLOATS
+        ]
     return list(dict.fromkeys(found))
+
+
+def is_factor(node: Node) -> bool:
+    """Whether a common factor of this kind is worth taking out: with 0, 1 and -1 any sum is one of products."""
+    return node.kind != "const" or float(node.text) not in (0.0, 1.0, -1.0)
 
 
 def _constant_facts(graph: TermGraph, number: int, node: Node, relations: frozenset[str]) -> list[Fact]:
@@ -82,8 +96,13 @@ def _ranges(graph: TermGraph) -> list[tuple[int, int] | None]:
         args = [ranges[a] for a in node.args]
         if node.kind == "const" and node.elem not in FLOATS:
             found = (int(node.text), int(node.text))
-        elif node.kind in ("ld", "ld_pair"):
+        elif node.kind == "vec" and node.elem not in FLOATS:
+            lanes = [int(t) for t in node.text.split()]
+            found = (min(lanes), max(lanes))
+        elif node.kind in LOADS:
             found = _WRAP.get(graph.memories[node.memory].elem)
+            if found is not None and node.masked:
+                found = (min(found[0], 0), found[1])
         elif node.op in COMPARISONS:
             found = (0, 1)
         elif node.op in _RESULTS:
@@ -99,6 +118,21 @@ def _computed(node: Node, args: Sequence[tuple[int, int]]) -> tuple[int, int] | 
     match node.op:
         case op if op in _PASSES:
             pass
+        case "min":
+            high = min(a[1] for a in args)
+        case "max":
+            low = max(a[0] for a in args)
+        case "and" if args[0][0] >= 0 or args[1][0] >= 0:
+            low, high = 0, min(a[1] for a in args if a[0] >= 0)
+        case "and" | "or" | "xor" if low >= 0 and high <= 1:
+            low, high = 0, 1
+        case "mul" | "mul16":
+            products = [x * y for x in args[0] for y in args[1]]
+            low, high = min(products), max(products)
+        case "shr" if args[1][0] == args[1][1] and 0 <= args[1][0] < 32:
+            low, high = args[0][0] >> args[1][0], args[0][1] >> args[1][0]
+        case "shru" if args[1][0] == args[1][1] and 0 <= args[1][0] < 32 and args[0][0] >= 0:
+            low, high = args[0][0] >> args[1][0], args[0][1] >> args[1][0]
         case "add":
             low, high = args[0][0] + args[1][0], args[0][1] + args[1][1]
         case "sub":
@@ -110,75 +144,3 @@ def _computed(node: Node, args: Sequence[tuple[int, int]]) -> tuple[int, int] | 
         case _:
             return None
     return (low, high) if _I32[0] <= low and high <= _I32[1] else None
-
-
-def propose_loads(
-    graph: TermGraph, machine: Machine, readable: Readable | None, alignment: Callable[[int, int], int]
-) -> None:
-    """Add loads that rules may use: partners of strided ones, aligned windows, vectors of scalars to spread.
-
-    They touch memory that the program may not read: only what `readable` allows, or what the region's loads cover.
-    `alignment(memory, constant)` is an address's, in bytes.
-    """
-    allowed = _covering(graph, machine.lanes) if readable is None else readable
-    lanes = machine.lanes
-    for node in [n for n in graph.nodes if n.kind == "ld"]:
-        memory = graph.memories[node.memory]
-
-        def can(low: int, high: int, node: Node = node) -> bool:
-            memory = graph.memories[node.memory]
-            return allowed(memory.array, Address(0, memory.terms), low, high)
-
-        here = node.constant
-        if node.vector and node.stride in (2, 4) and machine.has_load("ld_pair", node.stride, vector=True):
-            best = max((here, here - 1), key=lambda c: (alignment(node.memory, c), c))
-            span = node.stride * (lanes - 1) + 1
-            if can(best, best + span):
-                graph.add(replace(node, constant=best))
-                graph.add(replace(node, constant=best + 1))
-        if node.vector and node.stride == 2 and machine.has("even", node.elem, vector=True):
-            if can(here, here + 2 * lanes - 1):
-                graph.add(replace(node, stride=1))
-                graph.add(replace(node, stride=1, constant=here + lanes))
-        if node.vector and node.stride == 1 and machine.has("align", node.elem, vector=True):
-            want = machine.load_alignment(memory.elem)
-            start = next((c for c in range(here, here - lanes, -1) if alignment(node.memory, c) >= want), None)
-            if start is not None and start != here and can(start, start + 2 * lanes - 1):
-                graph.add(replace(node, constant=start))
-                graph.add(replace(node, constant=start + lanes))
-    if machine.has("dup_lane", "i32", vector=True):
-        _propose_spreads(graph, machine, allowed, alignment)
-
-
-def _propose_spreads(
-    graph: TermGraph, machine: Machine, allowed: Readable, alignment: Callable[[int, int], int]
-) -> None:
-    """Vector loads over scalars that are broadcast."""
-    spread = {n.args[0] for n in graph.nodes if n.op == "bcast" and graph.nodes[n.args[0]].kind == "ld"}
-    covered: dict[int, int] = {}
-    for number in sorted(spread, key=lambda n: (graph.nodes[n].memory, graph.nodes[n].constant)):
-        node = graph.nodes[number]
-        memory = graph.memories[node.memory]
-        if node.constant < covered.get(node.memory, -(1 << 62)):
-            continue
-        want = machine.load_alignment(memory.elem)
-        candidates = range(node.constant, node.constant - machine.lanes, -1)
-        start = next((c for c in candidates if alignment(node.memory, c) >= want), None)
-        if start is not None and allowed(memory.array, Address(0, memory.terms), start, start + machine.lanes - 1):
-            graph.add(replace(node, vector=True, constant=start, stride=1))
-            covered[node.memory] = start + machine.lanes
-
-
-def _covering(graph: TermGraph, lanes: int) -> Readable:
-    """Elements that some load of the region reads."""
-    covered: dict[tuple[str, tuple[tuple[str, int], ...]], set[int]] = {}
-    for node in graph.nodes:
-        if node.kind in ("ld", "ld_pair"):
-            memory = graph.memories[node.memory]
-            covered.setdefault((memory.array, memory.terms), set()).update(load_elements(node, lanes))
-
-    def readable(array: str, address: Address, low: int, high: int) -> bool:
-        have = covered.get((array, address.terms), set())
-        return all(address.constant + e in have for e in range(low, high + 1))
-
-    return readable

@@ -8,8 +8,9 @@ from typing import Literal
 from dspgen.rewrite.patterns import FLOATS, result_elem
 from dspgen.vecdsl.ir import OPS, Elem, VType
 
-NodeKind = Literal["const", "var", "ld", "ld_pair", "op"]
-PAIR_OPS = frozenset({"pair", "ld_pair", "bcast_pair"})
+NodeKind = Literal["const", "vec", "var", "ld", "ld_pair", "op"]
+LOADS = ("ld", "ld_pair")
+PAIR_OPS = frozenset({"pair", "ld_pair", "bcast_pair", "cmul", "cmac"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,9 @@ class Memory:
 class Node:
     """`elem` is the type that names the operation (comparisons: the operands'); `args` are numbers of classes.
 
-    "const" has its value in `text` (exact: repr), "var" its name; loads have `memory`, `constant` and `stride`.
+    "const" has its value in `text` (exact: repr), "vec" those of its lanes, "var" its name. Loads have `memory`,
+    `constant` and `stride`; `op` is "ld", then "2" where there are `period` and `jump`, "x" with an index, "m" with a
+    mask, and `args` are the index and the mask, as far as there are any. A shuffle's `imm` is its whole pattern.
     """
 
     kind: NodeKind
@@ -42,6 +45,16 @@ class Node:
     memory: int = -1
     constant: int = 0
     stride: int = 0
+    period: int = 0
+    jump: int = 0
+
+    @property
+    def indexed(self) -> bool:
+        return self.kind == "ld" and "x" in self.op
+
+    @property
+    def masked(self) -> bool:
+        return self.kind == "ld" and "m" in self.op
 
     @property
     def type(self) -> VType:
@@ -85,12 +98,13 @@ class TermGraph:
 class EGraph:
     """A saturated graph: `classes[c]` are equal nodes over classes; `of_node[i]` is the class of the i-th term.
 
-    The term graph may have grown since; its later nodes are no part of this one.
+    The term graph may have grown since; its later nodes are no part of this one. `reason`: why saturation stopped;
+    "memory" where a process of its own ran out of it, "none" where there was none.
     """
 
     classes: dict[int, tuple[Node, ...]]
     of_node: tuple[int, ...]
-    reason: Literal["saturated", "budget", "none"]
+    reason: Literal["saturated", "budget", "memory", "none"]
     iterations: int = 0
 
     @property
@@ -101,6 +115,11 @@ class EGraph:
 def unsaturated(graph: TermGraph) -> EGraph:
     """The e-graph of the terms as they are."""
     return EGraph({i: (n,) for i, n in enumerate(graph.nodes)}, tuple(range(len(graph.nodes))), "none")
+
+
+def load_op(period: int, *, indexed: bool, masked: bool) -> str:
+    """The name of a load of this shape."""
+    return "ld" + "2" * bool(period) + "x" * indexed + "m" * masked
 
 
 def constant_text(value: int | float, elem: str) -> str:

@@ -2,44 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
 
 from dspgen.rewrite.graph import PAIR_OPS, Node
+from dspgen.rewrite.lanewise import FREE, Implementation, Lanewise, in_turn, of_row
+from dspgen.rewrite.patterns import argument_elems
 from dspgen.target.model import Instruction, Macro, RegisterClass, Target
-from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem
-from dspgen.vecdsl.ir import OPS, VType
+from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem, word_keys
+from dspgen.vecdsl.ir import ELEM_BYTES, OPS, Elem, VType
 
 _WORDS_MOVED = frozenset({"bcast", "lane", "mov", "dup_lane", "bcast_pair"})
 _BITS_MOVED = _WORDS_MOVED | frozenset(
-    {"align", "even", "odd", "zip_lo", "zip_hi", "reverse", "and", "or", "xor", "not", "insert"}
+    {"align", "even", "odd", "zip_lo", "zip_hi", "reverse", "and", "or", "xor", "not", "insert", "shuffle", "shuffle2"}
+    | {"transpose", "concat", "vec"}
 )
+_TREES = {f"reduce_{op}": op for op in ("add", "min", "max", "mul", "and", "or", "xor")}
+_SPREAD = {f"all_{op}": f"reduce_{op}" for op in ("add", "min", "max")}
+_REARRANGED = frozenset(
+    {"align", "even", "odd", "zip_lo", "zip_hi", "reverse", "shuffle", "shuffle2", "transpose", "concat"}
+)
+_MADE_ONCE = frozenset({"iota", "mask_first", "mask_period"})
 _FREE = frozenset({"lo", "hi", "pair"})
 
 
 @dataclass(frozen=True, slots=True)
-class Implementation:
-    """Cycles on one unit of each set of alternatives; `serial` cycles in which macro instructions follow each other."""
-
-    occupancy: tuple[tuple[tuple[str, ...], int], ...] = ()
-    latency: int = 0
-    serial: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.serial + sum(cycles for _, cycles in self.occupancy)
-
-
-FREE = Implementation()
-
-
-@dataclass(frozen=True, slots=True)
 class Value:
-    """What selection must know of an operand: its type, whether it is a pair, and its constants, if it can be one."""
+    """What selection must know of an operand: its type, whether it is a pair, its constants, if it can be one, and
+    whether all lanes have the value of a scalar that is at hand."""
 
     type: VType
     pair: bool
     constants: tuple[str, ...] = ()
+    uniform: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A memory access as the machine sees it. `alignment`: of the address in bytes, and of every piece of a period.
+
+    `uniform`: the index is the same for all lanes. `active`: only the first lanes are stored.
+    """
+
+    elem: str
+    type: VType
+    stride: int = 0
+    alignment: int = 1
+    pair: bool = False
+    period: int = 0
+    indexed: bool = False
+    masked: bool = False
+    active: bool = False
+    uniform: bool = False
+
+    @property
+    def scattered(self) -> bool:
+        """Whether each lane has a place of its own to find."""
+        return self.indexed and not (self.uniform and self.type.vector)
+
+    @property
+    def partial(self) -> bool:
+        return self.masked or self.active
 
 
 _KEPT = 4
@@ -66,10 +90,14 @@ class Machine:
         self.classes = {c.name: c for c in target.registers}
         self.scalar = target.register_class(target.abi.scalar_class)
         self.vector = next((c for c in target.registers if c.kind == "vector" and c.pair_of is None), None)
+        self.lanewise = Lanewise(
+            target, self.table, self.scalar.name, self.vector.name if self.vector is not None else None
+        )
         self.pairs = {c.pair_of: c.name for c in reversed(target.registers) if c.pair_of is not None}
         self.macros: dict[str, list[Macro]] = {}
         for macro in target.macros:
             self.macros.setdefault(macro.implements, []).append(macro)
+        self._loads: dict[Access, Implementation | None] = {}
         self._known: dict[tuple[str, str, bool, bool, tuple[Value, ...], tuple[int, ...]], Implementation | None] = {}
 
     # -- what exists at all, for choosing rules
@@ -83,8 +111,15 @@ class Machine:
             return True
         return any(self._side_fits(f, op, vector) for e in self._keys(op, elem) for f in self.table.forms(op, e))
 
+    def cycles(self, op: str, elem: str) -> int | None:
+        """The least that an instruction for `op` on vectors occupies; None if there is none."""
+        forms = (f for e in self._keys(op, elem) for f in self.table.forms(op, e) if self._side_fits(f, op, True))
+        return min((of_row(f.instruction).total for f in forms), default=None)
+
     def has_load(self, op: str, stride: int, *, vector: bool) -> bool:
-        """Whether a load (or `ld_pair`) with this stride exists for any memory type."""
+        """Whether a load, of the name that `graph.load_op` gives it, with this stride is one access or nearly so."""
+        if "2" in op or vector and "x" in op:
+            return False
         for elem in ("i8", "i16", "i32", "i64", "u8", "u16"):
             if self._load_forms(op == "ld_pair", elem, stride, vector):
                 return True
@@ -108,29 +143,76 @@ class Machine:
     def implementation(
         self, node: Node, args: Sequence[Value], memory_elem: str, alignment: int
     ) -> Implementation | None:
-        """How code selection would do `node`; None if it can't. `alignment`: of a load's address, in bytes."""
+        """How code selection would do `node`; None if it can't. `alignment`: see Access."""
         match node.kind:
-            case "const" | "var":
+            case "const" | "var" | "vec":
                 return FREE if self._class_of(Value(node.type, False)) is not None else None
             case "ld" | "ld_pair":
-                return self._load(node, memory_elem, alignment)
+                access = Access(
+                    memory_elem,
+                    node.type,
+                    node.stride,
+                    alignment,
+                    node.kind == "ld_pair",
+                    node.period,
+                    node.indexed,
+                    node.masked,
+                    uniform=node.indexed and args[0].uniform,
+                )
+                if access not in self._loads:
+                    self._loads[access] = self._load(access)
+                return self._loads[access]
             case "op":
                 key = (node.op, node.elem, node.vector, node.pair, tuple(args), node.imm)
                 if key not in self._known:
                     self._known[key] = self._operation(node, args)
                 return self._known[key]
 
-    def store(self, elem: str, stride: int, value: VType, alignment: int, *, partial: bool) -> Implementation | None:
-        """A store of one value."""
-        wanted = self._class_of(Value(value, False))
-        shape = (stride, 0) if value.vector else ()
-        for form in self.table.forms("vst" if value.vector else "st", bits_elem(elem)):
-            fits = form.shape == shape and wanted in form.operand(1).classes
-            if fits and _alignment(form.instruction) <= alignment:
-                if partial and form.instruction.predicable == "none":
+    def store(self, access: Access) -> Implementation | None:
+        """A store of one value, or of a pair."""
+        if access.period and (whole := self._by_periods(access, self._store)) is not None:
+            return whole
+        if not access.period and not access.scattered and (direct := self._store(access)) is not None:
+            return in_turn(self.lanewise.address, direct) if access.indexed else direct
+        single = self._scalar_store(access)
+        if not access.type.vector or single is None:
+            return single
+        if access.pair or access.type.elem in ("f64", "i64"):
+            return None
+        taken = 1 + access.indexed + access.masked
+        return self.lanewise.spread(single, taken=taken, made=False)
+
+    def _store(self, access: Access) -> Implementation | None:
+        wanted = self._class_of(Value(access.type, access.pair))
+        for form in self._store_forms(access):
+            if wanted in form.operand(1).classes and _alignment(form.instruction) <= access.alignment:
+                if access.partial and form.instruction.predicable == "none":
                     continue
-                return self._of(form.instruction)
+                return of_row(form.instruction)
         return None
+
+    def _store_forms(self, access: Access) -> list[Form]:
+        elem = bits_elem(access.elem)
+        if not access.type.vector:
+            forms = self.table.forms("st_pair" if access.pair else "st", elem)
+            return forms + self.table.forms("st", "i64") if access.pair and elem == "i32" else forms
+        if access.pair:
+            s = access.stride
+            shape: tuple[int, ...] = (s, 0, s, self.lanes if s == 1 else 1)
+            return [f for f in self.table.forms("vst_pair", elem) if f.shape == shape]
+        return [f for f in self.table.forms("vst", elem) if f.shape == (access.stride, 0)]
+
+    def _scalar_store(self, access: Access) -> Implementation | None:
+        """The store of one lane, or of a scalar: at a computed place, and under a predicate, where asked."""
+        single = replace(access, type=VType(access.type.elem, False), active=False, period=0)
+        return in_turn(*([self.lanewise.address] if access.indexed else []), self._store(single))
+
+    def _by_periods(self, access: Access, piece: Callable[[Access], Implementation | None]) -> Implementation | None:
+        """A contiguous access for each period of the lanes, each under a mask of its own."""
+        if access.stride != 1 or access.indexed or access.partial or not access.type.vector:
+            return None
+        one = piece(replace(access, period=0, masked=True))
+        return None if one is None else one.times(-(-self.lanes // access.period))
 
     def _load_forms(self, pair: bool, elem: str, stride: int, vector: bool) -> list[Form]:
         if not vector:
@@ -141,13 +223,40 @@ class Machine:
             return [f for f in self.table.forms("vld_pair", elem) if f.shape == shape]
         return [f for f in self.table.forms("vld", elem) if f.shape == (stride, 0)]
 
-    def _load(self, node: Node, memory_elem: str, alignment: int) -> Implementation | None:
-        pair = node.kind == "ld_pair"
-        wanted = self._class_of(Value(node.type, pair))
-        for form in self._load_forms(pair, bits_elem(memory_elem), node.stride, node.vector):
-            if wanted in form.result_operand.classes and _alignment(form.instruction) <= alignment:
-                return self._of(form.instruction)
+    def _load(self, access: Access) -> Implementation | None:
+        direct = None if access.period or access.scattered else self._direct_load(access)
+        if direct is not None:
+            direct = in_turn(self.lanewise.address, direct) if access.indexed else direct
+            return in_turn(direct, self._masking(access.type)) if access.masked else direct
+        if access.period and (whole := self._by_periods(access, self._load)) is not None:
+            return whole
+        single = in_turn(
+            *([self.lanewise.address] if access.indexed else []),
+            self._direct_load(replace(access, type=VType(access.type.elem, False))),
+        )
+        if access.masked and single is not None:
+            single = in_turn(single, self._masking(VType(access.type.elem, False)))
+        if not access.type.vector or single is None:
+            return single
+        if access.pair or access.type.elem in ("f64", "i64"):
+            return None
+        if not access.period and not access.indexed and not access.masked and access.stride:
+            whole = self._direct_load(replace(access, stride=1, alignment=ELEM_BYTES[access.elem]))
+            if (windows := self.lanewise.windows(whole, access.stride)) is not None:
+                return windows
+        return self.lanewise.spread(single, taken=access.indexed + access.masked)
+
+    def _direct_load(self, access: Access) -> Implementation | None:
+        wanted = self._class_of(Value(access.type, access.pair))
+        for form in self._load_forms(access.pair, bits_elem(access.elem), access.stride, access.type.vector):
+            if wanted in form.result_operand.classes and _alignment(form.instruction) <= access.alignment:
+                return of_row(form.instruction)
         return None
+
+    def _masking(self, type: VType) -> Implementation | None:
+        """Zero where a mask is 0: the predicated move of a value over zero."""
+        flag = Value(VType("i32", type.vector), False)
+        return self._select(type, flag)
 
     def _operation(self, node: Node, args: Sequence[Value]) -> Implementation | None:
         if node.op in ("lo", "hi"):
@@ -155,15 +264,57 @@ class Machine:
         if node.op == "pair":
             return FREE if self._class_of(Value(node.type, True)) is not None else None
         if node.op == "select":
-            return self._select(node, args)
+            return self._select(node.type, args[0])
         result = Value(node.type, node.op in PAIR_OPS)
         if (form := self._choose(node, args, result)) is not None:
-            return self._of(form.instruction)
+            return of_row(form.instruction)
         for macro in self.macros.get(self._macro_key(node.op, node.elem), ()):
             taken = [cls for _, cls in macro.operands if cls in self.classes]
             if macro.result_class == self._class_of(result) and taken == [self._class_of(a) for a in args]:
                 return self._macro(macro)
-        return None
+        return self._roundabout(node, args)
+
+    def _roundabout(self, node: Node, args: Sequence[Value]) -> Implementation | None:
+        """By other operations, as code selection does it where there is neither an instruction nor a macro."""
+        if node.pair or node.elem in ("f64", "i64") or any(a.pair or a.type.elem in ("f64", "i64") for a in args):
+            return None
+        by = self.lanewise
+        match node.op:
+            case "lane":
+                return by.one()
+            case "insert":
+                return by.inserted()
+            case "vec":
+                return by.spread(FREE)
+            case "dup_lane":
+                return by.shuffle or in_turn(self._part(node, "lane", args), self._spreading(node))
+            case op if op in _SPREAD:
+                return in_turn(self._part(node, _SPREAD[op], args), self._spreading(node))
+            case op if op in _TREES:
+                return by.reduced(self._scalar(node, _TREES[op], 2))
+            case op if op in _REARRANGED:
+                return by.rearranged(len(args))
+            case op if op in _MADE_ONCE:
+                return by.spread(FREE)
+            case op if node.vector and OPS[op].kind in ("lane", "bits"):
+                taken = sum(1 for a in args if a.type.vector)
+                return by.spread(self._scalar(node, op, len(args)), taken=taken)
+            case _:
+                return None
+
+    def _part(self, node: Node, op: str, args: Sequence[Value]) -> Implementation | None:
+        """An operation of a vector that gives a scalar."""
+        imm = node.imm if op == "lane" else ()
+        return self._operation(Node("op", op, node.elem, False, node.args, imm), args)
+
+    def _scalar(self, node: Node, op: str, count: int) -> Implementation | None:
+        elems = argument_elems(op, node.elem)
+        args = [Value(VType(cast(Elem, e), False), False) for e in elems[:count]]
+        return self._operation(Node("op", op, node.elem, False, tuple(range(count))), args)
+
+    def _spreading(self, node: Node) -> Implementation | None:
+        given = Value(VType(node.type.elem, False), False)
+        return self._operation(Node("op", "bcast", node.type.elem, True, (0,)), [given])
 
     def _choose(self, node: Node, args: Sequence[Value], result: Value) -> Form | None:
         wanted = self._class_of(result)
@@ -190,18 +341,17 @@ class Machine:
                 return False
         return True
 
-    def _select(self, node: Node, args: Sequence[Value]) -> Implementation | None:
+    def _select(self, type: VType, condition: Value) -> Implementation | None:
         """A move, and a predicated move over it."""
-        cls = self._class_of(Value(node.type, False))
-        lane = args[0].type.vector
+        cls = self._class_of(Value(type, False))
+        lane = condition.type.vector
         moves = [f for f in self.table.forms("mov", "i32") if self._moves(f, cls)]
         if cls is not None and not moves and (single := self.classes[cls].pair_of) is not None:
             moves = [f for f in self.table.forms("mov", "i32") if self._moves(f, single)]
         predicated = [f for f in moves if f.instruction.predicable == ("lane" if lane else "scalar")]
         if not predicated:
             return None
-        first, second = self._of(moves[0].instruction), self._of(predicated[0].instruction)
-        return Implementation(first.occupancy + second.occupancy, first.latency + second.latency)
+        return of_row(moves[0].instruction).before(of_row(predicated[0].instruction))
 
     @staticmethod
     def _moves(form: Form, cls: str | None) -> bool:
@@ -217,7 +367,7 @@ class Machine:
         for line in macro.body:
             found = next((rows[word] for word in line.replace(".", " ").split() if word in rows), None)
             if found is not None:
-                occupancy += self._of(found).occupancy
+                occupancy += of_row(found).occupancy
             latency += max(1, found.latency if found is not None else 1)
         return Implementation(tuple(occupancy), latency, latency if macro.ordered else 0)
 
@@ -235,7 +385,7 @@ class Machine:
     @staticmethod
     def _keys(op: str, elem: str) -> tuple[str, ...]:
         if op in _WORDS_MOVED:
-            return ("i32",)
+            return word_keys(elem)
         return tuple(dict.fromkeys((elem, bits_elem(elem)))) if op in _BITS_MOVED else (elem,)
 
     @staticmethod
@@ -243,12 +393,6 @@ class Machine:
         if OPS[op].arity == 0:
             return op
         return f"{op}.{bits_elem(elem) if op in _BITS_MOVED else elem}"
-
-    @staticmethod
-    def _of(row: Instruction) -> Implementation:
-        occupancy = [(row.units, row.busy)] if row.units else []
-        occupancy += [((name,), cycles) for name, _, cycles in row.resources]
-        return Implementation(tuple(occupancy), row.latency)
 
 
 def _alignment(row: Instruction) -> int:

@@ -8,9 +8,9 @@ p(variable) + T >= p(next). The objective is T first, in whole cycles, then occu
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
-import highspy
 import numpy as np
 
 from dspgen.rewrite.greedy import tree_costs
@@ -25,8 +25,8 @@ class Budget:
     `orders`: operands within components; with more, classes that contain each other are put in an order beforehand.
     """
 
-    binaries: int = 3000
-    branches: int = 60
+    binaries: int = 1280
+    branches: int = 6
     orders: int = 64
 
 
@@ -58,19 +58,37 @@ class _Model:
 
 
 _LARGEST_COMPONENT = 8
-_INFINITY = highspy.kHighsInf
+_INFINITY = math.inf
 
 
 def solve(problem: Problem, limit: float | None, budget: Budget) -> dict[int, Choice] | None:
-    """The best choice within the budget, or None where there is no time for one. `limit`: see `extract`."""
+    """The choice of `search`."""
+    return search(problem, limit, budget).chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A choice, None where there is none within the budget or no solver; and whether no other can be better."""
+
+    chosen: dict[int, Choice] | None
+    best: bool = False
+
+
+def search(problem: Problem, limit: float | None, budget: Budget, *, least: int = 0, most: float = math.inf) -> Found:
+    """The best choice within the budget. `limit`: keep recurrences, of which none need be longer.
+
+    `least` and `most`: where the interval is known to lie, in cycles; the tighter, the sooner the search is done.
+    """
+    whole = problem
     problem = _descending(problem, _LARGEST_COMPONENT)
     if _orders(problem) > budget.orders:
         problem = _descending(problem, 1)
     count = sum(len(c) for c in problem.choices.values())
     if count > budget.binaries:
-        return None
+        return Found(None)
     model = _Model()
-    bound = model.variable(CYCLE_WEIGHT, _INFINITY if limit is None else interval(limit), integer=True)
+    highest = most if limit is None else min(most, interval(limit))
+    bound = model.variable(CYCLE_WEIGHT, highest, integer=True, lower=float(least))
     binaries = {
         number: [model.variable(c.cost, 1.0, integer=True) for c in found] for number, found in problem.choices.items()
     }
@@ -79,18 +97,19 @@ def solve(problem: Problem, limit: float | None, budget: Budget) -> dict[int, Ch
     _order_rows(model, problem, binaries)
     if limit is not None:
         _recurrence_rows(model, problem, binaries, bound, limit)
-    solution = _run(model, budget)
+    solution = _run(model, budget, feasible=problem is whole)
     if solution is None:
-        return None
+        return Found(None)
+    values, proven = solution
     pick = {}
     for number, found in problem.choices.items():
         for choice, column in zip(found, binaries[number], strict=True):
-            if solution[column] > 0.5:
+            if values[column] > 0.5:
                 pick[number] = choice
     try:
-        return restrict(pick, problem.roots)
+        return Found(restrict(pick, problem.roots), proven and problem is whole)
     except (KeyError, CyclicChoice):
-        return None
+        return Found(None)
 
 
 def _orders(problem: Problem) -> int:
@@ -263,7 +282,15 @@ def _components(problem: Problem) -> list[list[int]]:
     return found
 
 
-def _run(model: _Model, budget: Budget) -> list[float] | None:
+def _run(model: _Model, budget: Budget, *, feasible: bool) -> tuple[list[float], bool] | None:
+    """The columns' values, and whether they are the best; None without a solver or a solution.
+
+    `feasible`: it is known that there is a solution.
+    """
+    try:
+        import highspy
+    except ImportError:
+        return None
     lp = highspy.HighsLp()
     lp.num_col_ = len(model.cost)
     lp.num_row_ = len(model.row_lower)
@@ -286,11 +313,12 @@ def _run(model: _Model, budget: Budget) -> list[float] | None:
     solver.setOptionValue("mip_rel_gap", 1e-4)
     solver.passModel(lp)
     solver.run()
-    if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
-        # There is a choice, or none would be looked for: presolving is at times wrong about rows with big constants.
+    if feasible and solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        # Presolving is at times wrong about rows with big constants.
         solver.clearSolver()
         solver.setOptionValue("presolve", "off")
         solver.run()
     if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return None
-    return list(solver.getSolution().col_value)
+    proven = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    return list(solver.getSolution().col_value), proven

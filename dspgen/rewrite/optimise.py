@@ -6,25 +6,37 @@ Requires: names unique. Ensures: names that other regions read stay; stores stay
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from dspgen.errors import NoSchedule, Problem
 from dspgen.rewrite import milp
 from dspgen.rewrite.alignment import Congruence, of_address, of_iterator, of_term
+from dspgen.rewrite.chains import regrouped
 from dspgen.rewrite.egraph import Limits, saturate
+from dspgen.rewrite.egraph import forget as egraph_forget
 from dspgen.rewrite.emission import Names, Unplaceable, emit
 from dspgen.rewrite.extract import Extraction, as_written, extract
-from dspgen.rewrite.facts import Readable, facts_of, propose_loads
+from dspgen.rewrite.extract import forget as extract_forget
+from dspgen.rewrite.factoring import propose_factors
+from dspgen.rewrite.facts import facts_of
 from dspgen.rewrite.graph import EGraph, Node, TermGraph, class_types, unsaturated
-from dspgen.rewrite.machine import Implementation, Machine, Value, machine_of
+from dspgen.rewrite.guard import MEGABYTES, may_grow, saturated_apart
+from dspgen.rewrite.lanewise import Implementation
+from dspgen.rewrite.machine import Machine, Value, machine_of
+from dspgen.rewrite.names import bound_names, names_of, region_names, stored_arrays
 from dspgen.rewrite.problem import Choices, Recurrence, make_problem
+from dspgen.rewrite.proposals import Readable, propose_loads
 from dspgen.rewrite.region import Built, Region, build
-from dspgen.rewrite.rules import FpMode
+from dspgen.rewrite.rules import FpMode, RewriteMode
 from dspgen.rewrite.selection import choose_rules
+from dspgen.rewrite.stores import pair_stores, store_cost
 from dspgen.target.model import Target
-from dspgen.vecdsl.ir import ELEM_BYTES, Const, If, Let, Loop, Op, Program, Stmt, Store, Term, Var
+from dspgen.vecdsl.ir import ELEM_BYTES, Const, If, Let, Loop, Program, Stmt, Store, Term, Var
+from dspgen.vecdsl.terms import own_terms
 from plant_core.loc import Loc
 
 
@@ -39,8 +51,11 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Optimised:
+    """`nodes`: how many the e-graphs of the regions came to."""
+
     program: Program
     remarks: tuple[Remark, ...]
+    nodes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +85,23 @@ class MissingOperation(NoSchedule):
         self.missing = tuple(missing)
 
 
+_STOPPED = {
+    "saturated": "saturated in {rounds} rounds",
+    "budget": "stopped at the budget after {rounds} rounds",
+    "memory": "stopped for memory after {rounds} rounds",
+    "none": "no rule applies",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Budgets, in work done. A region of more than `terms` terms is extracted without saturation by gainful rules."""
+    """Budgets, in work done. A region of more than `terms` terms is extracted without saturation by gainful rules.
+    Sums are regrouped where that makes about `regrouped` nodes at most."""
 
     terms: int = 1200
     limits: Limits = Limits()
     milp: milp.Budget = milp.Budget()
-    associate: bool = False
+    regrouped: int = 0
 
 
 def optimise(
@@ -85,18 +109,24 @@ def optimise(
     target: Target,
     *,
     fp: FpMode = "reassoc",
-    rewrite: bool = True,
+    rewrite: RewriteMode = "full",
     readable: Readable | None = None,
     effort: Effort | None = None,
 ) -> Optimised:
     """Rewrite and select for `target`.
 
     `readable(array, address, low, high)` tells whether elements `address + low` to `address + high` may be read, though
-    the program might not; without it, only what the region itself reads. With `rewrite` off, operations that the
-    machine has stay as written. Raises MissingOperation.
+    the program might not; without it, only what the region itself reads. For `rewrite` see `choose_rules`.
+    Raises MissingOperation.
     """
     worker = _Optimiser(program, machine_of(target), fp, rewrite, readable, effort or Effort())
     return worker.run()
+
+
+def forget() -> None:
+    """Saturations and extractions are remembered; this drops them, for measuring."""
+    egraph_forget()
+    extract_forget()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +146,23 @@ class _Optimiser:
     program: Program
     machine: Machine
     fp: FpMode
-    rewrite: bool
+    rewrite: RewriteMode
     readable: Readable | None
     effort: Effort
     remarks: list[Remark] = field(default_factory=list)
+    nodes: int = 0
     readers: Counter[str] = field(default_factory=Counter)
     names: Names = field(default_factory=lambda: Names(set()))
 
     def run(self) -> Optimised:
         used: set[str] = set(self.program.params) | {s.name for s in self.program.scalars}
-        for region_names in _region_names(self.program.body, ()):
-            self.readers.update(region_names)
-            used |= region_names
-        used |= _bound_names(self.program.body)
+        for found in region_names(self.program.body, ()):
+            self.readers.update(found)
+            used |= found
+        used |= bound_names(self.program.body)
         self.names = Names(used)
         body, _ = self._block(self.program.body, (), _Context({}))
-        return Optimised(replace(self.program, body=body), tuple(self.remarks))
+        return Optimised(replace(self.program, body=body), tuple(self.remarks), self.nodes)
 
     # -- structure
 
@@ -163,11 +194,11 @@ class _Optimiser:
     def _loop(self, loop: Loop, inits: Sequence[Term], context: _Context) -> Loop:
         congruences = dict(context.congruences)
         congruences[loop.iterator] = of_iterator(of_term(loop.start, congruences), loop.step)
-        varying = {loop.iterator, *(c.name for c in loop.carried)} | _bound_names(loop.body)
+        varying = {loop.iterator, *(c.name for c in loop.carried)} | bound_names(loop.body)
         inner = _Context(
             congruences,
             frozenset(varying),
-            frozenset(_stored_arrays(loop.body)),
+            frozenset(stored_arrays(loop.body)),
             tuple((c.name, c.next) for c in loop.carried),
             not any(isinstance(s, Loop) for s in loop.body),
             loop.loc or context.loc,
@@ -183,11 +214,14 @@ class _Optimiser:
     def _region(
         self, stmts: list[Let | Store], ends: tuple[Term, ...], context: _Context, *, last: bool = False
     ) -> tuple[tuple[Let | Store, ...], tuple[Term, ...]]:
-        own = _names_of([s.value for s in stmts] + list(ends))
+        own = names_of([*(t for s in stmts for t in own_terms(s)), *ends])
         kept = frozenset(s.name for s in stmts if isinstance(s, Let) and self.readers[s.name] > (s.name in own))
         region = Region(tuple(stmts), ends, kept)
         if not stmts and all(isinstance(e, Const | Var) for e in ends):
             return (), ends
+        if self.rewrite != "off":
+            cost = partial(store_cost, self.machine, context.congruences)
+            region = pair_stores(region, self.machine.lanes, cost, self.names.fresh)
         built = build(region, self.machine.lanes)
         work = _RegionWork(self, built, context, last)
         return work.run()
@@ -210,37 +244,52 @@ class _RegionWork:
         self.terms = len(graph.nodes)
         plain_graph = unsaturated(graph)
         plain = self._extract(plain_graph, graph)
-        rewrite = owner.rewrite
-        if rewrite and self.terms > owner.effort.terms:
-            self._remark("rewriting", f"a region of {self.terms} terms is over the budget of {owner.effort.terms}")
-            rewrite = False
-        if not rewrite and plain is not None:
-            return self._emit(plain_graph, plain)
-        egraph = self._saturated(rewrite)
-        best = self._extract(egraph, graph)
-        if best is None:
-            raise MissingOperation(owner.machine.target.name, self._missing(egraph))
-        if plain is not None and plain.score.key <= best.score.key:
-            egraph, best = plain_graph, plain
-        self._tell(plain, best, egraph)
-        try:
-            return self._emit(egraph, best)
-        except Unplaceable:
-            if plain is None:
-                raise
-            self._remark("rewriting", "left as written: a rewritten load would cross a store")
-            return self._emit(plain_graph, plain)
+        mode = owner.rewrite
+        if mode != "off" and self.terms > owner.effort.terms:
+            self._remark("budget", f"a region of {self.terms} terms is over the budget of {owner.effort.terms}")
+            mode = "off"
+        found = [(plain_graph, plain)]
+        saturated = self._saturated(mode)
+        if saturated.reason != "none":
+            found.append((saturated, self._extract(saturated, graph)))
+        if mode != "off" and saturated.reason in ("budget", "memory"):
+            simple = self._saturated("off")
+            found.append((simple, self._extract(simple, graph)))
+        done = [(egraph, best) for egraph, best in found if best is not None]
+        if not done:
+            self._extract(saturated, graph)
+            raise MissingOperation(owner.machine.target.name, self._missing(saturated))
+        egraph, best = min(done, key=lambda d: d[1].score.key)
+        self._tell(plain, best, saturated)
+        for tried, extraction in ((egraph, best), *done):
+            try:
+                return self._emit(tried, extraction)
+            except Unplaceable:
+                self._remark("rewriting", "left as written: a rewritten load would cross a store")
+        raise Unplaceable
 
-    def _saturated(self, rewrite: bool) -> EGraph:
+    def _saturated(self, mode: RewriteMode) -> EGraph:
         owner, graph = self.owner, self.built.graph
-        if rewrite or any(n.kind == "ld" for n in graph.nodes):
+        if mode != "off" or any(n.kind == "ld" for n in graph.nodes):
             propose_loads(graph, owner.machine, owner.readable, self._alignment)
-        rules = choose_rules(graph, owner.machine, owner.fp, rewrite=rewrite, associate=owner.effort.associate)
+        same = propose_factors(graph, reassoc=owner.fp == "reassoc") if mode != "off" else []
+        rules = choose_rules(
+            graph, owner.machine, owner.fp, mode=mode, associate=regrouped(graph, owner.effort.regrouped)
+        )
         if not rules:
             return unsaturated(graph)
         relations = frozenset(r.name for i in rules for r in i.typed.relations)
-        facts = facts_of(graph, relations) if relations else []
-        return saturate(graph, rules, facts, owner.machine.lanes, owner.effort.limits)
+        facts = [*same, *(facts_of(graph, relations) if relations else [])]
+        work = saturated_apart if may_grow(rules, self._own_rows()) else None
+        egraph = saturate(graph, rules, facts, owner.machine.lanes, owner.effort.limits, work)
+        owner.nodes += egraph.size
+        if egraph.reason == "memory":
+            message = f"the ISA file's rows grow beyond {MEGABYTES} MiB; stopped after {egraph.iterations} rounds"
+            self._remark("budget", message)
+        return egraph
+
+    def _own_rows(self) -> frozenset[str]:
+        return frozenset(r.name for r in self.owner.machine.target.rewrites)
 
     def _emit(self, egraph: EGraph, best: Extraction) -> tuple[tuple[Let | Store, ...], tuple[Term, ...]]:
         types = class_types(egraph, self.built.graph)
@@ -252,16 +301,24 @@ class _RegionWork:
         machine = self.owner.machine
         types = class_types(egraph, graph)
         values = {
-            c: Value(types[c], any(n.pair for n in nodes), tuple(n.text for n in nodes if n.kind == "const"))
+            c: Value(
+                types[c],
+                any(n.pair for n in nodes),
+                tuple(n.text for n in nodes if n.kind == "const"),
+                any(n.op == "bcast" for n in nodes),
+            )
             for c, nodes in egraph.classes.items()
             if nodes
         }
 
         def implement(number: int, node: Node) -> Implementation | None:
-            if node.kind in ("ld", "ld_pair"):
-                elem = graph.memories[node.memory].elem
-                return machine.implementation(node, (), elem, self._alignment(node.memory, node.constant))
-            return machine.implementation(node, [values[a] for a in node.args], "", 0)
+            args = [values[a] for a in node.args]
+            if node.kind not in ("ld", "ld_pair"):
+                return machine.implementation(node, args, "", 0)
+            elem = graph.memories[node.memory].elem
+            alignment = ELEM_BYTES[elem] if node.indexed else self._alignment(node.memory, node.constant)
+            shift = (node.jump - node.period * node.stride) * ELEM_BYTES[elem] if node.period else 0
+            return machine.implementation(node, args, elem, math.gcd(alignment, shift))
 
         roots = [egraph.of_node[r.node] for r in self.built.roots]
         base = self._stores()
@@ -295,11 +352,7 @@ class _RegionWork:
         return found
 
     def _store(self, stmt: Store) -> Implementation | None:
-        machine = self.owner.machine
-        where = of_address(stmt.address.constant, stmt.address.terms, self.context.congruences)
-        alignment = where.times(ELEM_BYTES[stmt.elem]).alignment
-        partial_ = stmt.active is not None and stmt.active < machine.lanes
-        return machine.store(stmt.elem, stmt.stride, stmt.value.type, alignment, partial=partial_)
+        return store_cost(self.owner.machine, self.context.congruences, stmt)
 
     def _recurrences(self, roots: Sequence[int]) -> tuple[Recurrence, ...]:
         carried = self.context.carried
@@ -324,7 +377,7 @@ class _RegionWork:
                     if node in found:
                         continue
                     match node.kind:
-                        case "const":
+                        case "const" | "vec":
                             still = True
                         case "var":
                             still = node.text not in varying
@@ -332,7 +385,11 @@ class _RegionWork:
                             still = all(a in classes for a in node.args)
                         case _:
                             memory = memories[node.memory]
-                            still = memory.array not in stored and not any(n in varying for n, _ in memory.terms)
+                            still = (
+                                all(a in classes for a in node.args)
+                                and memory.array not in stored
+                                and not any(n in varying for n, _ in memory.terms)
+                            )
                     if still:
                         found[node] = None
                         classes.add(number)
@@ -371,83 +428,15 @@ class _RegionWork:
         return next(stores, self.context.loc)
 
     def _tell(self, plain: Extraction | None, best: Extraction, egraph: EGraph) -> None:
-        if not self.context.innermost or not self.owner.rewrite:
+        if not self.context.innermost or self.owner.rewrite == "off":
             return
         after = max(best.score.resources, best.score.recurrence)
         if plain is None:
-            self._remark("rewriting", f"replaced what the machine lacks; at least {after:g} cycles an iteration")
-            return
-        before = max(plain.score.resources, plain.score.recurrence)
-        if after < before:
-            stopped = "" if egraph.reason == "saturated" else "; stopped at the budget"
-            self._remark("rewriting", f"at least {after:g} cycles an iteration, {before:g} as written{stopped}")
+            found = f"replaced what the machine lacks; at least {after:g} cycles an iteration"
+        else:
+            before = max(plain.score.resources, plain.score.recurrence)
+            found = f"at least {after:g} cycles an iteration, {before:g} as written"
+        self._remark("rewriting", f"{found}; {_STOPPED[egraph.reason].format(rounds=egraph.iterations)}")
 
     def _remark(self, kind: str, message: str) -> None:
         self.owner.remarks.append(Remark(self._loc(), kind, message))
-
-
-# -- names
-
-
-def _names_of(terms: Iterable[Term]) -> set[str]:
-    found: set[str] = set()
-    seen: set[int] = set()
-    stack = list(terms)
-    while stack:
-        term = stack.pop()
-        if id(term) in seen:
-            continue
-        seen.add(id(term))
-        if isinstance(term, Var):
-            found.add(term.name)
-        elif isinstance(term, Op):
-            stack.extend(term.args)
-    return found
-
-
-def _region_names(body: tuple[Stmt, ...], ends: tuple[Term, ...]) -> Iterable[set[str]]:
-    """The names that each region reads, divided as `_block` divides."""
-    terms: list[Term] = []
-    for stmt in body:
-        match stmt:
-            case Let() | Store():
-                terms.append(stmt.value)
-            case Loop():
-                yield _names_of([*terms, stmt.start, stmt.trip, *(c.init for c in stmt.carried)])
-                terms = []
-                yield from _region_names(stmt.body, tuple(c.next for c in stmt.carried))
-            case If():
-                yield _names_of([*terms, stmt.condition])
-                terms = []
-                yield from _region_names(stmt.then, ())
-    yield _names_of([*terms, *ends])
-
-
-def _bound_names(body: Iterable[Stmt]) -> set[str]:
-    found: set[str] = set()
-    for stmt in body:
-        match stmt:
-            case Let(name):
-                found.add(name)
-            case Loop():
-                found |= {stmt.iterator, *(c.name for c in stmt.carried)} | _bound_names(stmt.body)
-            case If():
-                found |= _bound_names(stmt.then)
-            case Store():
-                pass
-    return found
-
-
-def _stored_arrays(body: Iterable[Stmt]) -> set[str]:
-    found: set[str] = set()
-    for stmt in body:
-        match stmt:
-            case Store():
-                found.add(stmt.array)
-            case Loop():
-                found |= _stored_arrays(stmt.body)
-            case If():
-                found |= _stored_arrays(stmt.then)
-            case Let():
-                pass
-    return found

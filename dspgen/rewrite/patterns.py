@@ -5,7 +5,11 @@
     head    ::= op "." elem ("." immediate)*  elem: f32, i32, ... or T, the rule's own element type
     loads       "(ld.T ?m offset)"            scalar; "?m" is the array and the variable part of the address
                 "(ld.T ?m offset stride)"     vector; ld_pair likewise
-    offset, stride, immediate ::= integer expressions of ?names, `lanes` and numbers with + and -: ?c+lanes-1
+                "(ld2.T ?m offset stride period jump)", "(ldx.T ?m offset stride index)", "(ldm.T ?m offset stride
+                mask)", "(ld2xm.T ...)": the name tells what follows, in this order; index and mask are terms
+    offset, stride, immediate ::= integer expressions of ?names, `lanes` and numbers with + and -: ?c+2*lanes-1
+    shuffle, shuffle2 have one immediate, their whole pattern: ?p or [0,2,-1,...]; the term [1,0,2.5,...] is a constant
+    vector.
 
 Scalar or vector is inferred: the operands of a lane operation are of its own kind, `bcast` makes a vector of a scalar,
 and so on. What stays open holds for both kinds.
@@ -14,7 +18,7 @@ and so on. What stays open holds for both kinds.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dspgen.vecdsl.ir import OPS
 
@@ -22,14 +26,20 @@ COMPARISONS = frozenset({"lt", "ltu", "gt", "le", "ge", "eq", "ne"})
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32")
 FLOATS = ("f32", "f64")
 ELEMS = INTEGERS + FLOATS
-RELATIONS = {"log2": 2, "negated": 2, "inverse": 2, "reciprocal": 2, "short16": 1}
-LOADS = ("ld", "ld_pair")
-_VECTOR_TO_SCALAR = frozenset({"lane", "reduce_add", "reduce_min", "reduce_max"})
-_SCALAR_TO_VECTOR = frozenset({"bcast", "bcast_pair"})
+# How many names a fact takes; the last one of a "number" is an integer, all others are terms.
+RELATIONS = {"log2": 2, "negated": 2, "inverse": 2, "reciprocal": 2, "short16": 1, "flag": 1, "factor": 1, "number": 2}
+INTEGER_LAST = frozenset({"number"})
+SHUFFLES = frozenset({"shuffle", "shuffle2"})
+_LOAD = re.compile(r"^(ld_pair|ld(2?)(x?)(m?))$")
+_VECTOR_TO_SCALAR = frozenset({"lane"} | {f"reduce_{op}" for op in ("add", "min", "max", "mul", "and", "or", "xor")})
+_SCALAR_TO_VECTOR = frozenset({"bcast", "bcast_pair", "vec"})
 _VECTOR_ONLY = frozenset(
-    {"iota", "dup_lane", "align", "even", "odd", "zip_lo", "zip_hi", "reverse", "mask_first", "insert"}
+    "iota dup_lane align even odd zip_lo zip_hi reverse mask_first mask_period insert all_add all_min all_max "
+    "shuffle shuffle2 transpose concat".split()
 )
-_INT_RESULT = frozenset({"sext8", "sext16", "zext8", "zext16", "mac16", "iota", "mask_first"})
+_INT_RESULT = frozenset(
+    "sext8 sext16 zext8 zext16 mac16 mul16 sat8 sat16 satu8 satu16 iota mask_first mask_period".split()
+)
 
 
 class RuleError(ValueError):
@@ -68,25 +78,34 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Lanes:
+    """A constant for each lane: a vector, or a shuffle's pattern."""
+
+    values: tuple[int | float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Apply:
     op: str
     elem: str
     args: tuple[Pattern, ...] = ()
-    imm: tuple[Linear, ...] = ()
+    imm: tuple[Linear | Lanes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPattern:
-    """`stride` None: a scalar load."""
+    """`stride` None: a scalar load. `levels`: the period and the jump, or nothing. `args`: the index, the mask."""
 
     op: str
     elem: str
     memory: str
     offset: Linear
     stride: Linear | None
+    levels: tuple[Linear, ...] = ()
+    args: tuple[Pattern, ...] = ()
 
 
-Pattern = Hole | Number | Apply | LoadPattern
+Pattern = Hole | Number | Lanes | Apply | LoadPattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,37 +119,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A fact about constants or ranges, such as `log2 ?c ?k`."""
+    """A fact about constants or ranges, such as `log2 ?c ?k`; `integer` is the name of a number, not of a term."""
 
     name: str
     holes: tuple[str, ...]
+    integer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a pattern node is: `side` is "s", "v" or a variable's name; `elem` may be "" where nothing tells."""
-
-    elem: str
-    side: str
-
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """A rule for one element type. `holes` has each term name's kind; `sides` the open side variables."""
-
-    left: tuple[Pattern, ...]
-    right: tuple[Pattern, ...]
-    comparisons: tuple[Comparison, ...]
-    relations: tuple[Relation, ...]
-    roots: tuple[Kind, ...]
-    holes: tuple[tuple[str, Kind], ...]
-    kinds: dict[int, Kind] = field(compare=False)
-
-    def kind(self, pattern: Pattern) -> Kind:
-        """The kind of a node of `left` or `right` (by identity: equal numbers may differ in kind)."""
-        return self.kinds[id(pattern)]
-
-
+_NAME = re.compile(r"^\?\w+$")
 _TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 _LINEAR = re.compile(r"([+-]?)(?:(\d+)\*)?(\?\w+|lanes|\d+)")
 
@@ -163,61 +159,109 @@ def parse_side(text: str) -> tuple[Pattern, ...]:
     position = 0
     while position < len(tokens):
         pattern, position = _parse(tokens, position)
-        found.append(pattern)
+        found.append(_as_pattern(pattern))
     if not found:
         raise RuleError("a side of the rule is empty")
     return tuple(found)
 
 
-def _parse(tokens: list[str], position: int) -> tuple[Pattern, int]:
+def _parse(tokens: list[str], position: int, *, linear: bool = False) -> tuple[Pattern | Linear, int]:
+    """The term at a position; `linear`: or an integer expression."""
     token = tokens[position]
     if token == ")":
         raise RuleError("`)` without `(`")
     if token != "(":
-        return _atom(token), position + 1
+        return _atom(token, linear=linear), position + 1
     end = position + 1
     if end >= len(tokens) or tokens[end] in "()":
         raise RuleError("an operation's name must follow `(`")
     name, elem, imm = _head(tokens[end])
     end += 1
-    if name in LOADS:
-        words = []
-        while end < len(tokens) and tokens[end] != ")":
-            words.append(tokens[end])
-            end += 1
-        if end >= len(tokens):
-            raise RuleError("`(` without `)`")
-        return _load(name, elem, words), end + 1
-    args: list[Pattern] = []
+    load = _LOAD.match(name) is not None
+    args: list[Pattern | Linear] = []
     while end < len(tokens) and tokens[end] != ")":
-        arg, end = _parse(tokens, end)
+        arg, end = _parse(tokens, end, linear=load)
         args.append(arg)
     if end >= len(tokens):
         raise RuleError("`(` without `)`")
-    if name not in OPS:
-        raise RuleError(f"unknown operation `{name}`")
-    if OPS[name].arity != len(args):
+    if load:
+        return _load(name, elem, args), end + 1
+    if OPS[name].arity not in (-1, len(args)):
         raise RuleError(f"`{name}` takes {OPS[name].arity} operands, not {len(args)}")
-    return Apply(name, elem, tuple(args), imm), end + 1
+    return Apply(name, elem, tuple(_as_pattern(a) for a in args), imm), end + 1
 
 
-def _head(token: str) -> tuple[str, str, tuple[Linear, ...]]:
+def _head(token: str) -> tuple[str, str, tuple[Linear | Lanes, ...]]:
     name, *parts = token.split(".")
+    if name not in OPS and not _LOAD.match(name):
+        raise RuleError(f"unknown operation `{name}`")
     if not parts or (parts[0] != "T" and parts[0] not in ELEMS):
         raise RuleError(f"`{token}` needs an element type after its name, such as .f32 or .T")
-    return name, parts[0], tuple(parse_linear(p) for p in parts[1:] if p not in ("v", "s"))
+    imm = [_lanes(p) if p.startswith("[") else parse_linear(p) for p in parts[1:] if p not in ("v", "s")]
+    if name in SHUFFLES:
+        if len(imm) != 1 or (isinstance(imm[0], Linear) and imm[0].bare is None):
+            raise RuleError(f"`{token}` needs its pattern, ?p or [0,1,...]")
+    elif any(isinstance(i, Lanes) for i in imm):
+        raise RuleError(f"`{token}` takes no pattern")
+    return name, parts[0], tuple(imm)
 
 
-def _load(name: str, elem: str, words: list[str]) -> LoadPattern:
-    if len(words) not in (2, 3) or not words[0].startswith("?"):
-        raise RuleError(f"a load is ({name}.T ?m offset) or ({name}.T ?m offset stride)")
-    stride = parse_linear(words[2]) if len(words) == 3 else None
-    return LoadPattern(name, elem, words[0], parse_linear(words[1]), stride)
+def _load(name: str, elem: str, words: list[Pattern | Linear]) -> LoadPattern:
+    """A load from what stands after its head."""
+    shape = _LOAD.match(name)
+    assert shape is not None
+    levels, terms = 2 * bool(shape[2]), len((shape[3] or "") + (shape[4] or ""))
+    integers, args = words[: len(words) - terms], words[len(words) - terms :]
+    memory, *expressions = [_as_linear(name, w) for w in integers] or [Linear()]
+    counts = (1 + 1 + levels,) if levels else (1, 2)
+    if memory.bare is None or len(expressions) not in counts:
+        shapes = " or ".join(" ".join(("offset", "stride", "period", "jump")[:n]) for n in counts)
+        tail = "".join(f" {w}" for w, there in (("index", shape[3]), ("mask", shape[4])) if there)
+        raise RuleError(f"a load is ({name}.T ?m {shapes}{tail})")
+    stride = expressions[1] if len(expressions) > 1 else None
+    return LoadPattern(
+        name,
+        elem,
+        memory.bare,
+        expressions[0],
+        stride,
+        tuple(expressions[2:]),
+        tuple(_as_pattern(a) for a in args),
+    )
 
 
-def _atom(token: str) -> Pattern:
-    if token.startswith("?"):
+def _as_linear(name: str, word: Pattern | Linear) -> Linear:
+    match word:
+        case Linear():
+            return word
+        case Hole(hole):
+            return Linear(0, 0, ((hole, 1),))
+        case Number(value) if isinstance(value, int):
+            return Linear(value)
+        case _:
+            raise RuleError(f"`{name}` has a term where an integer expression must stand")
+
+
+def _as_pattern(word: Pattern | Linear) -> Pattern:
+    if isinstance(word, Linear):
+        raise RuleError("an integer expression stands where a term must")
+    return word
+
+
+def _lanes(text: str) -> Lanes:
+    if not text.endswith("]"):
+        raise RuleError(f"`{text}` is no list of lanes")
+    try:
+        return Lanes(tuple(float(w) if "." in w else int(w, 0) for w in text[1:-1].split(",")))
+    except ValueError:
+        raise RuleError(f"`{text}` is no list of lanes") from None
+
+
+def _atom(token: str, *, linear: bool) -> Pattern | Linear:
+    if _NAME.match(token):
         return Hole(token)
+    if token.startswith("["):
+        return _lanes(token)
     try:
         return Number(int(token, 0))
     except ValueError:
@@ -225,6 +269,8 @@ def _atom(token: str) -> Pattern:
     try:
         return Number(float(token.removesuffix("f")))
     except ValueError:
+        if linear:
+            return parse_linear(token)
         raise RuleError(f"`{token}` is neither ?name nor number") from None
 
 
@@ -256,7 +302,8 @@ def parse_when(text: str) -> Condition:
         elif first in RELATIONS:
             if len(rest) != RELATIONS[first] or not all(r.startswith("?") for r in rest):
                 raise RuleError(f"`{first}` takes {RELATIONS[first]} ?names")
-            relations.append(Relation(first, tuple(rest)))
+            integer = rest.pop() if first in INTEGER_LAST else ""
+            relations.append(Relation(first, tuple(rest), integer))
         elif (match := _COMPARISON.match(item)) is not None:
             comparisons.append(Comparison(parse_linear(match[1]), match[2], parse_linear(match[3])))
         else:
@@ -269,26 +316,22 @@ def result_elem(op: str, elem: str) -> str:
     return "i32" if op in COMPARISONS or op in _INT_RESULT else elem
 
 
-def argument_elems(op: str, elem: str) -> tuple[str, ...]:
-    """The element types of the operands of `op` named with `elem`."""
+def argument_elems(op: str, elem: str, count: int = 0) -> tuple[str, ...]:
+    """The element types of the operands of `op` named with `elem`; `count` of them where the operation leaves it."""
     if op.startswith("cvt_"):
         return (op.split("_")[1].replace("u32", "i32"),)
     if op == "select":
         return ("i32", elem, elem)
-    if op in _INT_RESULT:
-        return ("i32",) * OPS[op].arity
-    return (elem,) * OPS[op].arity
+    own = "i32" if op in _INT_RESULT else elem
+    return (own,) * (OPS[op].arity if OPS[op].arity >= 0 else count)
 
 
-def argument_sides(op: str, side: str) -> tuple[str, ...]:
+def argument_sides(op: str, side: str, count: int = 0) -> tuple[str, ...]:
     """The sides of the operands of `op` whose result is on `side`."""
-    if op in _SCALAR_TO_VECTOR:
-        return ("s",)
     if op == "insert":
         return ("v", "s")
-    if op in _VECTOR_TO_SCALAR:
-        return ("v",)
-    return (side,) * OPS[op].arity
+    own = "s" if op in _SCALAR_TO_VECTOR else "v" if op in _VECTOR_TO_SCALAR else side
+    return (own,) * (OPS[op].arity if OPS[op].arity >= 0 else count)
 
 
 def own_side(op: str) -> str | None:
@@ -298,131 +341,11 @@ def own_side(op: str) -> str | None:
     return "s" if op in _VECTOR_TO_SCALAR else None
 
 
-class _Sides:
-    """Union-find over side variables, with "s" and "v" as constants."""
-
-    def __init__(self) -> None:
-        self.parent: dict[str, str] = {}
-        self.count = 0
-
-    def fresh(self) -> str:
-        self.count += 1
-        return f"?side{self.count}"
-
-    def find(self, side: str) -> str:
-        while side in self.parent:
-            side = self.parent[side]
-        return side
-
-    def unite(self, a: str, b: str) -> None:
-        a, b = self.find(a), self.find(b)
-        if a == b:
-            return
-        if a in ("s", "v") and b in ("s", "v"):
-            raise RuleError("a scalar and a vector where both must be of one kind")
-        if a in ("s", "v"):
-            a, b = b, a
-        self.parent[a] = b
-
-
-def infer(left: str, right: str, condition: Condition, elem: str) -> Typed:
-    """Type a rule for the element type `elem` (which stands for T)."""
-    sides = _Sides()
-    holes: dict[str, Kind] = {}
-    raw: dict[int, tuple[str, str]] = {}
-
-    def visit(pattern: Pattern, want: str, side: str) -> None:
-        match pattern:
-            case Hole(name):
-                if name in holes:
-                    sides.unite(holes[name].side, side)
-                    if not holes[name].elem:
-                        holes[name] = Kind(want, holes[name].side)
-                else:
-                    holes[name] = Kind(want, side)
-            case Number():
-                pass
-            case LoadPattern():
-                sides.unite(side, "s" if pattern.stride is None else "v")
-            case Apply(op=op):
-                if (own := own_side(op)) is not None:
-                    sides.unite(side, own)
-                own_elem = elem if pattern.elem == "T" else pattern.elem
-                arguments = zip(pattern.args, argument_elems(op, own_elem), argument_sides(op, side), strict=True)
-                for arg, arg_elem, arg_side in arguments:
-                    fresh = sides.fresh()
-                    sides.unite(fresh, arg_side)
-                    visit(arg, arg_elem, fresh)
-        raw[id(pattern)] = (want, side)
-
-    lefts, rights = parse_side(left), parse_side(right)
-    if len(rights) > len(lefts):
-        raise RuleError("more terms on the right than on the left")
-    unbound = _names(rights) - _names(lefts) - _bound_by(condition)
-    if unbound:
-        raise RuleError(f"the right side's {', '.join(sorted(unbound))} stands nowhere on the left")
-    roots = []
-    for index, pattern in enumerate(lefts):
-        root_elem = _root_elem(pattern, elem)
-        side = sides.fresh()
-        visit(pattern, root_elem, side)
-        if index < len(rights):
-            visit(rights[index], root_elem, side)
-        roots.append((root_elem, side))
-    if "vector" in condition.words or "scalar" in condition.words:
-        sides.unite(roots[0][1], "v" if "vector" in condition.words else "s")
-    for relation in condition.relations:
-        kinds = [holes[h] for h in relation.holes if h in holes]
-        for hole in relation.holes:
-            holes.setdefault(hole, kinds[0] if kinds else Kind(elem, sides.fresh()))
-            sides.unite(holes[hole].side, holes[relation.holes[0]].side)
-    return Typed(
-        lefts,
-        rights,
-        condition.comparisons,
-        condition.relations,
-        tuple(Kind(e, sides.find(s)) for e, s in roots),
-        tuple((n, Kind(k.elem, sides.find(k.side))) for n, k in holes.items()),
-        {key: Kind(e, sides.find(s)) for key, (e, s) in raw.items()},
-    )
-
-
-def _names(patterns: tuple[Pattern, ...]) -> set[str]:
-    """All ?names of terms, memories and integers."""
-    found = {h.name for p in patterns for h in _holes(p)}
-    for node in apply_nodes(patterns):
-        if isinstance(node, LoadPattern):
-            found.add(node.memory)
-            expressions = [node.offset] + ([node.stride] if node.stride is not None else [])
-        else:
-            expressions = list(node.imm)
-        found |= {name for e in expressions for name, _ in e.terms}
-    return found
-
-
-def _holes(pattern: Pattern) -> list[Hole]:
-    match pattern:
-        case Hole():
-            return [pattern]
-        case Apply():
-            return [h for a in pattern.args for h in _holes(a)]
-        case _:
-            return []
-
-
-def _bound_by(condition: Condition) -> set[str]:
-    found = {h for r in condition.relations for h in r.holes}
-    return found | {c.left.bare for c in condition.comparisons if c.op == "=" and c.left.bare is not None}
-
-
-def _root_elem(pattern: Pattern, elem: str) -> str:
-    match pattern:
-        case Apply():
-            return result_elem(pattern.op, elem if pattern.elem == "T" else pattern.elem)
-        case LoadPattern():
-            return elem if pattern.elem == "T" else pattern.elem
-        case _:
-            raise RuleError("the left side must be an operation")
+def integer_expressions(node: Apply | LoadPattern) -> list[Linear]:
+    """Those of an operation's immediates, or of a load's place."""
+    if isinstance(node, Apply):
+        return [i for i in node.imm if isinstance(i, Linear)]
+    return [node.offset, *([] if node.stride is None else [node.stride]), *node.levels]
 
 
 def apply_nodes(patterns: tuple[Pattern, ...]) -> list[Apply | LoadPattern]:
@@ -433,6 +356,5 @@ def apply_nodes(patterns: tuple[Pattern, ...]) -> list[Apply | LoadPattern]:
         pattern = stack.pop()
         if isinstance(pattern, Apply | LoadPattern):
             found.append(pattern)
-        if isinstance(pattern, Apply):
             stack.extend(pattern.args)
     return found

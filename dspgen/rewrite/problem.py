@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dspgen.rewrite.graph import EGraph, Node
-from dspgen.rewrite.machine import Implementation
+from dspgen.rewrite.lanewise import Implementation
 
 CYCLE_WEIGHT = 100.0  # a cycle of the bound against one of total occupancy
 INVARIANT_SCALE = 0.05

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dspgen.rewrite.machine import Implementation
+from dspgen.rewrite.lanewise import Implementation
 from dspgen.rewrite.problem import Choice, Choices, Problem, unit_sets
 from dspgen.rewrite.score import cycle_mean
 

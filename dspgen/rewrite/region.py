@@ -2,17 +2,19 @@
 
 Loads carry a version of memory, so that one term means one value: a load after a store that may write what it reads
 is another term than the same load before. Stores to other arrays, or to other elements at the same variable part of
-the address, don't matter.
+the address, don't matter. An access with an index may touch its whole array; a mask only takes elements away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from dspgen.rewrite.graph import Memory, Node, TermGraph, constant_text
+from dspgen.rewrite.graph import PAIR_OPS, Memory, Node, TermGraph, constant_text, load_op
 from dspgen.rewrite.patterns import COMPARISONS
 from dspgen.vecdsl.ir import Const, Let, Load, Op, Store, Term, Var
+from dspgen.vecdsl.terms import children, own_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,10 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """`roots` in program order: of the kept Lets, the stores, then the ends. `scalar_stride` is how loads write it."""
+    """`roots` in program order: of the kept Lets, the stores (value, index, mask), then the ends.
+
+    `scalar_stride` is how loads write it.
+    """
 
     region: Region
     graph: TermGraph
@@ -43,21 +48,40 @@ class Built:
     scalar_stride: int
 
 
-def elements(constant: int, stride: int, *, vector: bool, pair: bool, lanes: int) -> frozenset[int]:
-    """The elements that a load touches, counted from the variable part of its address."""
+# The elements that an access touches, counted from the variable part of its address; None for any of the array.
+Touched = frozenset[int] | None
+
+
+def lane_offset(lane: int, stride: int, period: int, jump: int) -> int:
+    """How far from its address an access touches for a lane."""
+    return lane * stride if not period else lane % period * stride + lane // period * jump
+
+
+def _touched(access: Load | Store, *, vector: bool, pair: bool, count: int) -> Touched:
+    if access.index is not None:
+        return None
     if not vector:
-        return frozenset((constant, constant + 1) if pair else (constant,))
-    if not pair:
-        return frozenset(range(constant, constant + stride * lanes, stride))
-    if stride == 1:
-        return frozenset(range(constant, constant + 2 * lanes))
-    return frozenset(constant + stride * k + half for k in range(lanes) for half in (0, 1))
+        return frozenset(range(access.address.constant, access.address.constant + 1 + pair))
+    first = [lane_offset(k, access.stride, access.period, access.jump) for k in range(count)]
+    halves = (0, count if access.stride == 1 else 1) if pair else (0,)
+    return frozenset(access.address.constant + offset + half for offset in first for half in halves)
 
 
-def _stored(store: Store, lanes: int) -> frozenset[int]:
-    count = (store.active if store.active is not None else lanes) if store.value.type.vector else 1
-    step = store.stride if store.value.type.vector else 1
-    return frozenset(store.address.constant + step * k for k in range(count))
+def store_touches(store: Store, lanes: int) -> Touched:
+    """The elements that a store writes, counted from the variable part of its address."""
+    pair = isinstance(store.value, Op) and store.value.name in PAIR_OPS
+    count = lanes if store.active is None or pair else min(store.active, lanes)
+    return _touched(store, vector=store.value.type.vector, pair=pair, count=count)
+
+
+def load_touches(load: Load, lanes: int, *, pair: bool) -> Touched:
+    """The elements that a load reads, counted likewise."""
+    return _touched(load, vector=load.type.vector, pair=pair, count=lanes)
+
+
+def meet(one: Touched, other: Touched) -> bool:
+    """Whether two accesses at the same variable address touch a common element."""
+    return one is None or other is None or not one.isdisjoint(other)
 
 
 class Writes:
@@ -65,22 +89,22 @@ class Writes:
 
     def __init__(self, region: Region, lanes: int) -> None:
         self.lanes = lanes
-        self.stores: dict[str, list[tuple[int, tuple[tuple[str, int], ...], frozenset[int]]]] = {}
+        self.stores: dict[str, list[tuple[int, tuple[tuple[str, int], ...], Touched]]] = {}
         for index, stmt in enumerate(region.stmts):
             if isinstance(stmt, Store):
-                entry = (index, stmt.address.terms, _stored(stmt, lanes))
+                entry = (index, stmt.address.terms, store_touches(stmt, lanes))
                 self.stores.setdefault(stmt.array, []).append(entry)
 
-    def _touching(self, array: str, terms: tuple[tuple[str, int], ...], read: frozenset[int]) -> Iterator[int]:
+    def _touching(self, array: str, terms: tuple[tuple[str, int], ...], read: Touched) -> Iterator[int]:
         for index, stored_terms, stored in self.stores.get(array, ()):
-            if stored_terms != terms or not stored.isdisjoint(read):
+            if stored_terms != terms or meet(stored, read):
                 yield index
 
-    def version(self, array: str, terms: tuple[tuple[str, int], ...], read: frozenset[int], position: int) -> int:
+    def version(self, array: str, terms: tuple[tuple[str, int], ...], read: Touched, position: int) -> int:
         """1 + the last store before `position` that may write an element of `read`; 0 for none."""
         return max((i + 1 for i in self._touching(array, terms, read) if i < position), default=0)
 
-    def deadline(self, memory: Memory, read: frozenset[int], default: int) -> int:
+    def deadline(self, memory: Memory, read: Touched, default: int) -> int:
         """The first store from `memory.version` on that may write an element of `read`: the last place to load it."""
         later = (i for i in self._touching(memory.array, memory.terms, read) if i >= memory.version)
         return min(later, default=default)
@@ -91,13 +115,12 @@ def build(region: Region, lanes: int) -> Built:
     maker = _Maker(region, lanes)
     roots = []
     for position, stmt in enumerate(region.stmts):
-        node = maker.term(stmt.value, position)
+        nodes = [maker.term(t, position) for t in own_terms(stmt)]
         if isinstance(stmt, Let):
-            maker.names[stmt.name] = node
-            if stmt.name in region.kept:
-                roots.append(Root(position, node))
-        else:
-            roots.append(Root(position, node))
+            (maker.names[stmt.name],) = nodes
+        if isinstance(stmt, Store) or stmt.name in region.kept:
+            roots += [Root(position, node) for node in nodes]
+        if isinstance(stmt, Store):
             maker.after_store()
     roots += [Root(len(region.stmts), maker.term(t, len(region.stmts))) for t in region.ends]
     maker.graph.roots = [r.node for r in roots]
@@ -126,11 +149,11 @@ class _Maker:
             if id(term) in self.known:
                 stack.pop()
                 continue
-            if isinstance(term, Op) and term.name != "ld_pair":
-                missing = [a for a in term.args if id(a) not in self.known]
-                if missing:
-                    stack.extend(reversed(missing))
-                    continue
+            inner = children(term.args[0]) if isinstance(term, Op) and term.name == "ld_pair" else children(term)
+            missing = [a for a in inner if id(a) not in self.known]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
             self.known[id(term)] = self._number(term, position)
             stack.pop()
         return self.known[id(root)]
@@ -146,9 +169,14 @@ class _Maker:
                     return self.names[name]
                 return self.graph.add(Node("var", "var", type.elem, type.vector, text=name))
             case Load():
-                return self._load(term, position, pair=False)
+                return self._load(term, position)
             case Op(name="ld_pair", args=(Load() as low,)):
-                return self._load(low, position, pair=True)
+                return self._load_pair(term, low, position)
+            case Op(name="vec", args=args, type=type) if all(isinstance(a, Const) for a in args):
+                texts = [constant_text(a.value, type.elem) for a in args if isinstance(a, Const)]
+                kind: Literal["const", "vec"] = "const" if len(set(texts)) == 1 else "vec"
+                text = texts[0] if kind == "const" else " ".join(texts)
+                return self.graph.add(Node(kind, kind, type.elem, True, text=text))
             case Op(name, args, type, imm):
                 elem = args[0].type.elem if name in COMPARISONS else type.elem
                 numbers = tuple(self.known[id(a)] for a in args)
@@ -156,30 +184,62 @@ class _Maker:
                     return self.graph.add(Node("const", "const", scalar.elem, True, text=scalar.text))
                 return self.graph.add(Node("op", name, elem, type.vector, numbers, imm))
 
-    def _load(self, load: Load, position: int, *, pair: bool) -> int:
+    def _load(self, load: Load, position: int) -> int:
         vector = load.type.vector
-        if not vector and self.scalar_stride is None:
-            self.scalar_stride = load.stride
-        stride = load.stride if vector else 0
-        read = elements(load.address.constant, stride, vector=vector, pair=pair, lanes=self.lanes)
-        version = self.writes.version(load.array, load.address.terms, read, position)
-        memory = self.graph.memory(Memory(load.array, version, load.address.terms, load.elem))
-        kind = "ld_pair" if pair else "ld"
+        stride, period, jump = (load.stride, load.period, load.jump) if vector else (0, 0, 0)
+        stride, period, jump = _simplest(stride, period, jump, self.lanes)
+        args = tuple(self.known[id(t)] for t in children(load))
+        op = load_op(period, indexed=load.index is not None, masked=load.mask is not None)
+        memory = self._memory(load, position, pair=False)
         return self.graph.add(
-            Node(kind, kind, load.type.elem, vector, memory=memory, constant=load.address.constant, stride=stride)  # type: ignore[arg-type]
+            Node("ld", op, load.type.elem, vector, args, (), "", memory, load.address.constant, stride, period, jump)
         )
 
+    def _load_pair(self, pair: Op, low: Load, position: int) -> int:
+        vector, address = low.type.vector, low.address
+        if low.plain:
+            memory = self._memory(low, position, pair=True)
+            stride = low.stride if vector else 0
+            return self.graph.add(
+                Node("ld_pair", "ld_pair", low.type.elem, vector, (), (), "", memory, address.constant, stride)
+            )
+        second = replace(low, address=address.plus(self.lanes if vector and low.stride == 1 else 1))
+        halves = (self._load(low, position), self._load(second, position))
+        return self.graph.add(Node("op", "pair", pair.type.elem, vector, halves))
 
-def load_elements(node: Node, lanes: int) -> frozenset[int]:
+    def _memory(self, load: Load, position: int, *, pair: bool) -> int:
+        if not load.type.vector and self.scalar_stride is None:
+            self.scalar_stride = load.stride
+        read = load_touches(load, self.lanes, pair=pair)
+        version = self.writes.version(load.array, load.address.terms, read, position)
+        return self.graph.memory(Memory(load.array, version, load.address.terms, load.elem))
+
+
+def _simplest(stride: int, period: int, jump: int, lanes: int) -> tuple[int, int, int]:
+    """The same elements with one level of lanes, where that is enough."""
+    if not period or period >= lanes:
+        return stride, 0, 0
+    if period == 1:
+        return jump, 0, 0
+    return (stride, 0, 0) if jump == period * stride else (stride, period, jump)
+
+
+def load_elements(node: Node, lanes: int) -> Touched:
     """The elements that a load node touches."""
-    return elements(node.constant, node.stride, vector=node.vector, pair=node.kind == "ld_pair", lanes=lanes)
+    if node.indexed:
+        return None
+    if not node.vector:
+        return frozenset(range(node.constant, node.constant + 1 + node.pair))
+    first = [lane_offset(k, node.stride, node.period, node.jump) for k in range(lanes)]
+    halves = (0, lanes if node.stride == 1 else 1) if node.pair else (0,)
+    return frozenset(node.constant + offset + half for offset in first for half in halves)
 
 
-def reads(memories: Sequence[Memory], lanes: int) -> Callable[[Node], tuple[Memory, frozenset[int]]]:
+def reads(memories: Sequence[Memory], lanes: int) -> Callable[[Node], tuple[Memory, Touched]]:
     """A function from a load node to its memory and elements, remembering what it computed."""
-    known: dict[Node, frozenset[int]] = {}
+    known: dict[Node, Touched] = {}
 
-    def read(node: Node) -> tuple[Memory, frozenset[int]]:
+    def read(node: Node) -> tuple[Memory, Touched]:
         if node not in known:
             known[node] = load_elements(node, lanes)
         return memories[node.memory], known[node]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dspgen.rewrite.machine import Implementation
+from dspgen.rewrite.lanewise import Implementation
 from dspgen.rewrite.problem import Choice, Problem, topological
 
 

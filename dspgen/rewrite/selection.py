@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 
-from dspgen.rewrite.graph import TermGraph
+from dspgen.rewrite.graph import Node, TermGraph
 from dspgen.rewrite.machine import Machine
-from dspgen.rewrite.rules import RULES, FpMode, Instance, OpKey, Rule, instances_of, lane_rules, target_rules
+from dspgen.rewrite.patterns import Apply, parse_when
+from dspgen.rewrite.proposals import shapes_of
+from dspgen.rewrite.rules import (
+    RULES,
+    FpMode,
+    Instance,
+    OpKey,
+    RewriteMode,
+    instances_of,
+    load_key,
+    target_rules,
+)
+from dspgen.rewrite.rules_base import Rule
+from dspgen.rewrite.rules_shapes import Shape, by_lanes, lane_rules, shape_rule
+from dspgen.vecdsl.ir import OPS
+
+_PARTS = ("cmul_re", "cmul_im")  # a machine may have them as one
 
 
 def choose_rules(
-    graph: TermGraph, machine: Machine, fp: FpMode, *, rewrite: bool, associate: bool = False
+    graph: TermGraph, machine: Machine, fp: FpMode, *, mode: RewriteMode, associate: bool = False
 ) -> tuple[Instance, ...]:
-    """The rule instances to saturate with. With `rewrite` off: those that replace what the machine lacks."""
-    present = {_key(n.op, n.elem, n.stride if n.kind in ("ld", "ld_pair") else 0, n.vector) for n in graph.nodes}
+    """The rule instances to saturate with.
+
+    Mode "off" is what a plain compiler's selection does: it replaces what the machine lacks, and contracts products and
+    sums. "vector" has all rules that mention no value of the scalar side; "full" is all.
+    """
+    present = {_key(n) for n in graph.nodes}
     elems = tuple(sorted({n.elem for n in graph.nodes}))
-    return _chosen(machine, frozenset(present), elems, fp, rewrite, associate)
+    return _chosen(machine, frozenset(present), elems, fp, mode, associate, shapes_of(graph, machine.lanes))
 
 
 @lru_cache(maxsize=256)
 def _chosen(
-    machine: Machine, present: frozenset[OpKey], elems: tuple[str, ...], fp: FpMode, rewrite: bool, associate: bool
+    machine: Machine,
+    present: frozenset[OpKey],
+    elems: tuple[str, ...],
+    fp: FpMode,
+    mode: RewriteMode,
+    associate: bool,
+    shapes: tuple[Shape, ...],
 ) -> tuple[Instance, ...]:
-    made = [i for rule in all_rules(machine) for i in _instances(rule, elems, fp, machine.lanes)]
-    found = [i for i in made if _wanted(i, machine, present, rewrite=rewrite, associate=associate)]
+    rules = (*all_rules(machine), *(shape_rule(s, machine.lanes) for s in shapes))
+    made = [i for rule in rules for i in _instances(rule, elems, fp, machine.lanes)]
+    ops = {k[0] for k in present} | {f"ld.{k[2]}" for k in present if k[0] == "ld"}
+    made = [i for i in made if _applies(i.rule, machine, ops)]
+    found = [i for i in made if _wanted(i, machine, present, mode, associate=associate)]
+    found += _by_lanes(found, machine, present, fp)
     reachable, seen = _reachable(found, present)
-    if not rewrite and not any(_lacks(machine, k, present) for k in present):
-        return ()
     return tuple(_useful(reachable, seen, machine))
 
 
@@ -41,8 +69,48 @@ def _instances(rule: Rule, elems: tuple[str, ...], fp: FpMode, lanes: int) -> tu
     return tuple(instances_of(rule, elems, fp, lanes))
 
 
-def _key(op: str, elem: str, stride: int, vector: bool) -> OpKey:
-    return (op, elem, stride, "v" if vector else "s")
+def _key(node: Node) -> OpKey:
+    if node.kind == "ld" and node.vector:
+        return load_key(node.op, node.elem, node.stride)
+    return ("const" if node.kind == "vec" else node.op, node.elem, node.stride, "v" if node.vector else "s")
+
+
+def _applies(rule: Rule, machine: Machine, ops: Set[str]) -> bool:
+    """Whether the machine has what the rule is for, and the region what it starts from."""
+    if rule.start and not any(op in ops for op in rule.start):
+        return False
+    if rule.dearer and not any(_gains(rule, machine, elem) for elem in ("i32", "f32", "f64")):
+        return False
+    return not rule.given or any(
+        machine.has(op, elem, vector=True) for op in rule.given for elem in ("i32", "f32", "f64")
+    )
+
+
+def _gains(rule: Rule, machine: Machine, elem: str) -> bool:
+    """Whether what the rule makes of vectors occupies less than the operations that it saves."""
+    made = [machine.cycles(op, elem) for op in _PARTS if f"({op}." in rule.right]
+    saved = [machine.cycles(op, elem) for op in rule.dearer]
+    if None in made:
+        made = [machine.cycles("cmul", elem)]
+    if None in made:
+        return False
+    return None in saved or sum(c or 0 for c in made) < sum(c or 0 for c in saved)
+
+
+def _by_lanes(found: Sequence[Instance], machine: Machine, present: frozenset[OpKey], fp: FpMode) -> list[Instance]:
+    """Rules for vector operations of the region that the machine lacks, and that no other rule replaces."""
+    replaced = {
+        (node.op, i.elem if node.elem == "T" else node.elem)
+        for i in found
+        for node in i.typed.left[:1]
+        if isinstance(node, Apply) and i.typed.roots[0].side != "s"
+    }
+    made: list[Instance] = []
+    for op, elem, _, side in sorted(present):
+        lane_wise = op in OPS and OPS[op].kind == "lane" and side == "v" and (op, elem) not in replaced
+        if lane_wise and not machine.has(op, elem, vector=True):
+            made += _instances(by_lanes(op, elem, machine.lanes), (elem,), fp, machine.lanes)
+    return made
 
 
 def _matches(wanted: OpKey, have: OpKey) -> bool:
@@ -52,10 +120,13 @@ def _matches(wanted: OpKey, have: OpKey) -> bool:
     return not (wanted[2] and have[2] and wanted[2] != have[2])
 
 
+@lru_cache(maxsize=4096)
 def _can(machine: Machine, key: OpKey) -> bool:
     op, elem, stride, side = key
     sides = [side == "v"] if side else [False, True]
-    if op in ("ld", "ld_pair"):
+    if op == "ld0":
+        return machine.has_load("ld", 0, vector=True)
+    if op.startswith("ld"):
         return any(machine.has_load(op, stride or 1, vector=v) for v in sides)
     return any(machine.has(op, elem, vector=v) for v in sides)
 
@@ -69,32 +140,45 @@ def _lacks(machine: Machine, key: OpKey, present: Iterable[OpKey]) -> bool:
     return not all(_can(machine, (op, elem, stride, s)) for s in sides)
 
 
-def _wanted(instance: Instance, machine: Machine, present: frozenset[OpKey], *, rewrite: bool, associate: bool) -> bool:
+def _wanted(
+    instance: Instance, machine: Machine, present: frozenset[OpKey], mode: RewriteMode, *, associate: bool
+) -> bool:
     side = instance.typed.roots[0].side
     shown = side if side in ("s", "v") else ""
     if any(not _lacks(machine, (op, instance.elem, 0, shown), present) for op in instance.rule.unless):
         return False
+    gainful = mode == "full" or mode == "vector" and not _cooperates(instance)
     match instance.rule.use:
         case "optional":
-            return associate and rewrite
+            return associate and gainful
         case "gain":
-            return rewrite
-        case "both" if rewrite:
+            return gainful or "contract" in parse_when(instance.rule.when).words
+        case "both" if gainful:
             return True
         case _:
             return any(_lacks(machine, k, present) for k in instance.needs)
 
 
+def _cooperates(instance: Instance) -> bool:
+    """Whether the rule mentions a value of the scalar side: a scalar load, what a broadcast spreads, a sum."""
+    return any(kind.side == "s" for kind in instance.typed.kinds.values())
+
+
 def _reachable(found: Sequence[Instance], present: frozenset[OpKey]) -> tuple[list[Instance], set[OpKey]]:
     """The rules that can fire, and all operations that there may then be."""
     seen = set(present)
+    named: dict[tuple[str, str], list[OpKey]] = {}
+    for key in present:
+        named.setdefault(key[:2], []).append(key)
     fired: dict[int, None] = {}
     changed = True
     while changed:
         changed = False
         for index, instance in enumerate(found):
-            if index not in fired and all(any(_matches(k, h) for h in seen) for k in instance.needs):
+            if index not in fired and all(any(_matches(k, h) for h in named.get(k[:2], ())) for k in instance.needs):
                 fired[index] = None
+                for key in instance.makes - seen:
+                    named.setdefault(key[:2], []).append(key)
                 seen |= instance.makes
                 changed = True
     return [found[i] for i in sorted(fired)], seen

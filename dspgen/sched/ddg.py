@@ -130,7 +130,7 @@ def _add(edges: _Edges, source: int, target: int, latency: int, size: int) -> No
 
 
 def _memory_edges(ops: Sequence[Op], edges: _Edges, iterator: str, step: int, *, loop: bool) -> None:
-    touching = [(k, op) for k, op in enumerate(ops) if op.instruction.memory is not None]
+    touching = [(k, op) for k, op in enumerate(ops) if op.touches_memory]
     for i, (a, first) in enumerate(touching):
         for b, second in touching[i:]:
             if not first.is_store and not second.is_store:
@@ -147,7 +147,7 @@ def _memory_edges(ops: Sequence[Op], edges: _Edges, iterator: str, step: int, *,
 
 def _memory_latency(first: Op, second: Op) -> int:
     memory = first.instruction.memory
-    if memory is not None and memory.store and second.is_load:
+    if memory is not None and memory.store and not second.is_store:
         return max(memory.store_latency, 1)
     return 1
 

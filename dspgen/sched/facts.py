@@ -95,6 +95,11 @@ class Facts:
             self._implicit[instruction.id] = found
         return found
 
+    def reads_patterns(self, instruction: Instruction) -> bool:
+        """Whether it shuffles by a pattern in memory."""
+        memory = self.target.pattern_memory
+        return memory is not None and memory.mode_register in instruction.implicit_reads
+
     def landing(self, latency: int) -> int:
         """From when on a write of this latency may disturb the register."""
         return latency if self.equals else min(latency, 1)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.ir import If, Instr, Item, Loop, Predicate, VReg
 from dspgen.errors import NoSchedule
 from dspgen.sched.budget import Budget
 from dspgen.sched.expand import Pipelined
-from dspgen.sched.facts import Facts
+from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ir import LoopReport
 from dspgen.sched.kit import Kit
 from dspgen.sched.list_sched import fit_block
@@ -211,7 +211,7 @@ class Layout:
             return ((plan.report.ii, made),)
         if rest:
             self.pending += flat_iterations(loop, rest, self.kit)
-        self._place(shortened, plan, made, live_out, plan.shape.passes)
+        self._place(plan, made, live_out, plan.shape.passes)
         return None
 
     def _unknown(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:
@@ -249,11 +249,12 @@ class Layout:
         short = replace(loop, label=f"{loop.label}_rest", trip=rest, min_trip=1)
         live = live_out | live_before((loop,), live_out, facts) | {(passes, ""), (large, "")}
         self._if(rest, lambda: self._plain(short, live, ()))
-        self._if(large, lambda: self._place(loop, plan, made, live_out, passes))
+        self._if(large, lambda: self._place(plan, made, live_out, passes))
         return None
 
-    def _place(self, loop: Loop, plan: Plan, made: Pipelined, live_out: Live, passes: int | VReg) -> None:
+    def _place(self, plan: Plan, made: Pipelined, live_out: Live, passes: int | VReg) -> None:
         """Append prolog and kernel, and keep the epilog for the code that follows."""
+        loop = plan.loop
         owner = (loop.label,)
         bases = {s.base for s in plan.streams}
         inside = {a for a in live_before((loop,), live_out, self.facts) if a[0] not in bases}
@@ -261,8 +262,8 @@ class Layout:
         for register in (*(g.base for g in plan.body.groups), made.counter):
             if register is not None:
                 wanted.update(self.facts.atoms(register))
-        self.pending = remove_dead([*self.pending, *made.entry], wanted, self.facts)
-        self.live = frozenset(wanted)
+        self.pending = remove_dead([*self.pending, *plan.setup, *made.entry], wanted, self.facts)
+        self.live = frozenset(wanted) - self._own_values(made.prolog, inside | live_out)
         self.flush(tail=made.prolog, tail_owner=owner)
         outer = self.trips
         if passes != 1:
@@ -280,6 +281,11 @@ class Layout:
                 self.pending += self.kit.add(stream.base, stream.base, whole)
         self.laid.reports.append(plan.report)
         self.laid.intervals[loop.label] = plan.report.ii
+
+    def _own_values(self, prolog: Section, needed: Set[Atom]) -> set[Atom]:
+        """What the prolog both makes and reads: the code before it needs no registers for that."""
+        made = {a for instr in self.pending for a, _ in make_op(instr, self.facts).writes}
+        return {a for a in prolog.envelope.lands if a not in made and a not in needed}
 
     def _through(self, loop: Loop, live_out: Live) -> dict[str, int]:
         """Registers occupied across a loop that it does not use, by class."""

@@ -139,7 +139,7 @@ def _after_head(op: Op, head: Envelope, facts: Facts) -> int:
             earliest = max(earliest, head.reads[atom] + 1 - landing)
         if atom in head.lands:
             earliest = max(earliest, head.lands[atom] + 1 - landing)
-    if op.instruction.memory is not None:
+    if op.touches_memory:
         before = touching(head.stores, op)
         if op.is_store:
             before += touching(head.loads, op)
@@ -182,7 +182,7 @@ def _fit_tail(
         for atom, late in op.reads:
             if atom in envelope.lands:
                 at = max(at, placed[k] + late + 1 - envelope.lands[atom])
-        if op.instruction.memory is not None:
+        if op.touches_memory:
             after = touching(envelope.stores, op)
             if op.is_store:
                 after += touching(envelope.loads, op)

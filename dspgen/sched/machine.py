@@ -23,6 +23,8 @@ class ReservationTable:
         self.interval = interval
         self._rows: list[list[int]] = []
         self._issued: list[int] = []
+        # Of each row, the unit sets that had no room: until something is removed, they still have none.
+        self._full: list[set[tuple[int, ...]]] = []
         self._reservation: dict[int, Reservation] = {}
         self.cycle_of: dict[int, int] = {}
         self.unit_of: dict[int, int] = {}
@@ -31,15 +33,32 @@ class ReservationTable:
 
     def place(self, op: int, cycle: int, reservation: Reservation) -> bool:
         """Reserve for operation number `op` at `cycle`, if that is possible."""
-        row = self._row(cycle)
+        interval = self.interval
+        row = self._row(cycle) if interval is None else cycle % interval
+        simple = reservation.busy == 1 and not reservation.extras
+        if simple and reservation.alternatives in self._full[row]:
+            return False
+        if self._placed(op, cycle, row, reservation):
+            return True
+        if simple:
+            self._full[row].add(reservation.alternatives)
+        return False
+
+    def _placed(self, op: int, cycle: int, row: int, reservation: Reservation) -> bool:
         if self._issued[row] >= self._issue_limit or not self._extras_free(reservation, cycle):
             return False
+        units = self._rows[row]
+        if reservation.busy > 1:
+            for unit in reservation.alternatives:
+                if self._unit_free(unit, cycle, reservation.busy):
+                    self._take(op, unit, cycle, reservation)
+                    return True
+            return False
         for unit in reservation.alternatives:
-            if self._unit_free(unit, cycle, reservation.busy):
+            if units[unit] == _FREE:
                 self._take(op, unit, cycle, reservation)
                 return True
-        units = self._rows[row]
-        if reservation.busy == 1 and any(units[u] == _FREE for u in reservation.related):
+        if any(units[u] == _FREE for u in reservation.related):
             for unit in reservation.alternatives:
                 if self._vacate(unit, row, {unit}):
                     self._take(op, unit, cycle, reservation)
@@ -49,10 +68,10 @@ class ReservationTable:
     def remove(self, op: int) -> None:
         cycle, unit, reservation = self.cycle_of.pop(op), self.unit_of.pop(op), self._reservation.pop(op)
         for k in range(reservation.busy):
-            self._rows[self._row(cycle + k)][unit] = _FREE
+            self._free(unit, self._row(cycle + k))
         for resource, first, count in reservation.extras:
             for k in range(first, first + count):
-                self._rows[self._row(cycle + k)][resource] = _FREE
+                self._free(resource, self._row(cycle + k))
         self._issued[self._row(cycle)] -= 1
 
     def blockers(self, cycle: int, reservation: Reservation, worth: Sequence[int]) -> list[int]:
@@ -110,6 +129,10 @@ class ReservationTable:
         self.unit_of[op] = unit
         self._reservation[op] = reservation
 
+    def _free(self, unit: int, row: int) -> None:
+        self._rows[row][unit] = _FREE
+        self._full[row].clear()
+
     def _unit_free(self, unit: int, cycle: int, busy: int) -> bool:
         if busy == 1:
             return self._rows[self._row(cycle)][unit] == _FREE
@@ -153,6 +176,7 @@ class ReservationTable:
         while len(self._rows) < length:
             self._rows.append([_FREE] * self._width)
             self._issued.append(0)
+            self._full.append(set())
 
 
 def resource_bound(reservations: Sequence[Reservation], facts: Facts) -> Fraction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dspgen.asmir.ir import Instr, Label, Mem, MemRef, OperandValue, Phys, Predicate, Reg, VReg
+from dspgen.asmir.ir import PATTERNS, Instr, Label, Mem, MemRef, OperandValue, Phys, Predicate, Reg, VReg
 from dspgen.sched.facts import Atom, Facts, Reservation
 from dspgen.target.model import Instruction
 from plant_core.loc import Loc
@@ -24,6 +24,7 @@ class Place:
 
 
 OpOperand = OperandValue | Place
+_PATTERNS_READ = MemRef(PATTERNS, 0, (), 0, 1, 1 << 20)
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +50,11 @@ class Op:
     @property
     def is_load(self) -> bool:
         return self.instruction.memory is not None and not self.instruction.memory.store
+
+    @property
+    def touches_memory(self) -> bool:
+        """Loads and stores, and shuffles by a pattern in memory."""
+        return self.instruction.memory is not None or self.access is not None
 
     @property
     def longest(self) -> int:
@@ -100,6 +106,8 @@ def build_op(
                 writes[atom] = operand.latency
                 if operand.read:
                     tied.add(atom)
+    if facts.reads_patterns(instruction):
+        access = _PATTERNS_READ
     implicit_reads, implicit_writes = facts.implicit(instruction)
     for atom in implicit_reads:
         reads.setdefault(atom, 0)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dspgen.asmir.ir import Loop, Mem, Stream, VReg
+from dspgen.asmir.ir import Instr, Loop, Mem, Stream, VReg
 from dspgen.sched.budget import Budget
 from dspgen.sched.ddg import Graph, loop_graph
 from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand, live_ranges
@@ -24,12 +24,20 @@ from dspgen.sched.modulo import (
 from dspgen.sched.ops import Op, make_op
 from dspgen.sched.straight import tie_masked, with_places
 from dspgen.sched.streams import Group, can_lead, merge_groups, split_stream, stream_accesses
-from dspgen.sched.unroll import instructions, legal_offsets, unrolled, with_explicit_streams, without_idle_streams
+from dspgen.sched.unroll import (
+    instructions,
+    legal_offsets,
+    unrolled,
+    with_conditional_apart,
+    with_explicit_streams,
+    without_idle_streams,
+)
 from dspgen.sched.values import Values, analyse
 
 _MOST_COPIES = 8  # body copies tried for a fractional bound
 _MOST_OPERATIONS = 256  # in an unrolled body
 _GAIN = Fraction(20, 19)  # an unrolled body must be over 5 % faster
+_NO_LEADER = "no access can advance its address register"
 
 
 @dataclass(slots=True)
@@ -51,12 +59,17 @@ class Prepared:
 
 @dataclass(slots=True)
 class Plan:
-    """What was decided for a loop; `streams` are those that its groups advance."""
+    """What was decided for a loop; `streams` are those that its groups advance.
+
+    `loop` does what the given loop does, after `setup`: conditional accesses may have got registers of their own.
+    """
 
     body: Body
     shape: Shape
     report: LoopReport
     streams: tuple[Stream, ...]
+    loop: Loop
+    setup: tuple[Instr, ...]
 
 
 def unroll_factor(loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg]) -> int:
@@ -129,28 +142,52 @@ def plan_loop(
     `through` are registers of each class that are occupied across the loop without being used in it. Raises NoSchedule
     where the budget is spent.
     """
-    prepared = prepare(unrolled(loop, factor) if factor > 1 else loop, facts, kit, live_out, set())
+
+    def ready(form: Loop) -> Prepared:
+        return prepare(unrolled(form, factor) if factor > 1 else form, facts, kit, live_out, set())
+
+    forms: list[tuple[Loop, tuple[Instr, ...], Prepared]] = [(loop, (), ready(loop))]
     tried: list[tuple[int, str]] = []
-    interval = max(prepared.least_interval, least_interval)
-    trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
+    interval = max(forms[0][2].least_interval, least_interval)
     for attempt in range(budget.patience):
         failure = ""
-        for scheduler in (modulo_schedule, modulo_schedule_late):
-            reservations = [op.reservation for op in prepared.ops]
-            budget.spend(len(reservations))
-            schedule = scheduler(prepared.graph, reservations, facts, interval)
-            found = (
-                schedule
-                if isinstance(schedule, str)
-                else _attempt(prepared, schedule, trip, facts, kit, through, live_out)
-            )
+        for form, setup, prepared in forms:
+            found = _at_interval(prepared, interval, facts, kit, through, live_out, budget)
             if not isinstance(found, str):
-                body, shape = found
-                return Plan(body, shape, _report(prepared, body, shape, factor, facts, tried), prepared.loop.streams)
+                report = _report(prepared, *found, factor, facts, tried)
+                return Plan(*found, report, prepared.loop.streams, form, setup)
             failure = failure or found
+            if found == _NO_LEADER and len(forms) == 1 and (apart := with_conditional_apart(loop, kit)) is not None:
+                forms.append((*apart, ready(apart[0])))
         tried.append((interval, failure))
         interval += 1 if attempt < 4 else max(1, interval // 8)
     return tried
+
+
+def _at_interval(
+    prepared: Prepared,
+    interval: int,
+    facts: Facts,
+    kit: Kit,
+    through: Mapping[str, int],
+    live_out: Collection[VReg],
+    budget: Budget,
+) -> tuple[Body, Shape] | str:
+    """A schedule with its registers, or what is lacking."""
+    trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
+    reservations = [op.reservation for op in prepared.ops]
+    failures = []
+    for scheduler in (modulo_schedule, modulo_schedule_late):
+        budget.spend(len(reservations))
+        schedule = scheduler(prepared.graph, reservations, facts, interval)
+        if isinstance(schedule, str):
+            failures.append(schedule)
+            continue
+        found = _attempt(prepared, schedule, trip, facts, kit, through, live_out)
+        if not isinstance(found, str):
+            return found
+        failures.append(found)
+    return _NO_LEADER if _NO_LEADER in failures else failures[0]
 
 
 def _attempt(
@@ -174,7 +211,7 @@ def _attempt(
         label = f"{prepared.loop.label}.{len(groups)}"
         split = split_stream(stream, accesses, interval, trip, facts, label, keep=stream.base in live_out)
         if split is None:
-            return "no access can advance its address register"
+            return _NO_LEADER
         groups += split
     groups = _merged(groups, prepared, interval, facts, kit, through)
     least = max(facts.target.packets.minimum_ii, facts.branch_delay + 1)

@@ -70,8 +70,12 @@ def allocate(
     inputs: Mapping[VReg, tuple[str, ...]],
     predicates: Mapping[VReg, bool],
     avoid: frozenset[str],
-) -> dict[VReg, tuple[str, ...]] | Failure:
-    """Physical atoms of every virtual register; `predicates` maps those used as one to whether it is a lane's."""
+) -> dict[VReg, tuple[str, ...]] | list[Failure]:
+    """Physical atoms of every virtual register; `predicates` maps those used as one to whether it is a lane's.
+
+    Else why there are none: each block in which more registers are needed than there are, else the one where the
+    register that found no place is occupied.
+    """
     nodes = _Nodes(facts, found, predicates, avoid)
     taken: dict[int, str] = dict(nodes.fixed)
     for register, names in inputs.items():
@@ -79,7 +83,7 @@ def allocate(
             if atom >= 0:
                 taken[atom] = name
     free = [r for r in nodes.atoms if r not in inputs]
-    if (crowded := _crowded(nodes)) is not None:
+    if crowded := _crowded(nodes):
         return crowded
     failed: VReg | None = None
     for order in _orders(free, nodes):
@@ -90,27 +94,27 @@ def allocate(
         failed = result
     if failed is None:
         raise ValueError("no order was tried")
-    return _failure(failed, nodes)
+    return [_failure(failed, nodes)]
 
 
-def _crowded(nodes: _Nodes) -> Failure | None:
-    """A class of which more registers are occupied in some cycle than there are."""
+def _crowded(nodes: _Nodes) -> list[Failure]:
+    """The first class of which more registers are occupied in some cycle than there are: its blocks where that is so,
+    the worst of them first."""
     members: dict[str, int] = {}
     for register, atoms in nodes.atoms.items():
         base = nodes.facts.classes[register.cls].pair_of or register.cls
         for atom in atoms:
             members[base] = members.get(base, 0) | (1 << atom if atom >= 0 else 0)
     for cls, mask in members.items():
-        worst = max(
-            ((occupied & mask).bit_count(), -block)
-            for block, cycles in enumerate(nodes.found.cycles)
-            for occupied in cycles
-        )
-        room = len(nodes.facts.classes[cls].names)
-        if worst[0] > room - len(nodes.avoided(cls)):
-            available = room - len(nodes.avoided(cls))
-            return Failure(cls, -worst[1], worst[0], available, False, _pressure(nodes, cls, -worst[1], available))
-    return None
+        available = len(nodes.facts.classes[cls].names) - len(nodes.avoided(cls))
+        needed = [max(((o & mask).bit_count() for o in cycles), default=0) for cycles in nodes.found.cycles]
+        over = sorted((-amount, block) for block, amount in enumerate(needed) if amount > available)
+        if over:
+            return [
+                Failure(cls, block, -amount, available, False, _pressure(nodes, cls, block, available))
+                for amount, block in over
+            ]
+    return []
 
 
 def _orders(free: list[VReg], nodes: _Nodes) -> Iterator[list[VReg]]:

@@ -42,10 +42,10 @@ def schedule(
     for _ in range(attempts):
         laid, inputs = _lay_out(function, facts, kit, settings, stack)
         found = _allocate(laid.blocks, facts, inputs, [*settings.borrowed, *settings.saved])
-        if not isinstance(found, Failure):
+        if isinstance(found, dict):
             return _scheduled(function, target, laid, found, facts)
-        failure = found
-        if not _relax(function, settings, failure, laid, facts, kit, stack):
+        failure = found[0]
+        if not _relax(function, settings, found, laid, facts, kit, stack):
             break
     raise _no_registers(function, failure, laid)
 
@@ -111,7 +111,7 @@ def _inputs(function: Function, facts: Facts, kit: Kit) -> tuple[dict[VReg, tupl
 
 def _allocate(
     blocks: Sequence[Block], facts: Facts, inputs: Mapping[VReg, tuple[str, ...]], borrowed: Sequence[str]
-) -> dict[VReg, tuple[str, ...]] | Failure:
+) -> dict[VReg, tuple[str, ...]] | list[Failure]:
     avoid = facts.untouchable - set(borrowed)
     given: list[Atom] = [a for r in inputs for a in facts.atoms(r)]
     wanted: dict[Atom, None] = {}
@@ -147,12 +147,15 @@ def _borrow(settings: Settings, failure: Failure, facts: Facts, kit: Kit) -> boo
     return bool(possible)
 
 
-def _save(settings: Settings, failure: Failure, facts: Facts, kit: Kit, stack: Stack) -> bool:
-    """Use registers that the caller wants kept, saved on the stack meanwhile."""
+def _save(settings: Settings, failure: Failure, facts: Facts, kit: Kit, stack: Stack, *, enough: bool = False) -> bool:
+    """Use registers that the caller wants kept, saved on the stack meanwhile; with `enough`, only if that will do."""
     taken = {*settings.borrowed, *settings.saved}
     cls = facts.classes[failure.cls]
     names = [n for n in cls.names if n in facts.callers and n not in taken and stack.can_hold(cls.name)]
-    for name in names[: max(1, failure.needed - failure.available)]:
+    lacking = max(1, failure.needed - failure.available)
+    if enough and len(names) < lacking:
+        return False
+    for name in names[:lacking]:
         settings.saved[name] = stack.place(cls.name)
     return bool(names)
 
@@ -174,19 +177,27 @@ def _spill(function: Function, settings: Settings, failure: Failure, laid: Laid,
 
 
 def _relax(
-    function: Function, settings: Settings, failure: Failure, laid: Laid, facts: Facts, kit: Kit, stack: Stack
+    function: Function,
+    settings: Settings,
+    failures: Sequence[Failure],
+    laid: Laid,
+    facts: Facts,
+    kit: Kit,
+    stack: Stack,
 ) -> bool:
-    """Ask for less where registers ran out; False when nothing is left to give up."""
+    """Ask for less where registers ran out, the worst place first; False when nothing is left to give up. The straight
+    pieces among the places are all relaxed at once, since each round costs a layout of the whole function."""
+    failure = failures[0]
     if failure.predicate and not settings.copy_predicates:
         settings.copy_predicates = True
         return True
     if not failure.predicate and _borrow(settings, failure, facts, kit):
         return True
+    if _relax_pieces([laid.pieces[f.block] for f in failures], settings):
+        return True
+    if not failure.predicate and _save(settings, failure, facts, kit, stack, enough=True):
+        return True
     piece = laid.pieces[failure.block]
-    for remedy in (settings.frugal, settings.apart):
-        if piece >= 0 and piece not in remedy:
-            remedy.add(piece)
-            return True
     owners = [x for x in laid.owners[failure.block] if x in laid.intervals and x not in settings.plain]
     for label in owners:
         bumps = settings.bumps[label] = settings.bumps.get(label, 0) + 1
@@ -215,6 +226,17 @@ def _relax(
     unpipelined = [label for label in laid.intervals if label not in settings.plain]
     settings.plain.update(unpipelined)
     return bool(unpipelined) and _afresh(settings)
+
+
+def _relax_pieces(pieces: Sequence[int], settings: Settings) -> bool:
+    """Each straight piece asks for less in its own next way; False where none has one left."""
+    changed = False
+    for piece in pieces:
+        remedy = next((r for r in (settings.frugal, settings.apart) if piece >= 0 and piece not in r), None)
+        if remedy is not None:
+            remedy.add(piece)
+            changed = True
+    return changed
 
 
 def _afresh(settings: Settings) -> bool:

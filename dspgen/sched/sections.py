@@ -61,7 +61,7 @@ def envelope_of(members: Iterable[tuple[Op, int]], facts: Facts, *, first: bool)
         for atom, latency in op.writes:
             landing = cycle + (facts.landing(latency) if first else latency)
             found.lands[atom] = pick(found.lands.get(atom, landing), landing)
-        if op.instruction.memory is not None:
+        if op.touches_memory:
             array = op.access.array if op.access is not None else None
             table = found.stores if op.is_store else found.loads
             table[array] = pick(table.get(array, cycle), cycle)

@@ -90,6 +90,35 @@ def with_explicit_streams(loop: Loop, streams: Iterable[VReg], kit: Kit) -> Loop
     return replace(loop, streams=kept, body=(*loop.body, *extra))
 
 
+def with_conditional_apart(loop: Loop, kit: Kit) -> tuple[Loop, tuple[Instr, ...]] | None:
+    """Registers of their own for the conditional accesses of streams that other accesses use, too.
+
+    No access under a condition can advance a register, so far from the others these need an addition to do it.
+    Returns the loop, and the copies that it needs before it; None where there are no such accesses.
+    """
+    users: dict[VReg, set[bool]] = {s.base: set() for s in loop.streams}
+    for instr in instructions(loop.body):
+        for value in instr.operands:
+            if isinstance(value, Mem) and isinstance(value.base, VReg) and value.base in users:
+                users[value.base].add(instr.predicate is not None)
+    twins = {base: kit.fresh(base.cls, base.name) for base, kinds in users.items() if len(kinds) == 2}
+    if not twins:
+        return None
+    body = [_on_twins(i, twins) if i.predicate is not None else i for i in instructions(loop.body)]
+    streams = [replace(s, base=twins[s.base]) for s in loop.streams if s.base in twins]
+    copies = [copy for base, twin in twins.items() for copy in kit.add(twin, base, 0)]
+    return replace(loop, body=tuple(body), streams=(*loop.streams, *streams)), tuple(copies)
+
+
+def _on_twins(instr: Instr, twins: dict[VReg, VReg]) -> Instr:
+    def moved(value: OperandValue) -> OperandValue:
+        if isinstance(value, Mem) and isinstance(value.base, VReg) and value.base in twins:
+            return replace(value, base=twins[value.base])
+        return value
+
+    return replace(instr, operands=tuple(map(moved, instr.operands)))
+
+
 def without_idle_streams(loop: Loop, live_out: Collection[VReg], facts: Facts) -> Loop:
     """The loop without the streams that nothing reads, in it or after it."""
     used = registers(live_before(loop.body, NOTHING, facts)) | set(live_out)

@@ -19,6 +19,7 @@ class Frame:
     memories: tuple[Memory, ...]
     ops: Operations = field(default_factory=Operations)
     fields: dict[str, str] = field(default_factory=dict)
+    arrays: dict[str, int] = field(default_factory=dict)
     finders: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     lanes: int = 1
@@ -41,6 +42,12 @@ class Frame:
         name = f"{kind}{uid}_{index}_{copy}"
         if name not in self.fields:
             raise KeyError(name)
+        return f"s.{name}"
+
+    def places(self, uid: int, index: int, copy: int, lanes: int) -> str:
+        """The array that keeps where each lane of a scatter goes."""
+        name = f"w{uid}_{index}_{copy}"
+        self.arrays[name] = lanes
         return f"s.{name}"
 
     def fault(self, kind: str, where: int, detail: str = "0") -> str:
@@ -77,13 +84,15 @@ class Frame:
         """Puts what the node loads into temporaries, in the order in which the Python machine loads."""
         for arg in node.args:
             self._fetch(op, arg, mask, names)
-        if node.op not in ("load", "perm") or node in names:
+        if node.op not in ("load", "gather", "perm") or node in names:
             return
         self.temporaries += 1
         name = names[node] = f"t{self.temporaries}"
         self.lines.append(f"{self.ops.raw(node)} {name};")
         if node.op == "perm":
             self._perm(op, node, name, names)
+        elif node.op == "gather":
+            self._gather(op, node, name, mask, names)
         else:
             self._load(op, node, name, mask)
 
@@ -108,6 +117,33 @@ class Frame:
         self.lines.append(f"if (UNLIKELY({mask} != {bits_of(self.lanes)})) {{ {name} = ({self.ops.raw(node)}){{0}};")
         self.masked_span(op, size, stride, first, mask)
         self.lines.append(f"{gather % mask} }} }} else {whole}")
+
+    def _gather(self, op: Op, node: Node, name: str, mask: str | None, names: dict[Node, str]) -> None:
+        assert op.access is not None
+        size = node.width // 8
+        index = self.ops.expression(node.args[0], lambda n: names[n] if n in names else self.leaf(n))
+        self.lines.append(f"{name} = ({self.ops.raw(node)}){{0}}; {{ {self.ops.raw(node.args[0])} x = {index};")
+        self.lines.append(
+            f"{self._each_place(op, size, node.lanes, mask if node.lanes == self.lanes else None)} "
+            f"memcpy((u8 *)&{name} + k * {size}, q, {size}); }} }}"
+        )
+
+    def _each_place(self, op: Op, size: int, lanes: int, mask: str | None) -> str:
+        """The head of a loop over the active lanes of indices `x`, with each one's place in `q`."""
+        assert op.access is not None
+        skip = f"if (!({mask} >> k & 1)) continue; " if mask is not None else ""
+        fault = self.fault("outside", op.uid, "where")
+        return (
+            f"for (int k = 0; k < {lanes}; k++) {{ {skip}u64 where = address + (i64)(i32)x[k] * {size}; "
+            f"u8 *q = {self.finder(op.access.side)}(where, {size}); if (UNLIKELY(!q)) {fault}"
+        )
+
+    def scatter(self, op: Op, index: Node, value: Node, places: str, mask: str | None) -> None:
+        """Keeps each active lane's place in the array `places`."""
+        expression = self.value(op, index, mask)
+        self.lines.append(f"{{ {self.ops.raw(index)} x = {expression};")
+        head = self._each_place(op, value.width // 8, value.lanes, mask if value.lanes == self.lanes else None)
+        self.lines.append(f"{head} {places}[k] = q; }} }}")
 
     def _bytes_of(self, node: Node) -> int:
         return lanes_of_type(node.lanes) * node.width // 8

@@ -129,6 +129,7 @@ class _Writer:
                 save.append(f"memcpy(registers + {offset}, &s.r{cell.index}, {size});")
             offset += size
         record = "\n".join(f"  {ctype} {name};" for name, ctype in self.frame.fields.items())
+        record += "".join(f"\n  u8 *{name}[{lanes}];" for name, lanes in self.frame.arrays.items())
         regions = "\n".join(f"static u8 *memory{i};" for i in range(len(self.frame.memories)))
         start = "\n".join(f"  memory{i} = memories[{i}];" for i in range(len(self.frame.memories)))
         finders = "\n".join(self.frame.finders.values())
@@ -304,8 +305,12 @@ class _Writer:
         assert op.access is not None
         value = self.frame.value(op, store.value, mask)
         variable = self.frame.slot("p", op.uid, len(op.writes) + index, copy, self.frame.ops.raw(store.value))
-        where = self.frame.slot("q", op.uid, index, copy, "u8 *")
         self.frame.lines.append(f"{variable} = {value};")
+        if store.index is not None:
+            places = self.frame.places(op.uid, index, copy, store.value.lanes)
+            self.frame.scatter(op, store.index, store.value, places, mask if store.masked else None)
+            return
+        where = self.frame.slot("q", op.uid, index, copy, "u8 *")
         size, lanes = store.value.width // 8, max(store.value.lanes, 1)
         low, high = span(size, lanes, store.stride, store.first)
         finder = self.frame.finder(op.access.side)
@@ -404,8 +409,11 @@ class _Writer:
         op = self.frame.code.ops[entry.uid]
         store = op.stores[entry.index]
         value = self.frame.issued("p", entry.uid, len(op.writes) + entry.index, entry.copy)
-        where = self.frame.issued("q", entry.uid, entry.index, entry.copy)
         size, lanes = store.value.width // 8, store.value.lanes
+        if store.index is not None:
+            self._land_scatter(entry, value, size, lanes)
+            return
+        where = self.frame.issued("q", entry.uid, entry.index, entry.copy)
         mask = self._entry_mask(entry, store.masked and lanes == self.frame.lanes)
         step = store.stride * size
         part = f"scatter_{8 * size}({where}, &{value}, %s, {store.first * size}, {step});"
@@ -417,6 +425,16 @@ class _Writer:
             code = f"if (UNLIKELY({mask} != {bits_of(self.frame.lanes)})) {part % mask} else {code}"
         guard = self._guard(entry)
         self.frame.lines.append(code if guard == "1" else f"if ({guard}) {{ {code} }}")
+
+    def _land_scatter(self, entry: InFlight, value: str, size: int, lanes: int) -> None:
+        store = self.frame.code.ops[entry.uid].stores[entry.index]
+        mask = self._entry_mask(entry, store.masked and lanes == self.frame.lanes)
+        skip = f"if (!({mask} >> k & 1)) continue; " if mask is not None else ""
+        places, guard = self.frame.places(entry.uid, entry.index, entry.copy, lanes), self._guard(entry)
+        self.frame.lines.append(
+            f"if ({guard}) for (int k = 0; k < {lanes}; k++) "
+            f"{{ {skip}memcpy({places}[k], (u8 *)&{value} + k * {size}, {size}); }}"
+        )
 
 
 def generate(

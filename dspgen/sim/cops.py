@@ -6,8 +6,8 @@ of two: lanes beyond the last hold nothing that is ever used). Each function vie
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from dspgen.sim.ir import Node
 from dspgen.sim.semantics import ONE_NAN
@@ -36,6 +36,7 @@ INLINE f32 rsqrt_f32(f32 a) {
   if ((b & 0x7F800000u) != 0x7F800000u) b = (b + 0x3FFFu + ((b >> 15) & 1)) & ~0x7FFFu;
   memcpy(&a, &b, 4); return a; }
 INLINE f64 rsqrt_f64(f64 a) { return round8_f64(1.0 / __builtin_sqrt(a)); }
+INLINE i64 clamp(i64 a, i64 low, i64 high) { return a < low ? low : a > high ? high : a; }
 INLINE i32 to_i32(f64 a) {
   return a != a ? 0 : a <= -2147483648.0 ? INT32_MIN : a >= 2147483647.0 ? INT32_MAX : (i32)a; }
 
@@ -86,6 +87,13 @@ _ELEMENT = {
     "zext8": "(u8)a",
     "zext16": "(u16)a",
     "mac16": "(%E)(i16)a * (%E)(i16)b + c",
+    "mul16": "(%E)(i16)a * (%E)(i16)b",
+    "add_sat": "(i32)clamp((i64)a + b, INT32_MIN, INT32_MAX)",
+    "sub_sat": "(i32)clamp((i64)a - b, INT32_MIN, INT32_MAX)",
+    "sat8": "(i32)clamp(a, -128, 127)",
+    "sat16": "(i32)clamp(a, -32768, 32767)",
+    "satu8": "(i32)clamp(a, 0, 255)",
+    "satu16": "(i32)clamp(a, 0, 65535)",
     "rcp_est": "rcp_%E(a)",
     "rsqrt_est": "rsqrt_%E(a)",
     "sqrt": "__builtin_sqrt%F(a)",
@@ -167,7 +175,7 @@ class Operations:
         match node.op:
             case "const":
                 return f"(u{node.width})0x{node.value:x}ull"
-            case "read" | "read_lane" | "address" | "load" | "perm":
+            case "read" | "read_lane" | "address" | "load" | "gather" | "perm":
                 return leaf(node)
             case "retag":
                 return self.expression(node.args[0], leaf)
@@ -372,6 +380,10 @@ class Operations:
     def _do_mask_first(self, node: Node) -> str:
         return self._fill(node, f"k < {node.imm[0]}")
 
+    def _do_mask_period(self, node: Node) -> str:
+        period, low, high = node.imm
+        return self._fill(node, f"{low} <= k % {period} && k % {period} < {high}")
+
     def _fill(self, node: Node, text: str) -> str:
         kind = self.type(node.elem, node.lanes)
         return f"{kind} r = {{0}}; for (int k = 0; k < {node.lanes}; k++) r[k] = {text}; return ({self.raw(node)})r;"
@@ -405,6 +417,57 @@ class Operations:
     def _do_zip_hi(self, node: Node) -> str:
         n = node.lanes
         return self._pick(node, f"(k + {n}) / 2 + ((k + {n}) & 1) * {n}")
+
+    def _taken(self, node: Node, pattern: Sequence[int]) -> str:
+        """Lane k is lane pattern[k] of the arguments one after the other."""
+        table = f"static const u16 from[{node.lanes}] = {{{', '.join(str(max(p, 0)) for p in pattern)}}}; "
+        both = node if len(node.args) == 2 else replace(node, args=node.args * 2)
+        return table + self._pick(both, "from[k]").replace("y[k]", "x[k]" if len(node.args) == 1 else "y[k]")
+
+    def _do_shuffle(self, node: Node) -> str:
+        return self._taken(node, node.imm)
+
+    def _do_shuffle2(self, node: Node) -> str:
+        return self._taken(node, node.imm)
+
+    def _do_transpose(self, node: Node) -> str:
+        (rows,) = node.imm
+        return self._taken(node, [k % rows * (node.lanes // rows) + k // rows for k in range(node.lanes)])
+
+    def _do_concat(self, node: Node) -> str:
+        (count,) = node.imm
+        return self._taken(node, [k if k < count else node.lanes + k - count for k in range(node.lanes)])
+
+    def _everywhere(self, node: Node, op: str) -> str:
+        (arg,) = node.args
+        kind, elem = self.type(arg.elem, arg.lanes), arg.elem
+        out, twin = self.raw(node), f"u{node.width}"
+        return (
+            f"{kind} v = ({kind})x; {elem} a = v[0]; "
+            f"for (int k = 1; k < {arg.lanes}; k++) {{ {elem} b = v[k]; a = {op}; }} "
+            f"{twin} o; memcpy(&o, &a, sizeof o); return o - ({out}){{0}};"
+        )
+
+    def _do_all_add(self, node: Node) -> str:
+        return self._one_nan(node, self._everywhere(node, "a + b"))
+
+    def _do_all_min(self, node: Node) -> str:
+        return self._everywhere(node, _ELEMENT["min"])
+
+    def _do_all_max(self, node: Node) -> str:
+        return self._everywhere(node, _ELEMENT["max"])
+
+    def _do_reduce_mul(self, node: Node) -> str:
+        return self._one_nan(node, self._fold(node, "a * b"))
+
+    def _do_reduce_and(self, node: Node) -> str:
+        return self._fold(node, "a & b")
+
+    def _do_reduce_or(self, node: Node) -> str:
+        return self._fold(node, "a | b")
+
+    def _do_reduce_xor(self, node: Node) -> str:
+        return self._fold(node, "a ^ b")
 
     def _do_reverse(self, node: Node) -> str:
         n = node.lanes

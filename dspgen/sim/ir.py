@@ -7,8 +7,9 @@
 A `Node` is an array of `lanes` elements (a scalar where `lanes` is 0) of `elem`: i8 .. u64, f32, f64. The Python
 machine evaluates nodes with NumPy and the native one prints them as C, so the two can't drift apart in meaning.
 Leaves: `const` (value), `read` (register cell `value`), `read_lane` (lane `imm[0]` of that cell), `address` (the
-instruction's effective address), `load` (`imm` = stride, first element). `cast` resizes integers lane by lane,
-`view` regroups the same bits, `splat` copies a scalar to all lanes, `cat` joins low and high halves of a pair.
+instruction's effective address), `load` (`imm` = stride, first element); `gather` loads the elements that its argument
+numbers. `cast` resizes integers lane by lane, `view` regroups the same bits, `splat` copies a scalar to all lanes,
+`cat` joins low and high halves of a pair.
 """
 
 from __future__ import annotations
@@ -95,13 +96,15 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Lane k of `value` goes to element `first + stride * k` from the effective address after `latency` cycles."""
+    """Lane k of `value` goes to element `first + stride * k` from the effective address after `latency` cycles; with an
+    `index`, to element `index[k]`, lane after lane."""
 
     value: Node
     stride: int
     first: int
     latency: int
     masked: bool
+    index: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,12 @@ from plant_core.loc import Loc
 MASK64 = (1 << 64) - 1
 COMPARISONS = frozenset({"lt", "ltu", "gt", "le", "ge", "eq", "ne"})
 BITS = frozenset({"and", "or", "xor", "not", "mov", "select"})
-CROSS_IMM = {"lane": 1, "insert": 2, "dup_lane": 1, "align": 2}
+# Operations between lanes: how many arguments come before their compile-time integers.
+CROSS_IMM = {
+    "lane": 1, "insert": 2, "dup_lane": 1, "align": 2, "shuffle": 1, "shuffle2": 2, "transpose": 1, "concat": 2,
+    "all_add": 1, "all_min": 1, "all_max": 1,
+}  # fmt: skip
+COMPLEX = frozenset({"cmul", "cmul_re", "cmul_im", "cmac"})
 
 
 def lower(program: Assembled, target: Target, symbols: dict[str, int], code_addresses: dict[int, int]) -> Code:
@@ -213,6 +218,8 @@ class _Lowering:
                 return self._leaf(expr)
             case "ld" | "vld":
                 return self._load(expr, total)
+            case "gather":
+                return self._gather(expr)
             case "cat":
                 return self._cat(self._narrow(expr.args[0], total), self._narrow(expr.args[1], total))
             case "addr":
@@ -253,6 +260,10 @@ class _Lowering:
         if total and int(elem[1:]) * lanes > total:
             lanes = total // int(elem[1:])
         return Node("load", elem, lanes, (), 0, (stride, first))
+
+    def _gather(self, expr: SemExpr) -> Node:
+        index = self._typed(expr.args[1], "i32", 0)
+        return Node("gather", expr.type.replace("f", "i"), index.lanes, (index,))
 
     def _int(self, expr: SemExpr) -> int:
         if expr.op == "int":
@@ -307,10 +318,12 @@ class _Lowering:
             return Node(op, f"i{node.width // 2}", node.lanes, (node,))
         if op == "pair":
             return self._cat(self._narrow(expr.args[0], total // 2), self._narrow(expr.args[1], total // 2))
-        if op in ("bcast", "iota", "mask_first"):
+        if op in ("bcast", "iota", "mask_first", "mask_period"):
             return self._spread(expr, total)
         if op in CROSS_IMM or op.startswith("reduce_"):
             return self._cross(expr, total)
+        if op in COMPLEX:
+            return self._complex(expr)
         if op == "bcast_pair":
             pair = self._expr(expr.args[0], 0)
             halves = [Node(part, f"i{pair.width // 2}", 0, (pair,)) for part in ("lo", "hi")]
@@ -346,7 +359,30 @@ class _Lowering:
         args = tuple(self._typed(a, expr.type, total) for a in expr.args[:count])
         imm = tuple(self._int(a) for a in expr.args[count:])
         scalar = expr.op == "lane" or expr.op.startswith("reduce_")
+        if expr.op in ("reduce_and", "reduce_or", "reduce_xor"):
+            args = tuple(cast(a, "i" + a.elem[1:]) for a in args)
         return Node(expr.op, expr.type, 0 if scalar else args[0].lanes, args, 0, imm)
+
+    def _complex(self, expr: SemExpr) -> Node:
+        """Products of complex numbers in register pairs, the real part low; each product and each sum is rounded."""
+        elem = expr.type
+        halves = []
+        for arg in expr.args:
+            pair = self._expr(arg, 0)
+            parts = (Node(p, f"i{pair.width // 2}", pair.lanes, (pair,)) for p in ("lo", "hi"))
+            halves.append([self._retype(part, elem) for part in parts])
+
+        def make(op: str, a: Node, b: Node) -> Node:
+            return Node(op, elem, max(a.lanes, b.lanes), (a, b))
+
+        (ar, ai), (br, bi) = halves[:2]
+        real = make("sub", make("mul", ar, br), make("mul", ai, bi))
+        imaginary = make("add", make("mul", ar, bi), make("mul", ai, br))
+        if expr.op in ("cmul_re", "cmul_im"):
+            return real if expr.op == "cmul_re" else imaginary
+        if expr.op == "cmac":
+            real, imaginary = make("add", real, halves[2][0]), make("add", imaginary, halves[2][1])
+        return self._cat(cast(real, f"i{real.width}"), cast(imaginary, f"i{imaginary.width}"))
 
     # Effects
 
@@ -362,13 +398,14 @@ class _Lowering:
         elem = expr.type.replace("f", "i")
         stride, first = (self._int(expr.args[1]), self._int(expr.args[2])) if expr.op == "vst" else (1, 0)
         lane_bits = next((c.bits for c in self.target.registers if c.kind == "vector"), 32)
-        value = self._expr(expr.args[-1], lane_bits * self.target.lanes if expr.op == "vst" else 0)
+        index = self._typed(expr.args[1], "i32", 0) if expr.op == "scatter" else None
+        value = self._expr(expr.args[-1], lane_bits * self.target.lanes if expr.op != "st" else 0)
         value = cast(value, elem)
-        if expr.op == "vst":
+        if expr.op != "st":
             value = splat(value, value.lanes or self.target.lanes)
         memory = self.instruction.memory
         latency = memory.store_latency if memory else 1
-        return Store(value, stride, first, latency, masked and expr.op == "vst")
+        return Store(value, stride, first, latency, masked and expr.op != "st", index)
 
     def _assign(self, place_expr: SemExpr, expr: SemExpr, masked: bool) -> list[Write]:
         operand = next((o for o in self.instruction.operands if o.name == place_expr.name), None)

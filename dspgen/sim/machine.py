@@ -56,6 +56,7 @@ class _Pending:
     value: Array
     store: Store | None = None
     address: int = 0
+    places: Array | None = None  # of a scatter: each lane's bytes from the address
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +259,20 @@ class Machine:
         out[picks] = place[0][at].view(kind)[:, 0]
         return out
 
+    def gather_at(self, size: int, index: Array) -> Array:
+        """The elements at `index`, counted from the address; 0 in lanes that aren't active."""
+        op, kind = self.op, f"u{size}"
+        assert op is not None
+        out = np.zeros(len(index), dtype=kind)
+        for k, number in enumerate(index):
+            if self._is_active(k, len(index)):
+                memory, at = self._find(op, int(number) * size, (int(number) + 1) * size)
+                out[k] = memory[at : at + size].view(kind)[0]
+        return out
+
+    def _is_active(self, lane: int, lanes: int) -> bool:
+        return not self._partial(lanes) or bool(self.active is None or self.active[lane])
+
     def _partial(self, lanes: int) -> bool:
         """Whether a lane mask governs an access of so many lanes."""
         return self.active is not None and len(self.active) == lanes
@@ -279,10 +294,23 @@ class Machine:
     def _issue_store(self, op: Op, store: Store, value: Array, mask: Array | None) -> None:
         self.active = mask
         lanes = max(store.value.lanes, 1)
+        if store.index is not None:
+            self._issue_scatter(op, store, value, mask)
+            return
         _, low, high = self._span(store.value.width // 8, lanes, store.stride, store.first)
         if high > low:
             self._find(op, low, high)
         pending = _Pending(op, -1, None, mask, value, store, self.address)
+        self.pending.setdefault(self.time + store.latency, []).append(pending)
+
+    def _issue_scatter(self, op: Op, store: Store, value: Array, mask: Array | None) -> None:
+        assert store.index is not None
+        size = store.value.width // 8
+        places = compile_node(store.index, self)().view("i4").astype(np.int64) * size
+        for k, place in enumerate(places):
+            if mask is None or mask[k]:
+                self._find(op, int(place), int(place) + size)
+        pending = _Pending(op, -1, None, mask, value, store, self.address, places)
         self.pending.setdefault(self.time + store.latency, []).append(pending)
 
     # Landing
@@ -335,10 +363,11 @@ class Machine:
         for k, element in enumerate(entry.value):
             if entry.mask is not None and not entry.mask[k]:
                 continue
-            address = entry.address + (store.first + store.stride * k) * size
-            place = self.memories.find(address, size, entry.op.access.side)
-            assert place is not None
-            place[0].bytes[place[1] : place[1] + size] = np.frombuffer(element.tobytes(), dtype=np.uint8)
+            place = (store.first + store.stride * k) * size if entry.places is None else int(entry.places[k])
+            address = entry.address + place
+            found = self.memories.find(address, size, entry.op.access.side)
+            assert found is not None
+            found[0].bytes[found[1] : found[1] + size] = np.frombuffer(element.tobytes(), dtype=np.uint8)
 
     def _drain(self) -> None:
         """Stores that are in flight at the return still land; the function's cycles are over."""

@@ -17,8 +17,8 @@ from dspgen.sim.exact import fused, rounded_to_8_bits, to_integer
 from dspgen.sim.ir import Node
 
 ONE_NAN = frozenset(
-    {"add", "sub", "mul", "mac", "msub", "nmac", "div", "sqrt", "rcp_est", "rsqrt_est", "reduce_add"}
-    | {"cvt_f32_f64", "cvt_f64_f32"}
+    {"add", "sub", "mul", "mac", "msub", "nmac", "div", "sqrt", "rcp_est", "rsqrt_est", "reduce_add", "reduce_mul"}
+    | {"all_add", "cvt_f32_f64", "cvt_f64_f32"}
 )
 Array = Any  # a NumPy array; the element type follows the node
 Thunk = Callable[[], Array]
@@ -31,6 +31,8 @@ class State(Protocol):
     address: int
 
     def gather(self, size: int, lanes: int, stride: int, first: int) -> Array: ...
+
+    def gather_at(self, size: int, index: Array) -> Array: ...
 
     def patterns(self, address: int, count: int) -> Array: ...
 
@@ -60,6 +62,9 @@ def compile_node(node: Node, state: State) -> Thunk:
         case "load":
             stride, first = node.imm
             return lambda: state.gather(node.width // 8, max(node.lanes, 1), stride, first)
+        case "gather":
+            index = compile_node(node.args[0], state)
+            return lambda: state.gather_at(node.width // 8, index().view("i4"))
         case "perm":
             return _compile_perm(node, state)
     args = [compile_node(a, state) for a in node.args]
@@ -228,6 +233,14 @@ def _shift(a: Array, b: Array, left: bool, arithmetic: bool) -> Array:
     return np.where(large, 0, a.view(amount.dtype) >> safe).astype(amount.dtype).view(a.dtype)
 
 
+def _clamped(a: Array, low: int, high: int) -> Array:
+    return np.clip(a, low, high)
+
+
+def _between(a: Array, low: int, high: int) -> Array:
+    return (low <= a) & (a < high)
+
+
 def _narrow(kind: str) -> Callable[[Array], Array]:
     return lambda a: a.astype(kind)
 
@@ -280,6 +293,13 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "rcp_est": lambda a: rounded_to_8_bits(a.dtype.type(1) / a),
     "rsqrt_est": _reciprocal_root,
     "mac16": lambda a, b, c: a.astype("i2").astype(a.dtype) * b.astype("i2").astype(a.dtype) + c,
+    "mul16": lambda a, b: a.astype("i2").astype(a.dtype) * b.astype("i2").astype(a.dtype),
+    "add_sat": lambda a, b: _clamped(a.astype("i8") + b.astype("i8"), -(1 << 31), (1 << 31) - 1),
+    "sub_sat": lambda a, b: _clamped(a.astype("i8") - b.astype("i8"), -(1 << 31), (1 << 31) - 1),
+    "sat8": lambda a: _clamped(a, -(1 << 7), (1 << 7) - 1),
+    "sat16": lambda a: _clamped(a, -(1 << 15), (1 << 15) - 1),
+    "satu8": lambda a: _clamped(a, 0, (1 << 8) - 1),
+    "satu16": lambda a: _clamped(a, 0, (1 << 16) - 1),
     "mulhi": _mulhi,
     "shl": lambda a, b: _shift(a, b, True, False),
     "shr": lambda a, b: _shift(a, b, False, True),
@@ -309,6 +329,18 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "mov": lambda a: a,
     "iota": lambda lanes: np.arange(lanes),
     "mask_first": lambda lanes, count: np.arange(lanes) < count,
+    "mask_period": lambda lanes, period, low, high: _between(np.arange(lanes) % period, low, high),
+    "shuffle": lambda a, *pattern: a[np.maximum(pattern, 0)],
+    "shuffle2": lambda a, b, *pattern: np.concatenate([a, b])[np.maximum(pattern, 0)],
+    "transpose": lambda a, rows: a.reshape(rows, -1).T.ravel(),
+    "concat": lambda a, b, count: np.concatenate([a[:count], b[: len(a) - count]]),
+    "all_add": lambda a: np.repeat(_total(a), len(a)),
+    "all_min": lambda a: np.repeat(_fold(_minimum)(a), len(a)),
+    "all_max": lambda a: np.repeat(_fold(_maximum)(a), len(a)),
+    "reduce_mul": _fold(lambda a, b: a * b),
+    "reduce_and": _fold(lambda a, b: a & b),
+    "reduce_or": _fold(lambda a, b: a | b),
+    "reduce_xor": _fold(lambda a, b: a ^ b),
     "lane": lambda a, k: a[k % len(a) : k % len(a) + 1],
     "insert": _insert,
     "dup_lane": lambda a, k: np.repeat(a[k % len(a)], len(a)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from dspgen.target import schema
@@ -39,6 +40,7 @@ def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
     _registers(isa, context)
     _units(isa, context)
     instructions = tuple(_Row(context, id, row).build() for id, row in isa.instructions.items())
+    instructions = _with_costs(instructions, isa, context)
     check_forms(instructions, context)
     check_names(isa, context)
     memories = _memories(isa, context)
@@ -65,6 +67,18 @@ def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
         provenance=_provenance(isa),
     )
     return target, context.faults
+
+
+def _with_costs(instructions: tuple[Instruction, ...], isa: schema.Isa, context: Context) -> tuple[Instruction, ...]:
+    """The rows with the table of costs, which wins over a row's own figure."""
+    known = {row.id for row in instructions}
+    for name, figure in isa.cost.items():
+        if name not in known:
+            message = f"`{name}` is not an instruction row"
+            context.fault("DG107", ("cost", name), message, suggest(name, sorted(known)), at_key=True)
+        elif figure < 0:
+            context.fault("DG111", ("cost", name), f"must not be negative, but is {figure}")
+    return tuple(replace(row, cost=isa.cost.get(row.id, row.cost)) for row in instructions)
 
 
 def _registers(isa: schema.Isa, context: Context) -> None:

@@ -112,6 +112,8 @@ def _override(raw: dict[str, Any], sets: Sequence[tuple[str, str]]) -> dict[loca
     """Puts the values of `sets` into `raw`; gives each key's path with the text that set it."""
     problems: list[Problem] = []
     done: dict[locate.Path, str] = {}
+    if any(key.startswith("cost.") for key, _ in sets):
+        raw.setdefault("cost", {})
     for key, value in sets:
         found = _find(raw, key)
         if isinstance(found, Problem):

@@ -9,16 +9,20 @@ An instruction's `semantics` are statements over its operands' names: `d = mac.f
     place     ::= operand | operand ".lo" | operand ".hi" | REGISTER       a control register is named in upper case
     expr      ::= op "." type "(" expr, ... ")" | place | integer
     store     ::= "st." type "(" m "," expr ")" | "vst." type "(" m "," stride "," first "," expr ")"
+                | "scatter." type "(" m "," expr "," expr ")"
     loads        "ld." type "(" m ")"           | "vld." type "(" m "," stride "," first ")"
+                | "gather." type "(" m "," expr ")"
 
 `op` is an operation of `dspgen.vecdsl.ir.OPS` (that table is the vocabulary), lane-wise where an operand is a vector.
 Memory types: i8 u8 i16 u16 i32 i64, sign- or zero-extended to the register; f32 moves as i32 and f64 as i64.
-`vld.i32(m, s, f)`: lane k = element `f + s*k` counted from the access's address. Ops that only ISA files use:
-`perm.i32(a, b, mode)` and `perm.i16` (shuffle {b:a} by the byte pattern number `mode` in pattern memory), `branch(t)`
-(jump to a label or register), `addr(x)` (integer or pointer to address register), `cat(lo, hi)` (a pair's 64 bits),
-`trunc(x)`, `sext(x, bits)`, `zext(x, bits)`, `bits(x, high, low)`, `set_high(x, y)` (y's low 16 bits over x's high
-half). Operations with a compile-time integer (`lane`, `insert`, ...) take it as their last argument. A whole pair is
-its 64 bits: `add.f64(a, b)` on pairs. An address register is a 36-bit or other whole number, kept to its `bits`.
+`vld.i32(m, s, f)`: lane k = element `f + s*k` counted from the access's address. `gather.i32(m, x)`: lane k = element
+`x[k]` (signed) counted so; `scatter.i32(m, x, a)` stores lane k of `a` there, in the order of the lanes. Ops that only
+ISA files use: `perm.i32(a, b, mode)` and `perm.i16` (shuffle {b:a} by the byte pattern number `mode` in pattern
+memory), `branch(t)` (jump to a label or register), `addr(x)` (integer or pointer to address register), `cat(lo, hi)` (a
+pair's 64 bits), `trunc(x)`, `sext(x, bits)`, `zext(x, bits)`, `bits(x, high, low)`, `set_high(x, y)` (y's low 16 bits
+over x's high half). Operations with compile-time integers (`lane`, `insert`, ...) take them as their last arguments. A
+whole pair is its 64 bits: `add.f64(a, b)` on pairs. An address register is a 36-bit or other whole number, kept to its
+`bits`.
 """
 
 from __future__ import annotations
@@ -150,7 +154,7 @@ class Instruction:
     branch: bool = False
     label: str = "assumed"
     source: str = ""
-    cost: int | None = None
+    cost: int | None = None  # cycles that choosing instructions counts on the row's units beyond `busy`
     compile: bool = True  # False: the assembler knows it, the compiler does not use it
     implicit_writes: tuple[str, ...] = ()
     equivalents: tuple[tuple[SemStatement, ...], ...] = ()  # the same effect in other words, for finding it

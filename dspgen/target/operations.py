@@ -19,6 +19,11 @@ def bits_elem(elem: str) -> str:
     return _BIT_ELEM.get(elem, elem)
 
 
+def word_keys(elem: str) -> tuple[str, ...]:
+    """The types under which rows that move an element's bits unchanged are found."""
+    return ("i64", "f64") if elem in ("i64", "f64") else ("i32",)
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """One instruction as one operation: `args[i]` names the operand of the operation's i-th argument."""
@@ -44,6 +49,9 @@ class Form:
 class OperationTable:
     """All `Form`s of a target by operation and type, such as `("mac", "f32")` and `("vld", "i32")`.
 
+    What a row's `equivalents` say counts as what its semantics say: joined loads of words in two halves may be loads
+    of 64-bit elements.
+
     Pair memory operations are under `vld_pair`, `vst_pair`, `ld_pair` and `st_pair`, by their element type; lane-pair
     broadcasts under `bcast_pair`.
     """
@@ -51,9 +59,10 @@ class OperationTable:
     def __init__(self, target: Target) -> None:
         self._forms: dict[tuple[str, str], list[Form]] = {}
         for instruction in target.instructions:
-            if instruction.compile and (found := _form(instruction)) is not None:
-                key, form = found
-                self._forms.setdefault(key, []).append(form)
+            for statements in (instruction.semantics, *instruction.equivalents) if instruction.compile else ():
+                if (found := _form(instruction, statements)) is not None:
+                    key, form = found
+                    self._forms.setdefault(key, []).append(form)
         for forms in self._forms.values():
             forms.sort(key=lambda f: f.preference)
 
@@ -61,8 +70,8 @@ class OperationTable:
         return self._forms.get((op, elem), [])
 
 
-def _form(instruction: Instruction) -> tuple[tuple[str, str], Form] | None:
-    match instruction.semantics:
+def _form(instruction: Instruction, statements: tuple[SemStatement, ...]) -> tuple[tuple[str, str], Form] | None:
+    match statements:
         case (single,):
             return _single(instruction, single)
         case (first, second):
@@ -79,6 +88,10 @@ def _single(instruction: Instruction, statement: SemStatement) -> tuple[tuple[st
             return None
         shape = tuple(a.value for a in address[1:])
         return (value.op, value.type), Form(instruction, "", (address[0].name, stored.name), shape)
+    if value.op == "scatter":
+        if not all(map(_plain, value.args)):
+            return None
+        return (value.op, value.type), Form(instruction, "", tuple(a.name for a in value.args))
     if target is None or not _plain(target) or not _is_operand(instruction, target.name):
         return None
     if value.op in ("ld", "vld"):

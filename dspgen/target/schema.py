@@ -287,4 +287,5 @@ class Isa:
     pattern_memory: Patterns | None = None
     macros: dict[str, Macro] = field(default_factory=dict)
     rewrites: dict[str, Rewrite] = field(default_factory=dict)
+    cost: dict[str, Figure] = field(default_factory=dict)
     mask_register: str | None = None

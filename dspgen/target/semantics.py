@@ -16,14 +16,16 @@ from dspgen.vecdsl.ir import OPS
 
 MEMORY_TYPES = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "f32", "f64")
 TYPES = (*MEMORY_TYPES, "u64")
-LOADS = ("ld", "vld")
-STORES = ("st", "vst")
+LOADS = ("ld", "vld", "gather")
+STORES = ("st", "vst", "scatter")
 # Arguments, and whether a type must follow the name.
 _OWN: dict[str, tuple[int, bool]] = {
     "ld": (1, True),
     "vld": (3, True),
     "st": (2, True),
     "vst": (4, True),
+    "gather": (2, True),
+    "scatter": (3, True),
     "perm": (3, True),
     "branch": (1, False),
     "addr": (1, False),
@@ -34,7 +36,13 @@ _OWN: dict[str, tuple[int, bool]] = {
     "bits": (3, False),
     "set_high": (2, False),
 }
-_WITH_LANE = ("lane", "insert", "dup_lane", "align", "mask_first")
+# Compile-time integers that an operation takes after its arguments; -1: one for each lane.
+IMMEDIATES = {
+    **dict.fromkeys(("lane", "insert", "dup_lane", "align", "mask_first", "transpose", "concat"), 1),
+    "mask_period": 3,
+    "shuffle": -1,
+    "shuffle2": -1,
+}
 _UNTYPED = ("pair", "lo", "hi", "bcast_pair")
 _TOKEN = re.compile(
     r"\s*(?:(?P<int>0[xX][0-9a-fA-F]+|\d+)|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<mark>[=(),.;+*-])|(?P<bad>\S))"
@@ -131,8 +139,8 @@ def _check_expression(expr: SemExpr, known: Mapping[str, str], problems: list[st
 def _check_operation(expr: SemExpr, problems: list[str]) -> bool:
     if expr.op in _OWN:
         arity, typed = _OWN[expr.op]
-    elif expr.op in OPS:
-        arity = OPS[expr.op].arity + (1 if expr.op in _WITH_LANE else 0)
+    elif expr.op in OPS and expr.op != "vec":
+        arity = _arity(expr.op)
         typed = expr.op not in _UNTYPED
     else:
         problems.append(f"`{expr.op}` is not an operation{_hint(expr.op, (*_OWN, *OPS))}")
@@ -142,10 +150,16 @@ def _check_operation(expr: SemExpr, problems: list[str]) -> bool:
         problems.append(f"`{expr.op}` needs a type, as in `{expr.op}.i32`")
     elif expr.type and expr.type not in TYPES:
         problems.append(f"`{name}`: `{expr.type}` is not a type{_hint(expr.type, TYPES)}")
-    if len(expr.args) != arity:
+    if arity >= 0 and len(expr.args) != arity:
         problems.append(f"`{name}` takes {arity} argument{'s' if arity != 1 else ''}, not {len(expr.args)}")
         return False
     return True
+
+
+def _arity(op: str) -> int:
+    """Arguments and compile-time integers together; -1: as many as there are lanes, or more."""
+    arguments, integers = OPS[op].arity, IMMEDIATES.get(op, 0)
+    return -1 if min(arguments, integers) < 0 else arguments + integers
 
 
 def _article(kind: str) -> str:

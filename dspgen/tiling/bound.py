@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import islpy as isl
 
 from dspgen.target.model import Target
-from dspgen.tiling.candidates import operation_counts
 from dspgen.tiling.machine import Machine
-from plant_core.affine import reads, write
+from dspgen.tiling.model import operation_counts
+from plant_core.affine import access_map, read_accesses, write
+from plant_core.defined import defined_parameters, used_parameters
 from plant_core.ir import Buf, Func
 from plant_core.values import size_of
 
@@ -34,8 +35,13 @@ class Bound:
 
 
 def bound(func: Func, target: Target, machine: Machine, *, data: str, values: dict[str, int]) -> Bound:
-    """The bound for `func` with its integer parameters at `values`."""
-    return Bound(_arithmetic(func, machine, values), _memory(func, target, data, values))
+    """The bound for `func` with its integer parameters at `values`. Statements that run as often as the data tells
+    count for nothing."""
+    defined = set(defined_parameters(func))
+    sure = tuple(c for c in func.comps if not defined & used_parameters(c))
+    unsure = {c.target.buf for c in func.comps if c not in sure}
+    func = func.with_comps(sure)
+    return Bound(_arithmetic(func, machine, values), _memory(func, target, data, values, unsure))
 
 
 def _arithmetic(func: Func, machine: Machine, values: dict[str, int]) -> int:
@@ -53,18 +59,24 @@ def _arithmetic(func: Func, machine: Machine, values: dict[str, int]) -> int:
     return math.ceil(cycles)
 
 
-def _memory(func: Func, target: Target, data: str, values: dict[str, int]) -> int:
-    """Elements of array parameters read before they are written, once; elements written, once."""
+def _memory(func: Func, target: Target, data: str, values: dict[str, int], unsure: set[str]) -> int:
+    """Elements of array parameters read before they are written, once; elements written, once. What is read of an
+    `unsure` array may have been written.
+
+    Accesses whose place depends on data count for nothing, as they may all be to one element.
+    """
     bytes_moved = 0
     for buf in func.bufs:
         if buf.kind == "param" and buf.shape:
-            bytes_moved += (_live_in(func, buf, values) + _written(func, buf, values)) * size_of(buf.dtype)
+            live = 0 if buf.name in unsure else _live_in(func, buf, values)
+            bytes_moved += (live + _written(func, buf, values)) * size_of(buf.dtype)
     memories = [m for m in target.memories if m.onchip == (data == "onchip")]
     return math.ceil(bytes_moved / max(m.bytes_per_cycle for m in memories))
 
 
 def _written(func: Func, buf: Buf, values: dict[str, int]) -> int:
-    return _union_count([write(c) for c in func.comps if c.target.buf == buf.name], values)
+    targets = (access_map(c, c.target) for c in func.comps if c.target.buf == buf.name)
+    return _union_count([relation for relation, exact in targets if exact], values)
 
 
 def _live_in(func: Func, buf: Buf, values: dict[str, int]) -> int:
@@ -75,8 +87,9 @@ def _live_in(func: Func, buf: Buf, values: dict[str, int]) -> int:
     writes, schedule = access, access
     for comp in func.comps:
         schedule = schedule.union(isl.UnionMap.from_map(comp.schedule.intersect_domain(comp.domain)))
-        for a, relation in reads(comp):
-            if a.buf == buf.name:
+        for a in read_accesses(comp):
+            relation, exact = access_map(comp, a)
+            if a.buf == buf.name and exact:
                 access = access.union(isl.UnionMap.from_map(relation))
         if comp.target.buf == buf.name:
             writes = writes.union(isl.UnionMap.from_map(write(comp)))

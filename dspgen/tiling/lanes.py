@@ -1,39 +1,51 @@
-"""Which loop of each comp may lie across the lanes: by its strides, and by the dependences of the comp upon itself."""
+"""Which loop of each comp may lie across the lanes, by the dependences of the comp upon itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from dspgen.tiling.machine import Machine
-from dspgen.tiling.nests import CompInfo, LoopInfo, Nest
+from dspgen.tiling.arrange import Arrangement
+from dspgen.tiling.nests import CompInfo, LoopId, LoopInfo, Nest
 from plant_core.dependence import Dependence, reduction_of
+from plant_core.recurrences import recurrence_of, steady
 from plant_core.schedule import position
 
-LoopId = tuple[int, ...]
-Order = dict[str, tuple[str, ...]]
-Allowed = Callable[[CompInfo, str], bool]
+Allowed = Callable[[CompInfo, "Lane"], "Lane | None"]
+
+
+# Iterations at once that are tried where dependences forbid whole vectors.
+_SHORTER = (8, 4, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The iterator across a comp's lanes; whether it is a reduction, and whether it runs down the lanes."""
+    """The iterator across a comp's lanes; whether it is a reduction, and whether it runs down the lanes.
+
+    `inner`: lanes of two loops, whose inner one has `period` iterations. `most`: how many iterations at once its
+    dependences allow, where these are fewer than the lanes. `scan`: its iterations are those of a recurrence.
+    """
 
     iterator: str
     reduce: bool = False
     flip: bool = False
+    inner: str | None = None
+    period: int = 1
+    most: int | None = None
+    scan: bool = False
 
     @property
     def sign(self) -> int:
         return -1 if self.flip else 1
 
 
-def lane_choices(nest: Nest, machine: Machine, allowed: Allowed | None = None) -> Iterator[dict[str, Lane]]:
-    """Which iterator of each comp lies across the lanes: each loop of the nest in turn, and none.
+def lane_choices(nest: Nest, lanes: int, allowed: Allowed | None = None) -> Iterator[dict[str, Lane]]:
+    """Which iterator of each comp lies across the lanes: each loop of the nest in turn, with a short loop inside it
+    if one divides the lanes, and none; without recurrences across lanes, and with them.
 
-    A comp has no lanes where `allowed` says no to the loop.
+    `allowed` gives a lane as far as it may be one: as it is, shorter, or None.
     """
     ids: dict[LoopId, None] = {}
     for comp in sorted(nest.comps, key=lambda c: -c.volume):
@@ -42,97 +54,151 @@ def lane_choices(nest: Nest, machine: Machine, allowed: Allowed | None = None) -
     seen: set[tuple[tuple[str, Lane], ...]] = set()
     for primary in ids:
         sharing = [c for c in nest.comps if any(x.id == primary for x in c.loops)]
-        taken = {x.id for c in sharing for x in c.loops}
-        falls = any(a.coefficient(_iterator(c, primary)) < 0 for c in sharing for a in c.accesses or ())
+        falls = any(a.coefficient(_iterator(c, primary)) < 0 for c in sharing for a in c.accesses)
         for flip in (False, True) if falls else (False,):
-            lanes: dict[str, Lane] = {}
-            for comp in nest.comps:
-                own = [x for x in comp.loops if x.id == primary]
-                options = own or [x for x in reversed(comp.loops) if x.id not in taken]
-                found = (_lane(comp, option, flip and bool(own), machine) for option in options)
-                legal = (x for x in found if x is not None and (allowed is None or allowed(comp, x.iterator)))
-                if (lane := next(legal, None)) is not None:
-                    lanes[comp.comp.name] = lane
-            key = tuple(sorted(lanes.items(), key=lambda item: item[0]))
-            if lanes and key not in seen:
-                seen.add(key)
-                yield lanes
+            shorts = (None, *_short_loops(sharing, primary, lanes)) if not flip else (None,)
+            for inner, scan in (*((short, 0) for short in shorts), (None, lanes)):
+                found = _choice(nest, sharing, primary, inner, flip, scan, allowed)
+                key = tuple(sorted(found.items(), key=lambda item: item[0]))
+                if found and key not in seen:
+                    seen.add(key)
+                    yield found
     yield {}
+
+
+def _choice(
+    nest: Nest,
+    sharing: Sequence[CompInfo],
+    primary: LoopId,
+    inner: LoopId | None,
+    flip: bool,
+    scan: int,
+    allowed: Allowed | None,
+) -> dict[str, Lane]:
+    """With `scan`, recurrences lie across so many lanes where else none or fewer of their iterations run at once."""
+    taken = {x.id for c in sharing for x in c.loops}
+    lanes: dict[str, Lane] = {}
+    for comp in nest.comps:
+        own = [x for x in comp.loops if x.id == primary]
+        options = own or [x for x in reversed(comp.loops) if x.id not in taken]
+        short = next((x for x in comp.loops if x.id == inner), None) if own else None
+        found = (_lane(comp, option, flip and bool(own), short) for option in options)
+        legal = (y for x in found if x is not None and (y := x if allowed is None else allowed(comp, x)) is not None)
+        lane = next(legal, None)
+        if scan and (lane is None or lane.most is not None):
+            scans = (_scan(comp, option, flip and bool(own), scan) for option in options)
+            whole = (
+                y for x in scans if x is not None and (y := x if allowed is None else allowed(comp, x)) is not None
+            )
+            lane = next(whole, lane)
+        if lane is not None:
+            lanes[comp.comp.name] = lane
+    return lanes if inner is None or any(x.inner is not None for x in lanes.values()) else {}
+
+
+def _short_loops(sharing: Sequence[CompInfo], primary: LoopId, lanes: int) -> Iterator[LoopId]:
+    """The loops of all these comps with free and known bounds and so few iterations that they divide the lanes."""
+    for loop in sharing[0].loops:
+        short = loop.known and loop.free and 1 < loop.extent < lanes and lanes % loop.extent == 0
+        if short and loop.id != primary and all(any(x.id == loop.id for x in c.loops) for c in sharing):
+            yield loop.id
 
 
 def _iterator(comp: CompInfo, id: LoopId) -> str:
     return next(x.iterator for x in comp.loops if x.id == id)
 
 
-def _lane(comp: CompInfo, loop: LoopInfo, flip: bool, machine: Machine) -> Lane | None:
-    """None if the loop can't be the comp's lanes by its strides."""
-    if comp.accesses is None or loop.extent < 2:
+def _lane(comp: CompInfo, loop: LoopInfo, flip: bool, short: LoopInfo | None) -> Lane | None:
+    """None if the loop can't be the comp's lanes: it has one iteration, or all of them write one element."""
+    if loop.extent < 2:
         return None
-    lane = Lane(loop.iterator, False, flip)
-    for access in comp.accesses:
-        stride = access.coefficient(loop.iterator) * lane.sign
-        if access.write:
-            if stride == 0:
-                if reduction_of(comp.comp) is None:
-                    return None
-                lane = Lane(loop.iterator, True, lane.flip)
-            elif not machine.has_vector_access(stride, access.elem, store=True):
-                return None
-        elif stride and not machine.has_vector_access(stride, access.elem, store=False):
-            return None
-    return lane
+    stays = any(a.stays(loop.iterator) for a in comp.accesses if a.write)
+    if short is not None:
+        stays = stays or any(a.stays(short.iterator) for a in comp.accesses if a.write)
+        return None if stays else Lane(loop.iterator, False, False, short.iterator, short.extent)
+    return None if stays and reduction_of(comp.comp) is None else Lane(loop.iterator, stays, flip)
+
+
+def _scan(comp: CompInfo, loop: LoopInfo, flip: bool, lanes: int) -> Lane | None:
+    """The loop across lanes as a recurrence, None if it is none or doesn't go round in them."""
+    found = recurrence_of(comp.comp, loop.iterator) if loop.extent > 1 else None
+    if found is None or abs(found.distance) >= lanes or lanes % found.distance or (flip and found.distance != 1):
+        return None
+    return Lane(loop.iterator, flip=flip, scan=True)
 
 
 class LegalLanes:
     """Whether one vector of iterations keeps the dependences of a comp on itself, and those that the loop carries
-    back to a comp further up in its body, in given loop orders.
+    back to a comp further up in its body, in a given arrangement.
 
     This is what no tile can do without; a whole plan is still to be checked.
     """
 
     def __init__(self, nest: Nest, known: Sequence[Dependence], lanes: int) -> None:
-        self._comps = {c.comp.name: c for c in nest.comps}
-        self._known = [d for d in known if not d.reduction and {d.source, d.sink} <= set(self._comps)]
+        names = set(nest.names)
+        self._known = [d for d in known if not d.reduction and {d.source, d.sink} <= names]
         self._lanes = lanes
-        self._own: dict[tuple[str, tuple[str, ...], str], bool] = {}
+        self._own: dict[tuple[str, tuple[str, ...], Lane, int], bool] = {}
 
-    def under(self, orders: Order) -> Allowed:
-        def allowed(comp: CompInfo, iterator: str) -> bool:
-            return not (
-                self._breaks_own(comp, orders[comp.comp.name], iterator) or self._runs_back(comp, orders, iterator)
+    def under(self, arrangement: Arrangement) -> Allowed:
+        def allowed(comp: CompInfo, lane: Lane) -> Lane | None:
+            order = arrangement.orders[comp.comp.name]
+            if self._runs_back(comp, arrangement, lane.iterator):
+                return None
+            if not self.breaks_own(comp, order, lane, self._lanes // lane.period):
+                return lane
+            widths = (
+                [w for w in _SHORTER if w < self._lanes]
+                if lane.inner is None and not (lane.reduce or lane.scan)
+                else []
             )
+            most = next((w for w in widths if not self.breaks_own(comp, order, lane, w)), None)
+            return None if most is None else replace(lane, most=most)
 
         return allowed
 
-    def _breaks_own(self, comp: CompInfo, order: tuple[str, ...], iterator: str) -> bool:
+    def breaks_own(self, comp: CompInfo, order: tuple[str, ...], lane: Lane, most: int) -> bool:
+        """Whether a dependence of the comp on itself forbids `most` iterations of the loop at once."""
         name = comp.comp.name
-        key = (name, order, iterator)
+        key = (name, order, lane, most)
         if key not in self._own:
+            if lane.inner is not None:
+                # Groups are lanes of their own; what lies in one group is left to the check of the plan.
+                order = tuple(n for n in order if n != lane.inner)
             steps = {name: _step(comp, name) for name in order}
-            own = (d for d in self._known if d.source == d.sink == name)
-            self._own[key] = any(self._broken(d, comp.comp.iters, order, steps, iterator) for d in own)
+            own = [d for d in self._known if d.source == d.sink == name]
+            if lane.scan and (found := recurrence_of(comp.comp, lane.iterator)) is not None:
+                kept = steady(found, comp.comp, lane.iterator)
+                own = [replace(d, relation=d.relation.subtract(kept)) if d.kind == "flow" else d for d in own]
+            self._own[key] = any(self._broken(d, comp.comp.iters, order, steps, lane, most - 1) for d in own)
         return self._own[key]
 
-    def _runs_back(self, comp: CompInfo, orders: Order, iterator: str) -> bool:
-        """Whether the loop, in its original place, carries a dependence to a comp that runs first in its body."""
+    def _runs_back(self, comp: CompInfo, arrangement: Arrangement, iterator: str) -> bool:
+        """Whether the loop, where its neighbours share it, carries a dependence to a comp that runs first in its
+        body."""
+        orders = arrangement.orders
         loop = comp.loop(iterator)
         depth = comp.loops.index(loop)
-        sharing = {n for n, c in self._comps.items() if len(c.loops) > depth and c.loops[depth].id == loop.id}
-        still = all(orders[n][: depth + 1] == self._comps[n].comp.iters[: depth + 1] for n in sharing)
-        pairs = (d for d in self._known if d.source != d.sink and {d.source, d.sink} <= sharing)
-        return still and any(self._backwards(d, depth) for d in pairs)
+        sharing = {
+            c.comp.name: c for c in arrangement.nest.comps if len(c.loops) > depth and c.loops[depth].id == loop.id
+        }
+        still = all(orders[n][: depth + 1] == _names(c)[: depth + 1] for n, c in sharing.items())
+        pairs = (d for d in self._known if d.source != d.sink and {d.source, d.sink} <= set(sharing))
+        return still and any(self._backwards(d, sharing, arrangement, depth) for d in pairs)
 
-    def _backwards(self, dependence: Dependence, depth: int) -> bool:
-        source, sink = self._comps[dependence.source].comp, self._comps[dependence.sink].comp
-        if position(sink).constants[depth + 1] >= position(source).constants[depth + 1]:
+    def _backwards(
+        self, dependence: Dependence, comps: dict[str, CompInfo], arrangement: Arrangement, depth: int
+    ) -> bool:
+        places = arrangement.constants
+        if places[dependence.sink][depth + 1] >= places[dependence.source][depth + 1]:
             return False
         pairs = dependence.relation
-        for kind, iters in ((isl.dim_type.in_, source.iters), (isl.dim_type.out, sink.iters)):
-            pairs = pairs.project_out(kind, depth + 1, len(iters) - depth - 1).set_tuple_name(kind, "")
-        deltas = pairs.deltas()
-        for outer in range(depth):
-            deltas = _within(deltas, outer, 0, 0)
-        return not self._in_a_row(deltas, depth).is_empty()
+        source, sink = comps[dependence.source], comps[dependence.sink]
+        for level in range(depth):
+            a, b = (c.comp.iters.index(c.loops[level].iterator) for c in (source, sink))
+            pairs = pairs.equate(isl.dim_type.in_, a, isl.dim_type.out, b)
+        a, b = (c.comp.iters.index(c.loops[depth].iterator) for c in (source, sink))
+        return any(not _apart(pairs, a, b, low, high).is_empty() for low, high in self._row(self._lanes - 1))
 
     def _broken(
         self,
@@ -140,15 +206,19 @@ class LegalLanes:
         iters: tuple[str, ...],
         order: tuple[str, ...],
         steps: dict[str, int],
-        iterator: str,
+        across: Lane,
+        far: int,
     ) -> bool:
-        """Whether two instances in one row of `lanes` run the wrong way round: outside it they are at one place, and
-        inside it the later one comes first, or at once, which only suits a read before a write."""
+        """Whether two instances in one row of lanes run the wrong way round: outside it they are at one place, and
+        inside it the later one comes first, or at once, which only suits a read before a write, and two writes in the
+        order of the lanes."""
         deltas = dependence.relation.deltas()
-        place = order.index(iterator)
+        place = order.index(across.iterator)
         for name in order[:place]:
             deltas = _within(deltas, iters.index(name), 0, 0)
-        deltas = self._in_a_row(deltas, iters.index(iterator))
+        lane = iters.index(across.iterator)
+        low, high = (_within(deltas, lane, a, b) for a, b in self._row(far))
+        deltas = low.union(high)
         for name in order[place + 1 :]:
             inner = iters.index(name)
             back = (None, -1) if steps[name] > 0 else (1, None)
@@ -157,11 +227,16 @@ class LegalLanes:
             if not _within(deltas, inner, *back).is_empty():
                 return True
             deltas = _within(deltas, inner, 0, 0)
+        if dependence.kind == "output" and across.inner is None and not across.flip:
+            deltas = _within(deltas, lane, None, -1)
         return dependence.kind != "anti" and not deltas.is_empty()
 
-    def _in_a_row(self, deltas: isl.Set, lane: int) -> isl.Set:
-        far = self._lanes - 1
-        return _within(deltas, lane, -far, -1).union(_within(deltas, lane, 1, far))
+    def _row(self, far: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        return (-far, -1), (1, far)
+
+
+def _names(comp: CompInfo) -> tuple[str, ...]:
+    return tuple(x.iterator for x in comp.loops)
 
 
 def _step(comp: CompInfo, iterator: str) -> int:
@@ -174,3 +249,13 @@ def _within(deltas: isl.Set, dim: int, low: int | None, high: int | None) -> isl
     if low is not None:
         deltas = deltas.lower_bound_val(isl.dim_type.set, dim, isl.Val(low))
     return deltas if high is None else deltas.upper_bound_val(isl.dim_type.set, dim, isl.Val(high))
+
+
+def _apart(pairs: isl.Map, a: int, b: int, low: int, high: int) -> isl.Map:
+    """The pairs whose dimension `b` at the sink is `low` to `high` more than `a` at the source."""
+    local = isl.LocalSpace.from_space(pairs.get_space())
+    for bound, sign in ((low, 1), (high, -1)):
+        constraint = isl.Constraint.alloc_inequality(local).set_constant_val(isl.Val(-sign * bound))
+        constraint = constraint.set_coefficient_val(isl.dim_type.out, b, isl.Val(sign))
+        pairs = pairs.add_constraint(constraint.set_coefficient_val(isl.dim_type.in_, a, isl.Val(-sign)))
+    return pairs

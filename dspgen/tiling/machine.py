@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from dspgen.target.model import Target
+from dataclasses import dataclass
+
+from dspgen.target.crossing import elements_of, word_shuffle
+from dspgen.target.model import Instruction, Target
 from dspgen.target.operations import Form, OperationTable, bits_elem
 from dspgen.tiling.nests import FlatAccess
 
 # The share of loads that remain where pairs of them go in one instruction: alignment lets about half of them pair.
 _PAIRED = 0.75
+# Where each lane has an index, that is loaded as well, or moved to a scalar register.
+_INDEXED = 1.5
 _STANDS_IN = {"add": "mac", "sub": "mac", "mul": "mac"}
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """The elements of one access on the lanes: `stride` apart, None where computed for each; in `pieces` runs."""
+
+    stride: int | None
+    pieces: int = 1
 
 
 class Machine:
@@ -24,6 +37,8 @@ class Machine:
         self.vector_class = vector.name
         self.scalar_class = scalar.name
         self.vector_bits = vector.bits
+        self._elements = elements_of(target, table)
+        self._shuffle = word_shuffle(target, table)
 
     def form(self, op: str, elem: str, *, vector: bool) -> Form | None:
         """A form of the operation on vectors or scalars, the one on the most units."""
@@ -47,9 +62,26 @@ class Machine:
             self._spread(pressure, form, count)
 
     def _spread(self, pressure: dict[str, float], form: Form, count: float) -> None:
-        units = form.instruction.units
-        for unit in units:
-            pressure[unit] = pressure.get(unit, 0.0) + count * form.instruction.busy / len(units)
+        self._press(pressure, form.instruction, count)
+
+    def _press(self, pressure: dict[str, float], instruction: Instruction, count: float) -> None:
+        for unit in instruction.units:
+            pressure[unit] = pressure.get(unit, 0.0) + count * instruction.busy / len(instruction.units)
+
+    def add_scan(self, pressure: dict[str, float], elem: str, count: float) -> None:
+        """Steps of prefixes across lanes: a shift of the lanes and a multiply-add each."""
+        self.add(pressure, "mac", elem, True, count)
+        if self._shuffle is not None:
+            self._press(pressure, self._shuffle.instruction, count)
+        else:
+            self.add(pressure, "align", "i32", True, count)
+
+    def step_latency(self, elem: str) -> int:
+        """Cycles from one step of prefixes to the next; one by one, where they share the shuffle's mode."""
+        if self._shuffle is None:
+            return 0
+        shift = self._shuffle.instruction.latency + self._shuffle.select.instruction.latency
+        return shift + self.latency("mac", elem, vector=True)
 
     def latency(self, op: str, elem: str, *, vector: bool) -> int:
         form = self.form(op, elem, vector=vector)
@@ -73,14 +105,22 @@ class Machine:
         self,
         pressure: dict[str, float],
         access: FlatAccess,
-        stride: int | None,
+        across: Across | None,
         distinct: int,
         written: bool,
         *,
         read: bool,
     ) -> None:
-        """`stride` across lanes; None where the comp is scalar."""
+        """`across` is None where the comp is scalar."""
         elem = bits_elem(access.elem)
+        stride = None if across is None else across.stride
+        if across is not None and stride != 0 and across.pieces > 1 and stride == 1:
+            distinct *= across.pieces
+            self.add(pressure, "add", "i32", True, distinct)
+        elif self.lane_by_lane(access, across, written=written, read=read):
+            indexed = across is not None and across.stride is None
+            self._spread_lanes(pressure, elem, distinct * (_INDEXED if indexed else 1.0), written, read)
+            return
         vector = bool(stride)
         if read and (form := self.form("vld" if vector else "ld", elem, vector=vector)) is not None:
             self._spread(pressure, form, distinct * (_PAIRED if self.table.forms("vld_pair", elem) else 1.0))
@@ -90,6 +130,33 @@ class Machine:
             self._spread(pressure, form, distinct)
         if stride is not None and stride < 0:
             self._spread_reverse(pressure, distinct)
+
+    def lane_by_lane(self, access: FlatAccess, across: Across | None, *, written: bool, read: bool) -> bool:
+        """Whether the access takes an instruction, or several, for each lane."""
+        if across is None or across.stride == 0 or (across.pieces > 1 and across.stride == 1):
+            return False
+        if across.stride is None or across.pieces > 1:
+            return True
+        return not self._has_both(across.stride, access.elem, written, read)
+
+    def _has_both(self, stride: int, elem: str, written: bool, read: bool) -> bool:
+        return (not written or self.has_vector_access(stride, elem, store=True)) and (
+            not read or self.has_vector_access(stride, elem, store=False)
+        )
+
+    def _spread_lanes(self, pressure: dict[str, float], elem: str, count: float, written: bool, read: bool) -> None:
+        """Lane by lane, through scalar accesses and the element registers."""
+        moves = self._elements
+        forms: list[tuple[Form | None, float]] = []
+        if read:
+            forms += [(self.form("ld", elem, vector=False), self.lanes)]
+            forms += [(moves.write, self.lanes), (moves.take, 1)] if moves is not None else []
+        if written:
+            forms += [(self.form("st", elem, vector=False), self.lanes)]
+            forms += [(moves.put, 1), (moves.read, self.lanes)] if moves is not None else []
+        for form, times in forms:
+            if form is not None:
+                self._spread(pressure, form, count * times)
 
     def _spread_reverse(self, pressure: dict[str, float], count: float) -> None:
         """Reversing lanes, by an instruction or by a macro, which runs alone."""

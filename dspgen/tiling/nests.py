@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import islpy as isl
 
-from plant_core.affine import flatten, reads
-from plant_core.ir import Comp, Func, Load
+from plant_core.affine import all_bufs, children, linear, reads
+from plant_core.ir import Comp, Expr, Func, Iter, Load
 
+LoopId = tuple[int, ...]
 UNKNOWN_EXTENT = 256
 
 
@@ -37,23 +39,31 @@ class LoopInfo:
 
 @dataclass(frozen=True, slots=True)
 class FlatAccess:
-    """`buf[constant + sum(coefficient * iterator)]`, flattened; `write` for the target of the statement."""
+    """`buf[constant + sum(coefficient * iterator) + ...]`, flattened; `write` for the target of the statement.
+
+    `varies`: the iterators on which the element depends in another way: data, symbolic strides, remainders.
+    """
 
     buf: str
     constant: int
     coefficients: tuple[tuple[str, int], ...]
     elem: str
     write: bool
+    varies: frozenset[str] = frozenset()
 
     def coefficient(self, iterator: str) -> int:
         return dict(self.coefficients).get(iterator, 0)
+
+    def stays(self, iterator: str) -> bool:
+        """Whether it is one element along the loop over `iterator`."""
+        return iterator not in self.varies and self.coefficient(iterator) == 0
 
 
 @dataclass(frozen=True, slots=True)
 class CompInfo:
     comp: Comp
     loops: tuple[LoopInfo, ...]
-    accesses: tuple[FlatAccess, ...] | None  # None where one is not affine when flattened
+    accesses: tuple[FlatAccess, ...]
     box: bool = True  # whether the domain is the product of its iterators' ranges
 
     @property
@@ -113,9 +123,7 @@ def _info(func: Func, comp: Comp, constants: tuple[int, ...]) -> CompInfo:
         low, high = _range(comp.domain, depth)
         loops.append(LoopInfo(constants[: depth + 1], iterator, low, high, depth not in tied))
     flats = [_flat(func, a, write) for a, write in [*((a, False) for a, _ in reads(comp)), (comp.target, True)]]
-    known = tuple(dict.fromkeys(f for f in flats if f is not None))
-    affine = all(f is not None for f in flats)
-    return CompInfo(comp, tuple(loops), known if affine else None, _is_box(comp.domain, loops))
+    return CompInfo(comp, tuple(loops), tuple(dict.fromkeys(flats)), _is_box(comp.domain, loops))
 
 
 def _tied(domain: isl.Set) -> set[int]:
@@ -141,12 +149,31 @@ def _is_box(domain: isl.Set, loops: list[LoopInfo]) -> bool:
     return bool(box.is_subset(domain))
 
 
-def _flat(func: Func, access: Load, write: bool) -> FlatAccess | None:
-    found = flatten(func, access)
-    if found is None:
-        return None
-    constant, coefficients = found
-    return FlatAccess(access.buf, constant, tuple(sorted(coefficients.items())), access.dtype, write)
+def _flat(func: Func, access: Load, write: bool) -> FlatAccess:
+    """Row-major; dimensions that aren't affine, or lie before one of unknown extent, only tell what they vary with."""
+    constant, coefficients, varies = 0, dict[str, int](), set[str]()
+    for extent, index in zip(all_bufs(func)[access.buf].shape, access.indices, strict=True):
+        if isinstance(extent, int):
+            constant, coefficients = constant * extent, {n: c * extent for n, c in coefficients.items()}
+        else:
+            varies.update(coefficients)
+            constant, coefficients = 0, {}
+        form = linear(index)
+        if form is None:
+            varies.update(_iterators(index))
+            continue
+        constant += form[0]
+        for name, coefficient in form[1].items():
+            coefficients[name] = coefficients.get(name, 0) + coefficient
+    terms = tuple(sorted((n, c) for n, c in coefficients.items() if c))
+    return FlatAccess(access.buf, constant, terms, access.dtype, write, frozenset(varies))
+
+
+def _iterators(expr: Expr) -> Iterator[str]:
+    if isinstance(expr, Iter):
+        yield expr.name
+    for part in children(expr):
+        yield from _iterators(part)
 
 
 def _range(domain: isl.Set, dim: int) -> tuple[int | None, int | None]:

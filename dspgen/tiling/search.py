@@ -1,13 +1,14 @@
 """Choosing each nest's plan: the model's finalists are compiled and scheduled, and the fewest cycles win.
 
-`evaluate` is handed in by the pipeline: it runs vectorizer and scheduler on one candidate and returns its cycles.
+`evaluate` is handed in by the caller: it runs vectorizer and scheduler on one candidate and returns its cycles.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dspgen.errors import NoSchedule
 from dspgen.tiling.candidates import Candidate
@@ -18,10 +19,19 @@ from plant_core.loc import IllegalSchedule, PlantError
 # one way of tiling to another. Large tiles must be expected to win.
 _MARGIN = 1.15
 _MARGIN_LARGE = 0.9
+_MARGIN_SCALAR = 6.0
+_MARGIN_SMALLEST = 2.5
+# Where few are tried, since control flow depends on data or rows differ in length, the model tells little.
+_MARGIN_RAGGED = 3.0
+# Where the same way of tiling was scheduled in another nest of the function.
+_MARGIN_KNOWN = 1.1
 # The vectors of all candidates tried: these are about the work of compiling them.
 _MOST_WORK = 640
+# Refused ones that are tried besides the others.
+_MOST_REFUSED = 2
 
 Evaluate = Callable[[Candidate], float]
+Pattern = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,56 +42,160 @@ class Trial:
     estimate: float
     cycles: float | None
     refused: str = ""
+    laned: tuple[str, ...] = ()  # the comps that it puts across lanes
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen for the nest of `comps`, and every candidate's fate."""
+    """What was chosen for the nest of `comps`, and every candidate's fate. `modest`: the smallest candidate with lanes
+    whose code was not refused, where other nests leave few registers."""
 
     comps: tuple[str, ...]
     candidate: Candidate
     trials: tuple[Trial, ...]
+    modest: Candidate | None = None
+
+
+@dataclass(slots=True)
+class Experience:
+    """Scheduled to modelled cycles of each way of tiling, as far as nests of one function have been searched; infinite
+    where it was refused."""
+
+    ratios: dict[Pattern, float] = field(default_factory=dict)
+
+    def learn(self, tried: Sequence[tuple[Candidate, float]]) -> None:
+        """Take over what a whole search saw; of each way of tiling the best."""
+        found: dict[Pattern, float] = {}
+        for candidate, cycles in tried:
+            pattern = _pattern(candidate)
+            found[pattern] = min(found.get(pattern, math.inf), cycles / candidate.cycles)
+        self.ratios.update(found)
+
+    def expected(self, candidate: Candidate) -> float | None:
+        ratio = self.ratios.get(_pattern(candidate))
+        return None if ratio is None else ratio * candidate.cycles
 
 
 def search(
-    finalists: Sequence[Candidate], fallback: Candidate, evaluate: Evaluate, *, most: int | None = None
+    finalists: Sequence[Candidate],
+    fallback: Candidate,
+    evaluate: Evaluate,
+    *,
+    most: int | None = None,
+    tries: int = 7,
+    experience: Experience | None = None,
 ) -> Choice:
     """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out. No more are
-    tried once `most` of them have worked out.
+    tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
+    scalar one are, unless the model is sure of them. What `experience` tells of other nests saves trials.
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
-    trials: list[Trial] = []
-    best: tuple[float, Candidate] | None = None
-    ratio, work = math.inf, 0
-    for candidate in finalists:
-        if sum(t.cycles is not None for t in trials) == most:
-            trials.append(Trial(candidate.title, candidate.cycles, None, "enough others were tried"))
-            continue
-        if any(t.title == candidate.instead and t.cycles is not None for t in trials):
-            trials.append(
-                Trial(candidate.title, candidate.cycles, None, "its like worked out without taking loops apart")
-            )
-            continue
-        margin, scale = (_MARGIN_LARGE, ratio) if candidate.large else (_MARGIN, min(ratio, 1.0))
-        if best is not None and candidate.cycles * scale > margin * best[0]:
-            trials.append(Trial(candidate.title, candidate.cycles, None, "the model expects it to be slower"))
-            continue
-        if best is not None and work + candidate.size > _MOST_WORK:
-            trials.append(Trial(candidate.title, candidate.cycles, None, "over the budget of code to try"))
-            continue
-        work += candidate.size
-        try:
-            cycles = evaluate(candidate)
-        except (NoSchedule, IllegalSchedule, PlantError) as refusal:
-            trials.append(Trial(candidate.title, candidate.cycles, None, str(refusal)))
-            continue
-        trials.append(Trial(candidate.title, candidate.cycles, cycles))
-        ratio = min(ratio, cycles / candidate.cycles)
-        if best is None or cycles < best[0]:
-            best = (cycles, candidate)
-    if best is None:
+    found = _Search(evaluate, most, tries, experience or Experience())
+    known = found.experience.expected
+    hopeful = finalists if most is not None else sorted(finalists, key=lambda c: (c.large, known(c) or c.cycles))
+    for candidate, certain in _in_order(hopeful):
+        found.visit(candidate, certain)
+    found.experience.learn(found.seen)
+    if found.best is None:
         cycles = evaluate(fallback)
-        trials.append(Trial(fallback.title, fallback.cycles, cycles))
-        best = (cycles, fallback)
-    return Choice(tuple(name for name, _ in fallback.plans), best[1], tuple(trials))
+        found.trials.append(_trial(fallback, cycles))
+        found.best = (cycles, fallback)
+    modest = _modest(finalists, found.failed)
+    return Choice(tuple(name for name, _ in fallback.plans), found.best[1], tuple(found.trials), modest)
+
+
+@dataclass(slots=True)
+class _Search:
+    evaluate: Evaluate
+    most: int | None
+    tries: int
+    experience: Experience
+    trials: list[Trial] = field(default_factory=list)
+    best: tuple[float, Candidate] | None = None
+    failed: set[str] = field(default_factory=set)
+    codes: set[tuple[object, ...]] = field(default_factory=set)
+    seen: list[tuple[Candidate, float]] = field(default_factory=list)
+    ratio: float = math.inf
+    work: int = 0
+    tried: int = 0
+
+    def visit(self, candidate: Candidate, certain: bool) -> None:
+        """Evaluate the candidate, unless that is thought to be in vain. `certain`: beyond the budget, too."""
+        vain = self._vain(candidate, certain)
+        if vain:
+            self.trials.append(_trial(candidate, None, vain))
+            return
+        self.work += candidate.size
+        self.tried += 1
+        try:
+            cycles = self.evaluate(candidate)
+        except (NoSchedule, IllegalSchedule, PlantError) as refusal:
+            self.trials.append(_trial(candidate, None, str(refusal)))
+            self.failed.add(candidate.title)
+            self.seen.append((candidate, math.inf))
+            return
+        self.trials.append(_trial(candidate, cycles))
+        self.codes.add(candidate.code)
+        self.seen.append((candidate, cycles))
+        self.ratio = min(self.ratio, cycles / candidate.cycles)
+        if self.best is None or cycles < self.best[0]:
+            self.best = (cycles, candidate)
+
+    def _vain(self, candidate: Candidate, certain: bool) -> str:
+        """Why the candidate is not tried; empty where it is."""
+        worked = sum(t.cycles is not None for t in self.trials)
+        if worked == self.most:
+            return "enough others were tried"
+        if self.best is None:
+            return ""
+        if candidate.whole and candidate.code in self.codes:
+            return "it makes the same code as another"
+        expected = self.experience.expected(candidate)
+        if expected is not None and expected > _MARGIN_KNOWN * self.best[0]:
+            return "it is slower in a nest like this"
+        margin, scale = self._margin(candidate, certain)
+        if candidate.cycles * scale > margin * self.best[0]:
+            return "the model expects it to be slower"
+        over = self.work + candidate.size > _MOST_WORK or self.tried >= self.tries + min(
+            len(self.failed), _MOST_REFUSED
+        )
+        return "over the budget of code to try" if over and not certain else ""
+
+    def _margin(self, candidate: Candidate, certain: bool) -> tuple[float, float]:
+        small = min(self.ratio, 1.0)
+        if not candidate.laned and all(t.laned for t in self.trials if t.cycles is not None):
+            # Scalar code is quick to try, and the model is weakest where it compares it with lanes.
+            return _MARGIN_SCALAR, small
+        if self.most is not None:
+            return _MARGIN_RAGGED, self.ratio if candidate.large else small
+        if certain:
+            return _MARGIN_SMALLEST, small
+        return (_MARGIN_LARGE, self.ratio) if candidate.large else (_MARGIN, small)
+
+
+def _in_order(finalists: Sequence[Candidate]) -> list[tuple[Candidate, bool]]:
+    """The model's best first, then the smallest with lanes, then the others; and which are tried in any case."""
+    laned = [c for c in finalists if c.laned]
+    smallest = min(laned, key=lambda c: (c.size, c.rank), default=None)
+    scalar = next((c for c in finalists if not c.laned), None)
+    ordered = list(finalists)
+    if smallest is not None and ordered.index(smallest) > 1:
+        ordered.remove(smallest)
+        ordered.insert(1, smallest)
+    return [(c, c in (smallest, scalar)) for c in ordered]
+
+
+def _pattern(candidate: Candidate) -> Pattern:
+    """The title without names of comps, and with the vectors of its tile in place of spans."""
+    loops = re.sub(r":\d+", "", re.sub(r"\w+\(", "(", candidate.title))
+    return loops, candidate.points
+
+
+def _modest(finalists: Sequence[Candidate], failed: set[str]) -> Candidate | None:
+    laned = [c for c in finalists if c.laned and c.title not in failed]
+    return min(laned, key=lambda c: (c.size, c.rank), default=None)
+
+
+def _trial(candidate: Candidate, cycles: float | None, refused: str = "") -> Trial:
+    return Trial(candidate.title, candidate.cycles, cycles, refused, candidate.laned)

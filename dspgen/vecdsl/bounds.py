@@ -41,8 +41,14 @@ def bounds_of(tree: For, scope: Scope) -> tuple[Term, Term, Bounds]:
         trip = _fold_forms("min", [e for e in exact if e is not None])
     else:
         trip = _ceiling(_fold_forms("min", gaps), tree.step, scope.ranges)
-    bounds = Bounds(tuple(map(Linear.of, lowers)), tuple(Linear.of(u.plus(-1)) for u in uppers))
-    return start, trip, bounds
+    lasts = [_last(lowers, u, tree.step) for u in uppers]
+    return start, trip, Bounds(tuple(map(Linear.of, lowers)), tuple(map(Linear.of, lasts)))
+
+
+def _last(lowers: list[Address], upper: Address, step: int) -> Address:
+    """What an iterator does not exceed below `upper`: its last value, where there is one start to count from."""
+    trip = _exact_quotient(add(upper, lowers[0], -1), step) if len(lowers) == 1 else None
+    return upper.plus(-1) if trip is None else add(lowers[0], scale(trip.plus(-1), step))
 
 
 def counted(last: Linear, first: Address, step: int) -> Linear:

@@ -96,7 +96,8 @@ def _chains(loop: Loop) -> list[_Chain]:
     terms = [t for s in loop.body for t in own_terms(s)] + [c.next for c in loop.carried]
     for term in terms:
         for load, paired in term_loads(term):
-            if load.array not in written and not paired and load.address.coefficient(loop.iterator):
+            fixed = load.index is None and load.mask is None
+            if load.array not in written and not paired and fixed and load.address.coefficient(loop.iterator):
                 key = replace(load, address=replace(load.address, constant=0))
                 groups.setdefault(key, {})[load.address.constant] = load
     found = list[_Chain]()

@@ -94,11 +94,7 @@ class _Machine:
         names.update(current)
 
     def integer(self, term: Term, names: dict[str, Value]) -> int:
-        exact = _Machine(self.lanes, self.arrays, self.slack, IEEE)
-        value = exact.term(term, names)
-        if isinstance(value, tuple):
-            raise ValueError("a pair stands where a number is wanted")
-        return int(value)
+        return int(self.exact(term, names))
 
     def address(self, address: Address, names: dict[str, Value]) -> int:
         total = address.constant
@@ -111,16 +107,40 @@ class _Machine:
 
     def store(self, stmt: Store, names: dict[str, Value]) -> None:
         value = self.term(stmt.value, names)
+        where = self.places(stmt, stmt.value.type.vector, names)
         if isinstance(value, tuple):
-            raise ValueError("a pair can't be stored")
-        first = self.address(stmt.address, names)
-        count = (self.lanes if stmt.active is None else min(stmt.active, self.lanes)) if value.ndim else 1
-        where = first + stmt.stride * np.arange(count)
+            self.write(stmt, where, value[0])
+            self.write(stmt, where + _second_half(stmt.stride, stmt.value.type.vector, self.lanes), value[1])
+            return
+        asked = self.mask(stmt.mask, where.size, names)
+        if stmt.active is not None:
+            asked &= np.arange(where.size) < stmt.active
+        self.write(stmt, where[asked], value.reshape(-1)[asked])
+
+    def write(self, stmt: Store, where: Array, value: Array) -> None:
         memory = self.arrays[stmt.array]
-        if count and (where.min() < 0 or where.max() >= memory.size):
+        if where.size and (where.min() < 0 or where.max() >= memory.size):
             raise OutOfBounds(f"store to {stmt.array}[{where.min()}..{where.max()}] of {memory.size} elements")
         with np.errstate(all="ignore"):
-            memory[where] = self.arithmetic.memory(value.reshape(-1)[:count], stmt.elem)
+            memory[where] = self.arithmetic.memory(value.reshape(-1), stmt.elem)
+
+    def places(self, access: Load | Store, vector: bool, names: dict[str, Value]) -> Array:
+        """The element that each lane accesses, one for a scalar."""
+        lane = np.arange(self.lanes if vector else 1)
+        where = self.address(access.address, names) + _offsets(access, lane)
+        return where if access.index is None else where + self.exact(access.index, names)
+
+    def mask(self, mask: Term | None, size: int, names: dict[str, Value]) -> Array:
+        if mask is None:
+            return np.ones(size, dtype=bool)
+        return np.asarray(np.broadcast_to(self.exact(mask, names) != 0, size)).copy()
+
+    def exact(self, term: Term, names: dict[str, Value]) -> Array:
+        """An i32 term's value in the machine's arithmetic, whatever the elements' own, of int64."""
+        value = _Machine(self.lanes, self.arrays, self.slack, IEEE).term(term, names)
+        if isinstance(value, tuple):
+            raise ValueError("a pair stands where numbers are wanted")
+        return value.astype(np.int64)
 
     def term(self, term: Term, names: dict[str, Value]) -> Value:
         match term:
@@ -133,28 +153,39 @@ class _Machine:
                     return self.arithmetic.register(found, term.type.elem)
                 return found
             case Load():
-                return self.load(term, self.address(term.address, names), term.stride)
+                where = self.places(term, term.type.vector, names)
+                return self.read(term, where, self.mask(term.mask, where.size, names))
             case Op(name="ld_pair", args=(Load() as low,)):
-                return self.load_pair(low, self.address(low.address, names))
+                return self.load_pair(low, names)
             case Op():
                 args = tuple(self.term(a, names) for a in term.args)
                 return apply(self.arithmetic, term.name, term.type, term.imm, args, self.lanes)
 
-    def load_pair(self, low: Load, first: int) -> Value:
-        if not low.type.vector:
-            return self.load(low, first, 1), self.load(low, first + 1, 1)
-        second = first + (self.lanes if low.stride == 1 else 1)
-        return self.load(low, first, low.stride), self.load(low, second, low.stride)
+    def load_pair(self, low: Load, names: dict[str, Value]) -> Value:
+        where = self.places(low, low.type.vector, names)
+        asked = np.ones(where.size, dtype=bool)
+        second = where + _second_half(low.stride, low.type.vector, self.lanes)
+        return self.read(low, where, asked), self.read(low, second, asked)
 
-    def load(self, load: Load, first: int, stride: int) -> Array:
+    def read(self, load: Load, where: Array, asked: Array) -> Array:
         memory = self.arrays[load.array]
-        where = first + stride * np.arange(self.lanes) if load.type.vector else np.asarray(first)
         before, after = self.slack.get(load.array, (0, 0)) if isinstance(self.slack, Mapping) else (self.slack,) * 2
-        if not load.type.vector:
+        if not load.type.vector or load.index is not None:
             before = after = 0
-        low, high = int(where.min()), int(where.max())
-        if low < -before or high >= memory.size + after:
-            raise OutOfBounds(f"load of {load.array}[{low}..{high}] of {memory.size} elements")
-        inside = (where >= 0) & (where < memory.size)
+        touched = where[asked]
+        if touched.size and (touched.min() < -before or touched.max() >= memory.size + after):
+            raise OutOfBounds(f"load of {load.array}[{touched.min()}..{touched.max()}] of {memory.size} elements")
+        inside = asked & (where >= 0) & (where < memory.size)
         values = np.where(inside, memory[np.where(inside, where, 0)], np.zeros((), memory.dtype))
-        return self.arithmetic.register(values, load.type.elem)
+        return self.arithmetic.register(values if load.type.vector else values[0], load.type.elem)
+
+
+def _offsets(access: Load | Store, lane: Array) -> Array:
+    if not access.period:
+        return np.asarray(lane * access.stride)
+    return np.asarray(lane % access.period * access.stride + lane // access.period * access.jump)
+
+
+def _second_half(stride: int, vector: bool, lanes: int) -> int:
+    """How far the high half of a pair lies from its low half."""
+    return lanes if vector and stride == 1 else 1

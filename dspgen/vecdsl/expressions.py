@@ -6,7 +6,7 @@ is held as the i32 of the same value, and a u32 as the i32 of the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dspgen.errors import NoSchedule, Problem
@@ -45,14 +45,14 @@ def dtype_of(expr: Expr) -> DType:
 
 @dataclass(frozen=True, slots=True)
 class Translator:
-    """The point that a statement runs at: the iterators' values on the first lane, and the one across lanes."""
+    """The point that a statement runs at: the iterators' values on the first lane, and the vectors of those that differ
+    from lane to lane."""
 
     iterators: Iterators
-    lane: str | None
+    vectors: Mapping[str, Term]
     read: Callable[[Load], Term]
     ranges: Ranges
     loc: Loc
-    direction: int = 1
 
     def value(self, expr: Expr) -> Term:
         """The expression's value, scalar if it is the same on all lanes."""
@@ -82,11 +82,7 @@ class Translator:
                 )
 
     def _iterator(self, name: str) -> Term:
-        base = address_term(self.iterators[name])
-        if name != self.lane:
-            return base
-        step = "add" if self.direction > 0 else "sub"
-        return make(step, (as_vector(base), Op("iota", (), VType("i32", True))), VType("i32", True))
+        return self.vectors[name] if name in self.vectors else address_term(self.iterators[name])
 
     def _unary(self, expr: Unary) -> Term:
         value = self.value(expr.operand)
@@ -102,7 +98,7 @@ class Translator:
         left, right = self.value(expr.left), self.value(expr.right)
         operands = dtype_of(expr.left)
         if operands == "u32":
-            return _unsigned(expr.op, left, right)
+            return unsigned(expr.op, left, right)
         if expr.op in COMPARISONS:
             return lift(expr.op, (left, right), "i32")
         if expr.op == "floordiv":
@@ -218,7 +214,8 @@ def lift(name: str, args: tuple[Term, ...], dtype: DType) -> Term:
     return make(name, args, VType(register_elem(dtype), vector))
 
 
-def _unsigned(op: str, left: Term, right: Term) -> Term:
+def unsigned(op: str, left: Term, right: Term) -> Term:
+    """An operation on u32 values, which registers hold as the i32 of the same bits."""
     one = literal(1, "i32")
     match op:
         case "lt":

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
-from dspgen.vecdsl.ir import OPS, Const, Op, Term, VType
+from dspgen.vecdsl.ir import OPS, Const, Load, Op, Store, Term, VType
 from dspgen.vecdsl.semantics import IEEE, apply
-from dspgen.vecdsl.terms import register_elem
+from dspgen.vecdsl.terms import linear_address, make_address, register_elem
 
 
 def make(name: str, args: tuple[Term, ...], type: VType, imm: tuple[int, ...] = ()) -> Term:
-    """The operation, or its value where it is a lane-wise one of constants."""
+    """The operation, or its value where it is a lane-wise one of constants; a decided selection is its choice."""
+    if name == "select" and isinstance(args[0], Const):
+        return args[1] if args[0].value else args[2]
     if (
         args
         and OPS[name].kind in ("lane", "bits")
@@ -34,16 +39,50 @@ def constant(value: int | float, type: VType) -> Const | None:
     return Const(held, type)
 
 
-def refold(term: Term) -> Term:
-    """`term` with constant operations computed, and integer identities removed, bottom up."""
+def refold(term: Term, indices: Container[str] = ()) -> Term:
+    """`term` with constant operations computed, and integer identities removed, bottom up.
+
+    `indices` are the names that addresses may use: a load's index that is affine in these joins its address.
+    """
+    if isinstance(term, Load):
+        return _load(term, indices)
     if not isinstance(term, Op):
         return term
-    args = tuple(refold(a) for a in term.args)
+    args = tuple(refold(a, indices) for a in term.args)
     if all(new is old for new, old in zip(args, term.args, strict=True)) and not _reducible(term):
         return term
     if term.name == "ld_pair":
         return term
     return _identity(make(term.name, args, term.type, term.imm))
+
+
+def _load(load: Load, indices: Container[str]) -> Term:
+    if load.index is None and load.mask is None:
+        return load
+    index, mask = (None if t is None else refold(t, indices) for t in (load.index, load.mask))
+    if isinstance(mask, Const):
+        if not mask.value:
+            return Const(0.0 if load.type.elem in ("f32", "f64") else 0, load.type)
+        mask = None
+    return placed(replace(load, index=index, mask=mask), indices)
+
+
+Access = TypeVar("Access", Load, Store)
+
+
+def placed(access: Access, indices: Container[str]) -> Access:
+    """The access with an index that is the same affine form on all lanes added to its address."""
+    index = access.index
+    if isinstance(index, Op) and index.name == "bcast":
+        index = index.args[0]
+    form = None if index is None else linear_address(index)
+    if form is None or any(name not in indices for name, _ in form.terms):
+        return access
+    terms = dict(access.address.terms)
+    for name, coefficient in form.terms:
+        terms[name] = terms.get(name, 0) + coefficient
+    address = make_address(access.address.constant + form.constant, terms)
+    return replace(access, address=address, index=None)
 
 
 def _reducible(op: Op) -> bool:

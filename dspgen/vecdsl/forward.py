@@ -22,7 +22,8 @@ from dspgen.vecdsl.footprint import (
 )
 from dspgen.vecdsl.ir import OPS, Carried, Const, Elem, If, Let, Load, Loop, Op, Stmt, Store, Term, Var, VType
 from dspgen.vecdsl.ranges import Ranges, with_inner_loops
-from dspgen.vecdsl.terms import Names, is_atom, own_terms, register_elem
+from dspgen.vecdsl.scans import lanes_read, picks, repeats
+from dspgen.vecdsl.terms import Names, children, is_atom, own_terms, register_elem
 
 ALL_LANES = 1 << 30
 _KEPT_BITS: dict[Elem, str] = {"i8": "sext8", "u8": "zext8", "i16": "sext16", "u16": "zext16"}
@@ -34,10 +35,11 @@ def as_loaded(value: Term, elem: Elem) -> Term:
 
 
 def map_demand(term: Term, demand: int, change: Callable[[Load, int], Term]) -> Term:
-    """`term` with loads replaced; `change` is told how many first lanes of each load matter."""
+    """`term` with loads replaced, those in indices and masks first; `change` is told how many first lanes of each load
+    matter."""
     match term:
         case Load():
-            return change(term, demand)
+            return change(_map_places(term, change), demand)
         case Op(name="ld_pair"):
             return term
         case Op():
@@ -47,6 +49,12 @@ def map_demand(term: Term, demand: int, change: Callable[[Load, int], Term]) -> 
             return term if same else Op(term.name, args, term.type, term.imm)
         case _:
             return term
+
+
+def _map_places(load: Load, change: Callable[[Load, int], Term]) -> Load:
+    # An element that is accessed at a wrong place may lie outside its array, whether it matters or not.
+    index, mask = (None if t is None else map_demand(t, ALL_LANES, change) for t in (load.index, load.mask))
+    return load if index is load.index and mask is load.mask else replace(load, index=index, mask=mask)
 
 
 @dataclass(slots=True)
@@ -65,6 +73,7 @@ class Forwarder:
     def __init__(self, lanes: int, names: Names) -> None:
         self.lanes = lanes
         self.names = names
+        self.periods = dict[str, int]()
 
     def block(self, body: tuple[Stmt, ...], ranges: Ranges) -> tuple[Stmt, ...]:
         """Loads of what an earlier statement of the block stored, at the same place, become the stored value.
@@ -78,14 +87,15 @@ class Forwarder:
         for stmt in body:
             match stmt:
                 case Let():
+                    if isinstance(stmt.value, Load) and (period := repeats(stmt.value)):
+                        self.periods[stmt.name] = period
                     slots.append([Let(stmt.name, self._term(stmt.value, known))])
                 case Store():
-                    value = self._term(stmt.value, known, stmt.active or ALL_LANES)
-                    new = stmt if value is stmt.value else replace(stmt, value=value)
+                    new = self._store(stmt, known)
                     slots.append([new])
                     self._forget(known, [of_store(new, self.lanes)], ranges)
-                    entry = _Stored(new, slots[-1], new.value, of_store(new, self.lanes))
-                    known[place_of_store(new)] = entry
+                    if (place := place_of_store(new)) is not None:
+                        known[place] = _Stored(new, slots[-1], new.value, of_store(new, self.lanes))
                 case If():
                     condition = self._term(stmt.condition, known)
                     slots.append([If(condition, _flat(self._block(stmt.then, ranges, dict(known))))])
@@ -93,6 +103,13 @@ class Forwarder:
                 case Loop():
                     slots.append([self._loop(stmt, ranges, known)])
         return slots
+
+    def _store(self, stmt: Store, known: dict[Place, _Stored]) -> Store:
+        value = self._term(stmt.value, known, stmt.active or ALL_LANES)
+        index, mask = (None if t is None else self._term(t, known) for t in (stmt.index, stmt.mask))
+        if value is stmt.value and index is stmt.index and mask is stmt.mask:
+            return stmt
+        return replace(stmt, value=value, index=index, mask=mask)
 
     def _loop(self, loop: Loop, ranges: Ranges, known: dict[Place, _Stored]) -> Loop:
         start, trip = self._term(loop.start, known), self._term(loop.trip, known)
@@ -126,7 +143,10 @@ class Forwarder:
             return term
 
         def change(load: Load, wanted: int) -> Term:
-            entry = known.get(place_of_load(load))
+            place = place_of_load(load)
+            entry = None if place is None else known.get(place)
+            if entry is None and place is not None:
+                return self._lanes_of(load, place, known)
             if entry is None or load.type != entry.value.type:
                 return load
             active = entry.store.active
@@ -139,6 +159,15 @@ class Forwarder:
             return as_loaded(entry.value, load.elem)
 
         return map_demand(term, demand, change)
+
+    def _lanes_of(self, load: Load, place: Place, known: dict[Place, _Stored]) -> Term:
+        """Some elements of what a recurrence came to in one vector."""
+        for stored, entry in known.items():
+            pattern = lanes_read(stored, place, self.lanes) if entry.store.active is None else None
+            value = picks(entry.store.value, pattern, load.type, self.periods) if pattern is not None else None
+            if value is not None:
+                return as_loaded(value, load.elem)
+        return load
 
 
 def _flat(slots: list[list[Stmt]]) -> tuple[Stmt, ...]:
@@ -172,7 +201,10 @@ class _Sweep:
                     written = of_store(stmt, self.lanes)
                     if stmt.array in dead or any(contains(f, written) for f in later):
                         continue
-                    later, dead = self._read(list(term_loads(stmt.value)), ranges, (*later, written), dead)
+                    if not (written.whole or written.partial):
+                        later = (*later, written)
+                    loads = [pair for term in own_terms(stmt) for pair in term_loads(term)]
+                    later, dead = self._read(loads, ranges, later, dead)
                     kept.append(stmt)
                 case Let():
                     later, dead = self._read(list(term_loads(stmt.value)), ranges, later, dead)
@@ -211,8 +243,10 @@ def place_demands(loop: Loop) -> dict[Place, int]:
             case Var():
                 names[term.name] = max(names.get(term.name, 0), demand)
             case Load():
-                place = place_of_load(term)
-                found[place] = max(found.get(place, 0), demand)
+                if (place := place_of_load(term)) is not None:
+                    found[place] = max(found.get(place, 0), demand)
+                for part in children(term):
+                    visit(part, ALL_LANES)
             case Op():
                 inner = demand if OPS[term.name].kind in ("lane", "bits") else ALL_LANES
                 for arg in term.args:
@@ -226,6 +260,8 @@ def place_demands(loop: Loop) -> dict[Place, int]:
         match stmt:
             case Store():
                 visit(stmt.value, stmt.active or ALL_LANES)
+                for part in own_terms(stmt)[1:]:
+                    visit(part, ALL_LANES)
             case Let():
                 visit(stmt.value, names.get(stmt.name, 0))
             case Loop() | If():
@@ -249,4 +285,5 @@ def _all_terms(stmt: Stmt) -> list[Term]:
 
 def load_of(place: Place) -> Load:
     """The load of a place, of its register type."""
-    return Load(place.array, place.address, place.stride, place.elem, VType(register_elem(place.elem), place.vector))
+    type = VType(register_elem(place.elem), place.vector)
+    return Load(place.array, place.address, place.stride, place.elem, type, place.period, place.jump)

@@ -15,7 +15,7 @@ from dspgen.vecdsl.footprint import (
 )
 from dspgen.vecdsl.ir import Carried, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var
 from dspgen.vecdsl.ranges import Ranges, with_inner_loops
-from dspgen.vecdsl.terms import Names, names_of, own_terms, statements, used_names
+from dspgen.vecdsl.terms import Names, children, names_of, own_terms, statements, used_names
 
 VECTORS = 24
 SCALARS = 16
@@ -114,7 +114,8 @@ class _Mover:
             read = of_load(load, self.lanes, paired)
             if any(w.array == load.array and overlap(read, w, facts.ranges) != Overlap.NEVER for w in facts.written):
                 return False
-            if (conditional or not facts.runs) and not self._inside(load, facts.ranges):
+            fixed = load.index is None and load.mask is None
+            if (conditional or not facts.runs) and not (fixed and self._inside(load, facts.ranges)):
                 return False
         return True
 
@@ -157,8 +158,8 @@ def _candidates(loop: Loop, facts: _LoopFacts, mover: _Mover) -> list[_Candidate
                 found[term].uses += 1
             else:
                 found[term] = _Candidate(term, len(found), 1, _cost(term))
-        elif isinstance(term, Op) and term.name != "ld_pair":
-            for arg in term.args:
+        elif not (isinstance(term, Op) and term.name == "ld_pair"):
+            for arg in children(term):
                 visit(arg, conditional)
 
     def block(body: tuple[Stmt, ...], conditional: bool) -> None:
@@ -188,10 +189,12 @@ def _cost(term: Term) -> int:
         case Const() | Var():
             return 0
         case Load():
-            return 2
+            return 2 + sum(_cost(t) for t in children(term))
         case Op(name="ld_pair"):
             return 2
-        case Op(name="iota" | "mask_first"):
+        case Op(name="iota" | "mask_first" | "mask_period"):
+            return 2
+        case Op(name="vec") if all(isinstance(a, Const) for a in term.args):
             return 2
         case Op():
             inner = sum(_cost(a) for a in term.args)
@@ -202,6 +205,9 @@ def _replace_in(loop: Loop, names: dict[Term, Var]) -> Loop:
     def change(term: Term) -> Term:
         if term in names:
             return names[term]
+        if isinstance(term, Load):
+            index, mask = (None if t is None else change(t) for t in (term.index, term.mask))
+            return term if index is term.index and mask is term.mask else replace(term, index=index, mask=mask)
         if not isinstance(term, Op) or term.name == "ld_pair":
             return term
         args = tuple(change(a) for a in term.args)
@@ -213,7 +219,8 @@ def _replace_in(loop: Loop, names: dict[Term, Var]) -> Loop:
             case Let():
                 return Let(s.name, change(s.value))
             case Store():
-                return replace(s, value=change(s.value))
+                index, mask = (None if t is None else change(t) for t in (s.index, s.mask))
+                return replace(s, value=change(s.value), index=index, mask=mask)
             case If():
                 return If(change(s.condition), tuple(map(stmt, s.then)))
             case Loop():
@@ -259,10 +266,8 @@ def _variables(term: Term) -> list[Var]:
     match term:
         case Var():
             return [term]
-        case Op():
-            return [v for a in term.args for v in _variables(a)]
         case _:
-            return []
+            return [v for a in children(term) for v in _variables(a)]
 
 
 def _wanted_name(term: Term) -> str:

@@ -8,7 +8,10 @@
 A term has a `VType`: an element type and whether it is one scalar or one vector of `lanes` elements; the number of
 lanes is the machine's and appears in no term. An `Address` is affine in loop iterators and integer parameters, in
 elements of its array (row-major, flattened). A vector access names lane k as element `address + k * stride`, so
-stride 1 is contiguous, -1 reversed, k strided; a uniform value is a scalar Load under a `bcast`.
+stride 1 is contiguous, -1 reversed, k strided; a uniform value is a scalar Load under a `bcast`. With a `period` p,
+lane k is element `address + (k % p) * stride + (k // p) * jump`: lanes over two loops. An `index` (i32, one for each
+lane) is added to that: gathers and scatters, and scalar accesses at computed places. A `mask` (i32, one for each lane)
+tells which lanes are accessed at all, where not 0; a lane that isn't loaded is 0.
 
 Value semantics: a `Let` or a carried variable is bound once per execution of its block. A Loop's carried variable has
 the value `init` in the first iteration, `next` (a term over the body's names) in the following one, and after the
@@ -71,6 +74,15 @@ class Load:
     stride: int
     elem: Elem
     type: VType
+    period: int = 0
+    jump: int = 0
+    index: Term | None = None
+    mask: Term | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether address and stride tell all."""
+        return not self.period and self.index is None and self.mask is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,8 @@ Term = Const | Var | Load | Op
 
 @dataclass(frozen=True, slots=True)
 class OpInfo:
+    """`arity` -1: one argument for each lane."""
+
     arity: int
     kind: Literal["lane", "bits", "cross", "pair"]
     doc: str
@@ -113,6 +127,13 @@ OPS: dict[str, OpInfo] = {
     "rsqrt_est": OpInfo(1, "lane", "1 / sqrt(a) rounded to 8 bits of fraction"),
     "mac16": OpInfo(3, "lane", "i32: sext16(a) * sext16(b) + c"),
     "mulhi": OpInfo(2, "lane", "high half of the double-width signed product"),
+    "mul16": OpInfo(2, "lane", "i32: sext16(a) * sext16(b)"),
+    "add_sat": OpInfo(2, "lane", "a + b, at the type's end where beyond it (i32)"),
+    "sub_sat": OpInfo(2, "lane", "a - b, at the type's end where beyond it (i32)"),
+    "sat8": OpInfo(1, "lane", "a brought into -128..127"),
+    "sat16": OpInfo(1, "lane", "a brought into -32768..32767"),
+    "satu8": OpInfo(1, "lane", "a brought into 0..255"),
+    "satu16": OpInfo(1, "lane", "a brought into 0..65535"),
     "shl": OpInfo(2, "lane", "a << b"),
     "shr": OpInfo(2, "lane", "a >> b, arithmetic"),
     "shru": OpInfo(2, "lane", "a >> b, zero fill"),
@@ -154,7 +175,20 @@ OPS: dict[str, OpInfo] = {
     "reduce_add": OpInfo(1, "cross", "scalar: sum of all lanes"),
     "reduce_min": OpInfo(1, "cross", "scalar: least lane"),
     "reduce_max": OpInfo(1, "cross", "scalar: greatest lane"),
+    "reduce_mul": OpInfo(1, "cross", "scalar: product of all lanes"),
+    "reduce_and": OpInfo(1, "cross", "scalar: bitwise and of all lanes"),
+    "reduce_or": OpInfo(1, "cross", "scalar: bitwise or of all lanes"),
+    "reduce_xor": OpInfo(1, "cross", "scalar: bitwise exclusive or of all lanes"),
+    "all_add": OpInfo(1, "cross", "every lane = sum of all lanes"),
+    "all_min": OpInfo(1, "cross", "every lane = least lane"),
+    "all_max": OpInfo(1, "cross", "every lane = greatest lane"),
     "mask_first": OpInfo(0, "cross", "i32 vector: 1 in lanes k < imm[0], else 0"),
+    "mask_period": OpInfo(0, "cross", "i32 vector: 1 in lanes k with imm[1] <= k % imm[0] < imm[2], else 0"),
+    "vec": OpInfo(-1, "cross", "lane k = scalar args[k]"),
+    "shuffle": OpInfo(1, "cross", "lane k = lane imm[k] of a; where imm[k] is -1, anything"),
+    "shuffle2": OpInfo(2, "cross", "lane k = lane imm[k] of the concatenation a, b; where imm[k] is -1, anything"),
+    "transpose": OpInfo(1, "cross", "a as imm[0] rows, row-major, transposed"),
+    "concat": OpInfo(2, "cross", "the first imm[0] lanes of a, then the first lanes of b"),
     "pair": OpInfo(2, "pair", "two values in a register pair, the first one low"),
     "lo": OpInfo(1, "pair", "low half of a pair"),
     "hi": OpInfo(1, "pair", "high half of a pair"),
@@ -163,6 +197,12 @@ OPS: dict[str, OpInfo] = {
     # It is written Op("ld_pair", (Load(...),), imm=()) over the Load of its low half.
     "ld_pair": OpInfo(1, "pair", "the pair load whose low half is the Load a"),
     "bcast_pair": OpInfo(1, "pair", "vector pair: low = bcast of the pair's low half, high = of its high half"),
+    # Complex numbers as pairs, the real part low; each product and each sum is rounded. `c*_re` and `c*_im` give one
+    # half each.
+    "cmul": OpInfo(2, "pair", "complex a * b"),
+    "cmul_re": OpInfo(2, "pair", "real part of a * b"),
+    "cmul_im": OpInfo(2, "pair", "imaginary part of a * b"),
+    "cmac": OpInfo(3, "pair", "complex a * b + c"),
 }
 
 
@@ -191,7 +231,8 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`value` to lane k's element `address + k * stride`; only the first `active` lanes, if given."""
+    """`value` to lane k's element (see above); only the first `active` lanes, if given. Of lanes that meet in one
+    element, the last one's value stays. A pair is stored as `ld_pair` loads it."""
 
     array: str
     address: Address
@@ -200,6 +241,15 @@ class Store:
     value: Term
     active: int | None = None
     loc: Loc | None = None
+    period: int = 0
+    jump: int = 0
+    index: Term | None = None
+    mask: Term | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether address, stride and `active` tell all."""
+        return not self.period and self.index is None and self.mask is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,10 +141,22 @@ class _Parser:
 
     def store(self, elem: Elem) -> Store:
         array, address, stride = self.take(), self.address(), self.integer()
+        period, jump, index, mask = self.place()
         active = self.integer() if self.accept("active") else None
         self.take("=")
         value = self.term()
-        return Store(array, address, stride, elem, value, active, self.loc())
+        return Store(array, address, stride, elem, value, active, self.loc(), period, jump, index, mask)
+
+    def place(self) -> tuple[int, int, Term | None, Term | None]:
+        """What follows an access's stride: period, jump, index and mask."""
+        period = jump = 0
+        if self.accept("period"):
+            period = self.integer()
+            self.take("jump")
+            jump = self.integer()
+        index = self.term() if self.accept("index") else None
+        mask = self.term() if self.accept("mask") else None
+        return period, jump, index, mask
 
     def loop(self) -> Loop:
         iterator = self.take()
@@ -220,7 +232,7 @@ class _Parser:
         args = list[Term]()
         while not self.accept(")"):
             args.append(self.term())
-        if len(args) != OPS[head].arity:
+        if OPS[head].arity not in (len(args), -1):
             raise self.error(f"'{head}' takes {OPS[head].arity} operands, {len(args)} were given", start)
         result = VType("i32", type.vector) if head in COMPARISONS else type
         return Op(head, tuple(args), result, imm)
@@ -238,8 +250,9 @@ class _Parser:
             raise self.error("a load has one or two element types")
         kind = elems[1] if len(elems) == 2 else register_elem(elems[0])
         array, address, stride = self.take(), self.address(), self.integer()
+        period, jump, index, mask = self.place()
         self.take(")")
-        return Load(array, address, stride, elems[0], VType(kind, vector))
+        return Load(array, address, stride, elems[0], VType(kind, vector), period, jump, index, mask)
 
     def type(self, parts: list[str]) -> tuple[VType, list[str]]:
         if not parts:

@@ -1,7 +1,8 @@
 """Text of terms and programs; `dspgen.vecdsl.parser` reads it back to equal values.
 
-term    ::= "(const." type number ")" | name ":" type | "(ld." elem ["." type] array address stride ")"
+term    ::= "(const." type number ")" | name ":" type | "(ld." elem ["." type] array place ")"
           | "(" op "." type ("." integer)* term* ")"
+place   ::= address stride ["period" integer "jump" integer] ["index" term] ["mask" term]
 type    ::= elem [".v"]        comparisons carry their operands' element type, everything else its own
 address ::= "[" sum of integer, name, integer "*" name "]"
 """
@@ -35,12 +36,23 @@ def print_term(term: Term) -> str:
             if term.type.elem != register_elem(term.elem):
                 head += f".{term.type.elem}"
             vector = ".v" if term.type.vector else ""
-            return f"({head}{vector} {term.array} {print_address(term.address)} {term.stride})"
+            return f"({head}{vector} {term.array} {_place(term)})"
         case Op():
             elem = term.args[0].type.elem if term.name in COMPARISONS else term.type.elem
             head = f"{term.name}.{print_type(VType(elem, term.type.vector))}"
             head += "".join(f".{i}" for i in term.imm)
             return "(" + " ".join([head, *map(print_term, term.args)]) + ")"
+
+
+def _place(access: Load | Store) -> str:
+    text = f"{print_address(access.address)} {access.stride}"
+    if access.period:
+        text += f" period {access.period} jump {access.jump}"
+    if access.index is not None:
+        text += f" index {print_term(access.index)}"
+    if access.mask is not None:
+        text += f" mask {print_term(access.mask)}"
+    return text
 
 
 def print_type(type: VType) -> str:
@@ -75,7 +87,7 @@ def _block(body: tuple[Stmt, ...]) -> Iterator[str]:
                 yield f"let {stmt.name} = {print_term(stmt.value)}"
             case Store():
                 active = "" if stmt.active is None else f" active {stmt.active}"
-                where = f"{stmt.array} {print_address(stmt.address)} {stmt.stride}{active}"
+                where = f"{stmt.array} {_place(stmt)}{active}"
                 yield f"store.{stmt.elem} {where} = {print_term(stmt.value)}{_loc(stmt.loc)}"
             case If():
                 yield f"if {print_term(stmt.condition)} {{"

@@ -92,11 +92,12 @@ class _Accesses:
         self.lanes = lanes
         self.writes = dict[Place, int]()
         self.reads = dict[Place, VType | None]()
-        self.written = dict[str, dict[tuple[Footprint, Place], None]]()
+        self.written = dict[str, dict[tuple[Footprint, Place | None], None]]()
         self.read = dict[str, dict[tuple[Footprint, Place | None], None]]()
         for store in stores:
             place = place_of_store(store)
-            self.writes[place] = self.writes.get(place, 0) + 1
+            if place is not None:
+                self.writes[place] = self.writes.get(place, 0) + 1
             self.written.setdefault(store.array, {})[of_store(store, lanes), place] = None
 
     def load(self, loads: Iterable[tuple[Load, bool]]) -> None:
@@ -139,7 +140,9 @@ class _Promoter:
                 case Loop():
                     inner = ranges.inside(stmt)
                     loop = replace(stmt, body=self.block(stmt.body, inner))
-                    loop = carry_recurrences(loop, ranges, self.lanes, self.names, self.sizes, self.indices)
+                    loop = carry_recurrences(
+                        loop, ranges, self.lanes, self.names, self.sizes, self.indices, self.forwarder.periods
+                    )
                     done += self.loop(loop, ranges)
                 case If():
                     done.append(replace(stmt, then=self.block(stmt.then, ranges)))
@@ -175,17 +178,16 @@ class _Promoter:
     def _inside(self, candidate: _Candidate, ranges: Ranges) -> bool:
         place = candidate.place
         low, high = ranges.minimum(place.address), ranges.maximum(place.address)
-        count = of_place(place, self.lanes, candidate.active).count
-        reach = place.stride * (count - 1)
+        first, last = of_place(place, self.lanes, candidate.active).reach
         if low is None or high is None:
             return False
-        return low + min(reach, 0) >= 0 and high + max(reach, 0) < self.sizes[place.array]
+        return low + first >= 0 and high + last < self.sizes[place.array]
 
     def candidates(self, loop: Loop, ranges: Ranges) -> list[_Candidate]:
         direct = dict[Place, list[Store]]()
         for stmt in loop.body:
-            if isinstance(stmt, Store):
-                direct.setdefault(place_of_store(stmt), []).append(stmt)
+            if isinstance(stmt, Store) and (place := place_of_store(stmt)) is not None:
+                direct.setdefault(place, []).append(stmt)
         bound = {loop.iterator, *_bound_names(loop.body)}
         direct = {p: s for p, s in direct.items() if not any(n in bound for n, _ in p.address.terms)}
         if not direct:
@@ -213,7 +215,8 @@ class _Promoter:
         done = list[Stmt]()
         for stmt in body:
             new = map_terms(stmt, lambda term, now=current: _read_from(term, now))  # type: ignore[misc]
-            if not isinstance(new, Store) or place_of_store(new) not in current:
+            place = place_of_store(new) if isinstance(new, Store) else None
+            if not isinstance(new, Store) or place is None or place not in current:
                 done.append(new)
                 continue
             value = new.value
@@ -226,7 +229,7 @@ class _Promoter:
                 name = self.names.fresh(f"{new.array}_kept")
                 done.append(Let(name, kept))
                 kept = Var(name, kept.type)
-            current = {**current, place_of_store(new): kept}
+            current = {**current, place: kept}
         return done, current
 
 
@@ -244,4 +247,8 @@ def _bound_names(body: tuple[Stmt, ...]) -> list[str]:
 
 
 def _read_from(term: Term, current: dict[Place, Term]) -> Term:
-    return map_demand(term, ALL_LANES, lambda load, _: current.get(place_of_load(load), load))
+    def change(load: Load, _: int) -> Term:
+        place = place_of_load(load)
+        return load if place is None else current.get(place, load)
+
+    return map_demand(term, ALL_LANES, change)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dspgen.vecdsl.ir import Address, Const, If, Let, Load, Loop, Op, Program, Stmt, Term
-from dspgen.vecdsl.terms import INTEGER, leaves, linear_address, own_terms
+from dspgen.vecdsl.terms import INTEGER, children, leaves, linear_address, own_terms
 
 Number = int | Fraction
 _MOST_FORMS = 8
@@ -210,11 +210,14 @@ def over_reads(program: Program, lanes: int) -> dict[str, tuple[int, int]]:
     """For each array, how many elements before its start and past its end vector loads may touch.
 
     A vector load's first lane is an element that the C program reads, so only the lanes after it can be outside.
+    A load with an index touches nothing outside.
     """
     ranges = _all_iterators(program)
     sizes = {a.name: a.size for a in program.arrays}
     found = dict.fromkeys(sizes, (0, 0))
     for load, paired in _loads(program.body):
+        if load.index is not None:
+            continue
         first, last = _extent(load, paired, lanes)
         least, most = ranges.minimum(load.address), ranges.maximum(load.address)
         size = sizes[load.array]
@@ -229,6 +232,9 @@ def _extent(load: Load, paired: bool, lanes: int) -> tuple[int, int]:
     """The first and the last element touched, from the load's address."""
     if not load.type.vector:
         return 0, int(paired)
+    if load.period:
+        offsets = [k % load.period * load.stride + k // load.period * load.jump for k in range(lanes)]
+        return min(offsets), max(offsets)
     reach = load.stride * (lanes - 1)
     if paired:
         reach += lanes if load.stride == 1 else 1
@@ -241,11 +247,11 @@ def _loads(body: tuple[Stmt, ...]) -> list[tuple[Load, bool]]:
     def walk(term: Term) -> None:
         if isinstance(term, Op) and term.name == "ld_pair":
             found.extend((leaf, True) for leaf in leaves(term) if isinstance(leaf, Load))
-        elif isinstance(term, Op):
-            for arg in term.args:
-                walk(arg)
-        elif isinstance(term, Load):
+            return
+        if isinstance(term, Load):
             found.append((term, False))
+        for part in children(term):
+            walk(part)
 
     def block(stmts: tuple[Stmt, ...]) -> None:
         for stmt in stmts:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dspgen.errors import NoSchedule, Problem
-from dspgen.vecdsl.expressions import dtype_of, literal
-from dspgen.vecdsl.ir import Term
+from dspgen.vecdsl.expressions import dtype_of, lift, literal, stored, unsigned
+from dspgen.vecdsl.fold import make
+from dspgen.vecdsl.ir import Term, VType
 from plant_core.ir import Binary, Call, Cast, Comp, DType, Expr, Iter, Load, Select, Unary, Val
 from plant_core.tree import Do, For, If, Leaf, Seq, Tree
 
@@ -22,7 +23,7 @@ _FAMILY = {
     "or": "or",
     "xor": "xor",
 }
-ACROSS_LANES = {"add": "reduce_add", "min": "reduce_min", "max": "reduce_max"}
+ACROSS_LANES = {family: f"reduce_{family}" for family in ("add", "mul", "min", "max", "and", "or", "xor")}
 _RANGES: dict[DType, tuple[int, int]] = {
     "i8": (-128, 127),
     "i16": (-32768, 32767),
@@ -49,9 +50,10 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def accesses(expr: Expr) -> Iterator[Load]:
+    """Every load in the expression, those that subscripts are made of included."""
     if isinstance(expr, Load):
         yield expr
-    for child in children(expr):
+    for child in expr.indices if isinstance(expr, Load) else children(expr):
         yield from accesses(child)
 
 
@@ -174,19 +176,37 @@ def _host(leaf: Leaf, loops: tuple[tuple[Path, For], ...]) -> Path | None:
 
 
 def check(leaf: Leaf) -> str:
-    """The leaf's operator; raises NoSchedule where partial sums can't stand for it."""
+    """The leaf's operator; raises NoSchedule where partial sums can't stand for it.
+
+    Requires: a legal tile. Then what else the leaf reads of its target's array is no element that the tile updates.
+    """
     comp = leaf.comp
     family = operator(comp)
     if family is None:
         raise _refuse(comp, "this statement is not a reduction of the form 't = t op e'")
     if set(reduced_iterators(leaf)) & set(iterators_of(comp.target)):
         raise _refuse(comp, f"'{comp.target.buf}' changes with the reduced iterator")
-    if leaf.tile.reduce and (family not in ACROSS_LANES or (family != "add" and comp.target.dtype == "u32")):
-        raise _refuse(comp, f"there is no '{family}' across vector lanes")
-    others = [a for a in accesses(comp.value) if a.buf == comp.target.buf and not same_element(a, comp.target)]
-    if any(not _apart(a, comp.target) for a in others):
-        raise _refuse(comp, f"the reduction also reads other elements of '{comp.target.buf}'")
     return family
+
+
+def partial_value(family: str, value: Term, dtype: DType) -> Term:
+    """A partial result's next value. Where its low bits depend on low bits only, narrowing it can wait to the end."""
+    return value if family in ("min", "max") else stored(value, dtype)
+
+
+def combined(family: str, a: Term, b: Term, dtype: DType) -> Term:
+    """Two partial results in one."""
+    return unsigned(family, a, b) if dtype == "u32" else lift(family, (a, b), dtype)
+
+
+def across_lanes(family: str, partial: Term, dtype: DType) -> Term:
+    """The scalar that a vector of partial results comes to. Of unsigned numbers, which a register holds as the signed
+    ones of the same bits, the least has the least bits with the highest one turned."""
+    type = VType(partial.type.elem, False)
+    if dtype != "u32" or family not in ("min", "max"):
+        return make(ACROSS_LANES[family], (partial,), type)
+    highest = literal(1 << 31, "u32")
+    return lift("xor", (make(ACROSS_LANES[family], (lift("xor", (partial, highest), "i32"),), type), highest), "i32")
 
 
 def _disturbed(tree: Tree, comp: Comp) -> bool:

@@ -128,6 +128,11 @@ def _low(a: Array, bits: int, signed: bool) -> Array:
     return np.asarray(np.where(value >> (bits - 1) & 1, value - (1 << bits), value)) if signed else value
 
 
+def _clamped(a: Array, bits: int, signed: bool) -> Array:
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return np.asarray(np.clip(a, low, high))
+
+
 def _unsigned(a: Array) -> Array:
     return a.view(f"u{a.dtype.itemsize}")
 
@@ -166,6 +171,13 @@ _LANE: dict[str, Callable[..., Any]] = {
     "rcp_est": lambda a: _estimate(1.0 / a.astype(np.float64)),
     "rsqrt_est": lambda a: _estimate(1.0 / np.sqrt(a.astype(np.float64))),
     "mac16": lambda a, b, c: _low(a, 16, True) * _low(b, 16, True) + c,
+    "mul16": lambda a, b: _low(a, 16, True) * _low(b, 16, True),
+    "add_sat": lambda a, b: _clamped(a.astype(np.int64) + b.astype(np.int64), 32, True),
+    "sub_sat": lambda a, b: _clamped(a.astype(np.int64) - b.astype(np.int64), 32, True),
+    "sat8": lambda a: _clamped(a, 8, True),
+    "sat16": lambda a: _clamped(a, 16, True),
+    "satu8": lambda a: _clamped(a, 8, False),
+    "satu16": lambda a: _clamped(a, 16, False),
     "mulhi": _high,
     "shl": lambda a, b: np.left_shift(a, b & (a.dtype.itemsize * 8 - 1)),
     "shr": lambda a, b: np.right_shift(a, b & (a.dtype.itemsize * 8 - 1)),
@@ -277,6 +289,15 @@ def _reduce(operation: str) -> Callable[..., Value]:
     return reduce
 
 
+def _everywhere(operation: str) -> Callable[..., Value]:
+    reduce = _reduce(operation)
+
+    def spread(arithmetic: Arithmetic, type: VType, imm: tuple[int, ...], args: tuple[Value, ...], lanes: int) -> Value:
+        return np.full(lanes, _plain(reduce(arithmetic, type, imm, args, lanes)))
+
+    return spread
+
+
 def _both(args: tuple[Value, ...]) -> Array:
     return np.concatenate([_plain(args[0]), _plain(args[1])])
 
@@ -289,6 +310,41 @@ def _insert(vector: Array, scalar: Array, lane: int) -> Array:
     out = vector.copy()
     out[lane] = scalar
     return out
+
+
+def _gathered(args: tuple[Value, ...], lanes: int) -> Array:
+    if len(args) != lanes:
+        raise ValueError(f"'vec' has {len(args)} elements for {lanes} lanes")
+    return np.stack([_plain(a) for a in args])
+
+
+def _shuffled(source: Array, pattern: tuple[int, ...], lanes: int) -> Array:
+    """Lane k is element pattern[k]; 0 where that is -1, which stands for anything."""
+    if len(pattern) != lanes or not all(-1 <= k < source.shape[0] for k in pattern):
+        raise ValueError(f"pattern {pattern} does not fit {lanes} lanes")
+    where = np.array(pattern)
+    return np.where(where < 0, np.zeros((), source.dtype), source[np.maximum(where, 0)])
+
+
+def _transposed(vector: Array, rows: int) -> Array:
+    if rows < 1 or vector.shape[0] % rows:
+        raise ValueError(f"{vector.shape[0]} lanes are not {rows} rows")
+    return vector.reshape(rows, -1).T.ravel()
+
+
+def _complex_product(arithmetic: Arithmetic, type: VType, a: Value, b: Value) -> tuple[Array, Array]:
+    """The real and the imaginary part, each product and each sum rounded."""
+
+    def lane(name: str, left: Array, right: Array) -> Array:
+        return arithmetic.lane(name, type, (left, right))
+
+    real = lane("sub", lane("mul", _half(a, 0), _half(b, 0)), lane("mul", _half(a, 1), _half(b, 1)))
+    return real, lane("add", lane("mul", _half(a, 0), _half(b, 1)), lane("mul", _half(a, 1), _half(b, 0)))
+
+
+def _complex_add(arithmetic: Arithmetic, type: VType, a: Value, b: Value) -> tuple[Array, Array]:
+    real, imaginary = (arithmetic.lane("add", type, (_half(a, k), _half(b, k))) for k in (0, 1))
+    return real, imaginary
 
 
 def _half(value: Value, index: int) -> Array:
@@ -312,11 +368,30 @@ _CROSS: dict[str, Callable[..., Value]] = {
     "reduce_add": _reduce("add"),
     "reduce_min": _reduce("min"),
     "reduce_max": _reduce("max"),
+    "reduce_mul": _reduce("mul"),
+    "reduce_and": _reduce("and"),
+    "reduce_or": _reduce("or"),
+    "reduce_xor": _reduce("xor"),
+    "all_add": _everywhere("add"),
+    "all_min": _everywhere("min"),
+    "all_max": _everywhere("max"),
     "mask_first": lambda m, t, imm, a, n: m.register(np.arange(n) < imm[0], t.elem),
+    "mask_period": lambda m, t, imm, a, n: m.register(
+        (imm[1] <= np.arange(n) % imm[0]) & (np.arange(n) % imm[0] < imm[2]), t.elem
+    ),
+    "vec": lambda m, t, imm, a, n: _gathered(a, n),
+    "shuffle": lambda m, t, imm, a, n: _shuffled(_plain(a[0]), imm, n),
+    "shuffle2": lambda m, t, imm, a, n: _shuffled(_both(a), imm, n),
+    "transpose": lambda m, t, imm, a, n: _transposed(_plain(a[0]), imm[0]),
+    "concat": lambda m, t, imm, a, n: np.concatenate([_plain(a[0])[: imm[0]], _plain(a[1])[: n - imm[0]]]),
     "pair": lambda m, t, imm, a, n: (_plain(a[0]), _plain(a[1])),
     "lo": lambda m, t, imm, a, n: _half(a[0], 0),
     "hi": lambda m, t, imm, a, n: _half(a[0], 1),
     "bcast_pair": lambda m, t, imm, a, n: (np.full(n, _half(a[0], 0)), np.full(n, _half(a[0], 1))),
+    "cmul": lambda m, t, imm, a, n: _complex_product(m, t, a[0], a[1]),
+    "cmul_re": lambda m, t, imm, a, n: _complex_product(m, t, a[0], a[1])[0],
+    "cmul_im": lambda m, t, imm, a, n: _complex_product(m, t, a[0], a[1])[1],
+    "cmac": lambda m, t, imm, a, n: _complex_add(m, t, _complex_product(m, t, a[0], a[1]), a[2]),
     "select": lambda m, t, imm, a, n: a[1] if bool(np.all(_plain(a[0]) != 0)) else a[2],
     "mov": lambda m, t, imm, a, n: a[0],
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dspgen.vecdsl.fold import refold
+from dspgen.vecdsl.fold import placed, refold
 from dspgen.vecdsl.ir import Carried, Const, If, Let, Loop, Op, Program, Stmt, Store, Term, Var
 from dspgen.vecdsl.ranges import Ranges, trip_range
 from dspgen.vecdsl.terms import (
@@ -17,6 +17,7 @@ from dspgen.vecdsl.terms import (
     is_atom,
     linear_address,
     names_of,
+    own_terms,
     statements,
 )
 
@@ -47,8 +48,7 @@ class _Cleaner:
                     ranges = ranges.after(bound[0]) if bound else ranges
                     done += bound
                 case Store():
-                    value, address = self.term(stmt.value, known), known.address(stmt.address)
-                    done.append(replace(stmt, address=address, value=value))
+                    done += self.store(stmt, known)
                 case If():
                     condition = self.term(stmt.condition, known)
                     verdict = decide(condition, ranges)
@@ -58,8 +58,18 @@ class _Cleaner:
                     done += self.loop(stmt, ranges, known)
         return tuple(done)
 
+    def store(self, stmt: Store, known: Substitution) -> list[Stmt]:
+        value, address = self.term(stmt.value, known), known.address(stmt.address)
+        index, mask = (None if t is None else self.term(t, known) for t in (stmt.index, stmt.mask))
+        new = replace(stmt, address=address, value=value, index=index, mask=mask)
+        if isinstance(mask, Const):
+            if not mask.value:
+                return []
+            new = replace(new, mask=None)
+        return [placed(new, self.indices)]
+
     def term(self, term: Term, known: Substitution) -> Term:
-        return refold(known.term(term))
+        return refold(known.term(term), self.indices)
 
     def bind(self, name: str, value: Term, known: Substitution) -> list[Stmt]:
         """Remembers an atom under the name; binds the name to anything larger."""
@@ -174,7 +184,7 @@ def _needed(body: tuple[Stmt, ...]) -> set[str]:
             case Let():
                 uses[stmt.name] = list(names_of(stmt.value))
             case Store():
-                waiting += names_of(stmt.value)
+                waiting += [name for term in own_terms(stmt) for name in names_of(term)]
             case If():
                 waiting += names_of(stmt.condition)
             case Loop():

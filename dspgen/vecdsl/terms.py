@@ -25,6 +25,7 @@ from dspgen.vecdsl.ir import (
 
 INTEGER = VType("i32", False)
 COMPARISONS = frozenset({"lt", "ltu", "gt", "le", "ge", "eq", "ne"})
+PAIRS = frozenset({"pair", "ld_pair", "bcast_pair", "cmul", "cmac"})
 SCALAR_STRIDE = 1
 
 
@@ -37,17 +38,27 @@ def integer(value: int) -> Const:
     return Const(value, INTEGER)
 
 
+def gives_pair(term: Term) -> bool:
+    """Whether an operation gives a register pair; a variable's own text doesn't tell."""
+    return isinstance(term, Op) and (
+        term.name in PAIRS or (term.name in ("mov", "select") and bool(term.args) and gives_pair(term.args[-1]))
+    )
+
+
 def is_atom(term: Term) -> bool:
     return isinstance(term, Const | Var)
 
 
 def map_leaves(term: Term, change: Callable[[Var | Load], Term]) -> Term:
-    """`term` with each Var and Load replaced; the Load of a pair load stays a Load or stays as it was."""
+    """`term` with each Var and Load replaced, those in a Load's index and mask first; the Load of a pair load stays a
+    Load or stays as it was."""
     match term:
         case Const():
             return term
-        case Var() | Load():
+        case Var():
             return change(term)
+        case Load():
+            return change(map_places(term, change))
         case Op():
             args = tuple(map_leaves(a, change) for a in term.args)
             if all(new is old for new, old in zip(args, term.args, strict=True)):
@@ -57,14 +68,34 @@ def map_leaves(term: Term, change: Callable[[Var | Load], Term]) -> Term:
             return Op(term.name, args, term.type, term.imm)
 
 
+def map_places(load: Load, change: Callable[[Var | Load], Term]) -> Load:
+    """`load` with the leaves of its index and mask replaced."""
+    if load.index is None and load.mask is None:
+        return load
+    index = None if load.index is None else map_leaves(load.index, change)
+    mask = None if load.mask is None else map_leaves(load.mask, change)
+    return load if index is load.index and mask is load.mask else replace(load, index=index, mask=mask)
+
+
+def children(term: Term) -> tuple[Term, ...]:
+    """The terms that a term is made of, a Load's index and mask included."""
+    match term:
+        case Op():
+            return term.args
+        case Load():
+            return tuple(t for t in (term.index, term.mask) if t is not None)
+        case _:
+            return ()
+
+
 def leaves(term: Term) -> Iterator[Const | Var | Load]:
+    """Constants, variables and loads at any depth, those in a Load's index and mask too."""
     stack = [term]
     while stack:
         node = stack.pop()
-        if isinstance(node, Op):
-            stack.extend(reversed(node.args))
-        else:
+        if not isinstance(node, Op):
             yield node
+        stack.extend(reversed(children(node)))
 
 
 def names_of(term: Term) -> Iterator[str]:
@@ -80,8 +111,10 @@ def names_of(term: Term) -> Iterator[str]:
 def own_terms(stmt: Stmt) -> tuple[Term, ...]:
     """The statement's terms that are evaluated where it stands: no bodies, no `next` terms."""
     match stmt:
-        case Let() | Store():
+        case Let():
             return (stmt.value,)
+        case Store():
+            return (stmt.value, *(t for t in (stmt.index, stmt.mask) if t is not None))
         case Loop():
             return (stmt.start, stmt.trip, *(c.init for c in stmt.carried))
         case If():
@@ -128,8 +161,7 @@ def map_terms(stmt: Stmt, change: Callable[[Term], Term]) -> Stmt:
             value = change(stmt.value)
             return stmt if value is stmt.value else Let(stmt.name, value)
         case Store():
-            value = change(stmt.value)
-            return stmt if value is stmt.value else replace(stmt, value=value)
+            return _changed(stmt, change)
         case Loop():
             return replace(
                 stmt,
@@ -140,6 +172,15 @@ def map_terms(stmt: Stmt, change: Callable[[Term], Term]) -> Stmt:
             )
         case If():
             return If(change(stmt.condition), tuple(map_terms(s, change) for s in stmt.then))
+
+
+def _changed(stmt: Store, change: Callable[[Term], Term]) -> Store:
+    value = change(stmt.value)
+    index = None if stmt.index is None else change(stmt.index)
+    mask = None if stmt.mask is None else change(stmt.mask)
+    if value is stmt.value and index is stmt.index and mask is stmt.mask:
+        return stmt
+    return replace(stmt, value=value, index=index, mask=mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +216,7 @@ class Substitution:
                 value = self.term(stmt.value)
                 return stmt if value is stmt.value else Let(stmt.name, value)
             case Store():
-                return replace(stmt, address=self.address(stmt.address), value=self.term(stmt.value))
+                return replace(_changed(stmt, self.term), address=self.address(stmt.address))
             case Loop():
                 return replace(
                     stmt,

@@ -22,7 +22,7 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
-from dspgen.vecdsl.terms import COMPARISONS, INTEGER, register_elem
+from dspgen.vecdsl.terms import COMPARISONS, INTEGER, gives_pair, register_elem
 
 _CONVERSIONS = {
     "cvt_i32_f32": ("i32", "f32"),
@@ -35,9 +35,16 @@ _CONVERSIONS = {
 }
 _FLOAT_ONLY = frozenset({"sqrt", "rcp_est", "rsqrt_est"})
 _INTEGER_ONLY = frozenset({"mac16", "mulhi", "shl", "shr", "shru", "sext8", "sext16", "zext8", "zext16", "ltu"})
-_IMMEDIATES = {"lane": 1, "insert": 1, "dup_lane": 1, "align": 1, "mask_first": 1}
+_WORDS_ONLY = frozenset({"mul16", "add_sat", "sub_sat", "sat8", "sat16", "satu8", "satu16"})
+_IMMEDIATES = {
+    "lane": 1, "insert": 1, "dup_lane": 1, "align": 1, "mask_first": 1, "mask_period": 3, "transpose": 1, "concat": 1,
+}  # fmt: skip
+_LANES_ONLY = frozenset({
+    "dup_lane", "align", "even", "odd", "zip_lo", "zip_hi", "reverse", "all_add", "all_min", "all_max",
+    "shuffle", "shuffle2", "transpose", "concat",
+})  # fmt: skip
+_PATTERNS = frozenset({"shuffle", "shuffle2"})
 _BITS = {"f32": 32, "i32": 32, "u32": 32, "f64": 64, "i64": 64}
-_PAIRS = frozenset({"pair", "ld_pair", "bcast_pair"})
 
 
 class InvalidProgram(Exception):
@@ -114,7 +121,17 @@ class _Checker:
             raise InvalidProgram(f"a {stmt.value.type.elem} value is stored as {stmt.elem}")
         if stmt.active is not None and (not stmt.value.type.vector or stmt.active < 1):
             raise InvalidProgram(f"a store to '{stmt.array}' has a bad count of active lanes")
-        self.address(stmt.address, scope)
+        if gives_pair(stmt.value) and not (stmt.plain and stmt.active is None):
+            raise InvalidProgram(f"a pair is stored to '{stmt.array}' otherwise than whole and at a constant stride")
+        self.place(stmt, stmt.value.type.vector, scope)
+
+    def place(self, access: Load | Store, vector: bool, scope: Mapping[str, VType]) -> None:
+        self.address(access.address, scope)
+        if access.period < 0 or (access.period and not vector) or (access.jump and not access.period):
+            raise InvalidProgram(f"an access to '{access.array}' has a bad period or jump")
+        for term, what in ((access.index, "an index"), (access.mask, "a mask")):
+            if term is not None:
+                self.expect(term, VType("i32", vector), scope, what)
 
     def array(self, name: str, elem: str) -> ArrayDecl:
         if name not in self.arrays:
@@ -153,7 +170,7 @@ class _Checker:
                     raise InvalidProgram(f"variable '{term.name}' of type {term.type} is bound as {found}")
             case Load():
                 self.array(term.array, term.elem)
-                self.address(term.address, scope)
+                self.place(term, term.type.vector, scope)
                 # A load may widen an integer, it never changes a float.
                 wide = term.elem not in ("f32", "f64", "u32", "i64") and term.type.elem == "i64"
                 if term.type.elem != register_elem(term.elem) and not wide:
@@ -168,7 +185,8 @@ def check_types(op: Op) -> None:
     """Raises InvalidProgram if an operation's operands don't fit it; their own insides are not looked at."""
     if op.name not in OPS:
         raise InvalidProgram(f"unknown operation '{op.name}'")
-    if len(op.args) != OPS[op.name].arity or len(op.imm) != _IMMEDIATES.get(op.name, 0):
+    fitting = op.imm and min(op.imm) >= -1 if op.name in _PATTERNS else len(op.imm) == _IMMEDIATES.get(op.name, 0)
+    if OPS[op.name].arity not in (len(op.args), -1) or not fitting:
         raise InvalidProgram(f"'{op.name}' has {len(op.args)} operands and {len(op.imm)} immediates")
     if not _fits(op, tuple(a.type for a in op.args)):
         raise InvalidProgram(f"'{op.name}' of type {op.type} can't take {[a.type for a in op.args]}")
@@ -193,20 +211,28 @@ def _fits(op: Op, args: tuple[VType, ...]) -> bool:
             return all(a == VType("i32", vector) for a in args)
         case "bcast":
             return vector and args == (scalar,)
-        case "iota" | "mask_first":
+        case "iota" | "mask_first" | "mask_period":
             return vector and not floating
-        case "lane" | "reduce_add" | "reduce_min" | "reduce_max":
+        case "vec":
+            return vector and bool(args) and all(a == scalar for a in args)
+        case "reduce_and" | "reduce_or" | "reduce_xor":
+            return not floating and not vector and args == (wide,)
+        case "lane" | "reduce_add" | "reduce_min" | "reduce_max" | "reduce_mul":
             return not vector and args == (wide,)
         case "insert":
             return vector and args == (wide, scalar)
-        case "dup_lane" | "align" | "even" | "odd" | "zip_lo" | "zip_hi" | "reverse":
+        case name if name in _LANES_ONLY:
             return vector and all(a == wide for a in args)
         case "lo" | "hi":
             return args == (op.type,) and _is_pair(op.args[0])
+        case "cmul" | "cmul_re" | "cmul_im" | "cmac":
+            return all(a == op.type for a in args) and all(map(_is_pair, op.args))
         case "bcast_pair":
             return vector and args == (scalar,) and _is_pair(op.args[0])
         case "ld_pair":
-            return args == (op.type,) and isinstance(op.args[0], Load)
+            return args == (op.type,) and isinstance(op.args[0], Load) and op.args[0].plain
+        case name if name in _WORDS_ONLY:
+            return elem == "i32" and all(a == op.type for a in args)
         case _:
             if op.name in _FLOAT_ONLY and not floating or op.name in _INTEGER_ONLY and floating:
                 return False
@@ -214,4 +240,4 @@ def _fits(op: Op, args: tuple[VType, ...]) -> bool:
 
 
 def _is_pair(term: Term) -> bool:
-    return isinstance(term, Var) or (isinstance(term, Op) and term.name in _PAIRS)
+    return isinstance(term, Var) or gives_pair(term)

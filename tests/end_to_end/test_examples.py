@@ -9,7 +9,8 @@ import pytest
 
 from dspgen import oracle
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_file, simulate_kernel
+from dspgen.pipeline import compile_file, run_file
+from dspgen.stages import simulate_kernel
 from dspgen.target.model import Target
 from tests.support.examples import SMALL, defines
 
@@ -44,7 +45,7 @@ def test_engines_agree(name: str, examples: Path, ft_m7002: Target) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_verified_without_rewriting(name: str, examples: Path, ft_m7002: Target) -> None:
-    options = Options(defines=defines(name), rewrite=False)
+    options = Options(defines=defines(name), rewrite="off")
     assert run_file(str(examples / f"{name}.c"), ft_m7002, options).verified
 
 

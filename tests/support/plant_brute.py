@@ -57,7 +57,8 @@ def instances(func: Func, plan: Plan) -> list[Instance]:
                 first = [2 * k + 1 for k, n in enumerate(comp_plan.order) if n in over]
                 box = [origin]
                 for k, span in enumerate(tiles.tile.spans):
-                    box = [(*p[:k], p[k] + d, *p[k + 1 :]) for p in box for d in range(span)]
+                    there = count(tiles, origin) if comp.iters[k] == tiles.tile.lane else span
+                    box = [(*p[:k], p[k] + d, *p[k + 1 :]) for p in box for d in range(there)]
                 for point in box:
                     assert point in covered
                     covered.remove(point)
@@ -67,6 +68,17 @@ def instances(func: Func, plan: Plan) -> list[Instance]:
                     )
             assert not covered
     return found
+
+
+def count(tiles: TileSet, origin: tuple[int, ...]) -> int:
+    """Iterations of the lane loop in the tile at `origin`."""
+    lane = tiles.comp.iters.index(tiles.tile.lane)
+    if tiles.last is None:
+        return tiles.tile.spans[lane]
+    point = isl.Point.zero(tiles.origins.get_space())
+    for k, value in enumerate(origin):
+        point = point.set_coordinate_val(isl.dim_type.set, k, isl.Val(value))
+    return min(tiles.last.eval(point).to_python() - origin[lane] + 1, tiles.tile.spans[lane])
 
 
 def _element(instance: Instance, access: Load) -> tuple[object, ...]:
@@ -96,15 +108,18 @@ def is_legal(func: Func, plan: Plan, *, lanes: int) -> bool:
                     continue
                 first, second = reductions[a.comp.name], reductions[b.comp.name]
                 free = own_a and own_b and first and second and first.op == second.op
-                if not (_free_kept(a, b, lanes) if free else _kept(a, b, how_a, lanes)):
+                if not (_free_kept(a, b, lanes) if free else _kept(a, b, how_a, how_b, lanes)):
                     return False
     return True
 
 
 def _vector(one: Instance, lanes: int) -> tuple[float, ...]:
+    tile = one.tiles.tile
+    period = tile.spans[one.comp.iters.index(tile.inner)] if tile.inner else 1
     return tuple(
-        (p - o) // lanes if name == one.tiles.tile.lane else p - o
+        (p - o) // (lanes // period) if name == tile.lane else p - o
         for p, o, name in zip(one.point, one.origin, one.comp.iters, strict=True)
+        if name != tile.inner
     )
 
 
@@ -118,11 +133,17 @@ def _free_kept(a: Instance, b: Instance, lanes: int) -> bool:
     return _vector(a, lanes) != _vector(b, lanes)
 
 
-def _kept(a: Instance, b: Instance, how_a: str, lanes: int) -> bool:
+def _kept(a: Instance, b: Instance, how_a: str, how_b: str, lanes: int) -> bool:
     new = a.new
     if a.end is not None and how_a == "w":
         new = (*a.new[: a.end], inf)
     if new != b.new or not _same_tile(a, b):
         return new < b.new
     first, second = _vector(a, lanes), _vector(b, lanes)
-    return first < second or (first == second and how_a == "r")
+    if first != second or how_a == "r" or how_b == "r":
+        return first < second or (first == second and how_a == "r")
+    tile = a.tiles.tile
+    if tile.lane is None or tile.inner or tile.flip or tile.reduce:
+        return False
+    lane = a.comp.iters.index(tile.lane)
+    return a.point[lane] < b.point[lane]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
@@ -109,11 +109,17 @@ def random_inputs(func: Func, seed: int) -> dict[str, np.ndarray]:
     return {b.name: generator.integers(-9, 10, b.shape, np.int32) for b in func.bufs if b.kind == "param"}
 
 
-def random_plan(func: Func, seed: int) -> Plan:
-    """Mostly one shape for each loop name, so that neighbours fit together; sometimes nonsense."""
+def random_plan(func: Func, seed: int, *, rows: bool = False) -> Plan:
+    """Mostly one shape for each loop name, so that neighbours fit together; sometimes nonsense.
+
+    `rows`: some shapes have lanes of two loops, or rows that are cut short.
+    """
     random = Random(seed)
     order = random.sample("ijk", 3) if random.random() < 0.4 else list("ijk")
     shapes = [_shape(random, list("ijk")) for _ in range(random.choice([1, 1, 2]))]
+    if rows:
+        shapes.append(_row(random))
+        random.shuffle(shapes)
     plans = {}
     for comp in func.comps:
         if random.random() < 0.1:
@@ -137,5 +143,19 @@ def _shape(random: Random, names: list[str]) -> Shape:
     return tuple(found)
 
 
+def _row(random: Random) -> Shape:
+    """Lanes of two loops, or a row cut short."""
+    lane, inner = random.sample("ijk", 2)
+    if random.random() < 0.5:
+        cut = random.random() < 0.6
+        return ((lane, LoopShape(random.choice([2, 4, 6]), True, reduce=random.random() < 0.2, cut=cut, row=not cut)),)
+    shape = {
+        lane: LoopShape(random.choice([1, 2, 3, 4]), lane=True),
+        inner: LoopShape(random.choice([2, 4]), inner=True),
+    }
+    return tuple(sorted(shape.items(), key=lambda item: item[0]))
+
+
 def _sound(shape: Shape) -> Shape:
-    return tuple((n, LoopShape(s.span, s.lane, s.reduce and s.lane, s.split)) for n, s in shape)
+    laned = any(s.lane for _, s in shape)
+    return tuple((n, replace(s, reduce=s.reduce and s.lane, inner=s.inner and laned)) for n, s in shape)

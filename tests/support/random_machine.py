@@ -8,10 +8,15 @@ from dataclasses import replace
 from dspgen.target.model import Instruction, MemoryAccess, Operand, SemExpr, SemStatement, Target
 from dspgen.vecdsl.ir import OPS
 
-_VECTOR_TO_SCALAR = {"lane", "reduce_add", "reduce_min", "reduce_max"}
-_VECTOR_ONLY = {"iota", "dup_lane", "align", "even", "odd", "zip_lo", "zip_hi", "reverse", "mask_first", "insert"}
-_LEFT_OUT = {"pair", "lo", "hi", "ld_pair", "bcast_pair", "select", "mov"}
-_IMMEDIATE = {"lane", "insert", "dup_lane", "align", "mask_first"}
+_VECTOR_TO_SCALAR = {"lane", *(op for op in OPS if op.startswith("reduce_"))}
+_VECTOR_ONLY = {
+    *("iota", "dup_lane", "align", "even", "odd", "zip_lo", "zip_hi", "reverse", "mask_first", "mask_period", "insert"),
+    *("transpose", "concat", "all_add", "all_min", "all_max"),
+}
+_LEFT_OUT = {op for op, info in OPS.items() if info.kind == "pair"} | {"select", "mov", "vec", "shuffle", "shuffle2"}
+_IMMEDIATE = {"lane": 1, "insert": 1, "dup_lane": 1, "align": 1, "mask_first": 1, "mask_period": 3, "transpose": 1} | {
+    "concat": 1
+}
 
 
 def random_machine(target: Target, seed: int, share: float) -> Target:
@@ -51,8 +56,7 @@ def _row(target: Target, rng: random.Random, op: str, elem: str, side: str, scal
     elif op == "insert":
         classes = [side, scalar]
     operands = [Operand(f"a{i}", "register", (c,), read=True) for i, c in enumerate(classes)]
-    if op in _IMMEDIATE:
-        operands.append(Operand("k", "immediate", imm=(0, 63)))
+    operands += [Operand(f"k{i}", "immediate", imm=(0, 63)) for i in range(_IMMEDIATE.get(op, 0))]
     places = tuple(SemExpr("place", name=o.name) for o in operands)
     operands.append(Operand("d", "register", (result,), write=True, latency=rng.randrange(1, 7)))
     statement = SemStatement(SemExpr("place", name="d"), SemExpr(op, elem, places))

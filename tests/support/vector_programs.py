@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from dspgen.vecdsl.footprint import loads_in, stores_in
+from dspgen.vecdsl.footprint import loads_in, of_load, of_store, stores_in
 from dspgen.vecdsl.ir import (
     Address,
     ArrayDecl,
@@ -32,6 +33,7 @@ from dspgen.vecdsl.ranges import Ranges
 from dspgen.vecdsl.terms import INTEGER, make_address, register_elem, statements
 
 LANES = 4
+Access = TypeVar("Access", Load, Store)
 ARRAYS: tuple[tuple[str, Elem, bool, bool], ...] = (
     ("A", "f32", False, False),
     ("B", "f32", False, True),
@@ -43,10 +45,15 @@ ARRAYS: tuple[tuple[str, Elem, bool, bool], ...] = (
 
 
 class Generator:
-    """One random program. Small coefficients and offsets, so that accesses often meet."""
+    """One random program. Small coefficients and offsets, so that accesses often meet.
 
-    def __init__(self, seed: int) -> None:
+    `every`: accesses also have periods, indices and masks, stores write pairs, and terms use more operations.
+    """
+
+    def __init__(self, seed: int, every: bool = False) -> None:
         self.random = random.Random(seed)
+        self.every = every
+        self.nested = 0
         self.count = 0
 
     def program(self) -> Program:
@@ -115,10 +122,31 @@ class Generator:
     def store(self, scope: dict[str, VType], iterators: tuple[str, ...]) -> Store:
         array, elem, _, _ = self.random.choice([a for a in ARRAYS if not a[3]])
         vector = self.random.random() < 0.5
-        value = self.term(VType(register_elem(elem), vector), scope, iterators, 3)
+        type = VType(register_elem(elem), vector)
+        value = self.term(type, scope, iterators, 3)
         active = self.random.choice((None, None, 1, 3)) if vector else None
         stride = self.random.choice((1, 1, 1, 2, -1)) if vector else 1
-        return Store(array, self.address(iterators), stride, elem, value, active)
+        if self.every and self.random.random() < 0.1:
+            pair = Op("pair", (value, self.term(type, scope, iterators, 2)), type)
+            stride = self.random.choice((1, 2, 4)) if vector else 1
+            return Store(array, self.address(iterators), stride, elem, pair)
+        return self.bent(Store(array, self.address(iterators), stride, elem, value, active), vector, scope, iterators)
+
+    def bent(self, access: Access, vector: bool, scope: dict[str, VType], iterators: tuple[str, ...]) -> Access:
+        """Perhaps with a period, an index (of 0..3) or a mask; accesses of one kind often are of one place."""
+        if not self.every or self.nested > 1 or self.random.random() < 0.6:
+            return access
+        kind = VType("i32", vector)
+        self.nested += 1
+        if vector and self.random.random() < 0.5:
+            access = replace(access, period=self.random.choice((1, 2, 4)), jump=self.random.choice((0, 1, 2, 4, -2)))
+        if self.random.random() < 0.3:
+            low = Op("and", (self.term(kind, scope, iterators, 1), Const(3, kind)), kind)
+            access = replace(access, index=self.random.choice((low, Const(2, kind))))
+        if self.random.random() < 0.3:
+            access = replace(access, mask=self.term(kind, scope, iterators, 1))
+        self.nested -= 1
+        return access
 
     def term(self, type: VType, scope: dict[str, VType], iterators: tuple[str, ...], depth: int) -> Term:
         choice = self.random.random()
@@ -134,10 +162,50 @@ class Generator:
             condition = VType("i32", type.vector)
             args = tuple(self.term(t, scope, iterators, depth - 1) for t in (condition, type, type))
             return Op("select", args, type)
+        if self.every and self.random.random() < 0.4:
+            return self.other(type, scope, iterators, depth - 1)
         names = ["add", "sub", "mul", "min", "max"] + (["and", "xor", "sext16"] if type.elem == "i32" else ["mac"])
         name = self.random.choice(names)
         arity = {"mac": 3, "sext16": 1}.get(name, 2)
         return Op(name, tuple(self.term(type, scope, iterators, depth - 1) for _ in range(arity)), type)
+
+    def other(self, type: VType, scope: dict[str, VType], iterators: tuple[str, ...], depth: int) -> Term:
+        """One of the less common operations."""
+
+        def term(of: VType = type) -> Term:
+            return self.term(of, scope, iterators, depth)
+
+        def pair() -> Term:
+            return Op("pair", (term(), term()), type)
+
+        pattern = tuple(self.random.randint(-1, 2 * LANES - 1) for _ in range(LANES))
+        small = tuple(min(k, LANES - 1) for k in pattern)
+        part = (self.random.randint(0, LANES),)
+        wide, scalar = VType(type.elem, True), VType(type.elem, False)
+        options: list[Callable[[], Term]] = [
+            lambda: Op(self.random.choice(("cmul_re", "cmul_im")), (pair(), pair()), type),
+            lambda: Op("hi", (Op("cmac", (pair(), pair(), pair()), type),), type),
+        ]
+        if type.elem == "i32":
+            options += [
+                lambda: Op(self.random.choice(("mul16", "add_sat", "sub_sat")), (term(), term()), type),
+                lambda: Op(self.random.choice(("sat8", "sat16", "satu8", "satu16")), (term(),), type),
+            ]
+        if type.vector:
+            options += [
+                lambda: Op("vec", tuple(term(scalar) for _ in range(LANES)), type),
+                lambda: Op("shuffle", (term(),), type, small),
+                lambda: Op("shuffle2", (term(), term()), type, pattern),
+                lambda: Op("transpose", (term(),), type, (2,)),
+                lambda: Op("concat", (term(), term()), type, part),
+                lambda: Op(self.random.choice(("all_add", "all_min", "all_max")), (term(),), type),
+            ]
+            if type.elem == "i32":
+                options.append(lambda: Op("mask_period", (), type, (3, 1, 2)))
+        else:
+            names = ["reduce_mul", "reduce_min"] + (["reduce_and", "reduce_xor"] if type.elem == "i32" else [])
+            options.append(lambda: Op(self.random.choice(names), (term(wide),), type))
+        return self.random.choice(options)()
 
     def leaf(self, type: VType, scope: dict[str, VType], iterators: tuple[str, ...]) -> Term:
         variables = [n for n, t in scope.items() if t == type]
@@ -148,7 +216,8 @@ class Generator:
             return Const(float(value) if type.elem == "f32" else value, type)
         array, elem, _, _ = self.random.choice([a for a in ARRAYS if register_elem(a[1]) == type.elem])
         stride = self.random.choice((1, 1, 1, 2, -1)) if type.vector else 1
-        return Load(array, self.address(iterators), stride, elem, type)
+        load = Load(array, self.address(iterators), stride, elem, type)
+        return self.bent(load, type.vector, {}, iterators)
 
 
 def sized(program: Program) -> Program:
@@ -160,14 +229,14 @@ def sized(program: Program) -> Program:
             shown = stmt if stmt.max_trip else replace(stmt, trip=Const(1, INTEGER), max_trip=1)
             ranges = ranges.inside(shown)
     lows, highs = dict.fromkeys((a[0] for a in ARRAYS), 0), dict.fromkeys((a[0] for a in ARRAYS), 0)
-    accesses = [(x.array, x.address, x.stride, x.type.vector) for x, _ in loads_in(program.body)]
-    accesses += [(x.array, x.address, x.stride, x.value.type.vector) for x in stores_in(program.body)]
-    for array, address, stride, vector in accesses:
-        reach = stride * (LANES - 1) if vector else 0
-        low, high = ranges.minimum(address), ranges.maximum(address)
+    touched = [(x, of_load(x, LANES, paired)) for x, paired in loads_in(program.body)]
+    written = [(x, of_store(x, LANES)) for x in stores_in(program.body)]
+    for access, footprint in (*touched, *written):
+        low, high = ranges.minimum(access.address), ranges.maximum(access.address)
         assert low is not None and high is not None
-        lows[array] = min(lows[array], low + min(0, reach))
-        highs[array] = max(highs[array], high + max(0, reach))
+        first, last = footprint.reach
+        lows[access.array] = min(lows[access.array], low + first)
+        highs[access.array] = max(highs[access.array], high + last + (0 if access.index is None else 3))
     arrays = tuple(replace(a, size=highs[a.name] - lows[a.name] + 1) for a in program.arrays)
     return replace(program, arrays=arrays, body=tuple(_shift(s, lows) for s in program.body))
 
@@ -176,17 +245,21 @@ def _shift(stmt: Stmt, lows: dict[str, int]) -> Stmt:
     def term(t: Term) -> Term:
         match t:
             case Load():
-                return replace(t, address=t.address.plus(-lows[t.array]))
+                return place(t)
             case Op():
                 return replace(t, args=tuple(map(term, t.args)))
             case _:
                 return t
 
+    def place(access: Access) -> Access:
+        index, mask = (None if t is None else term(t) for t in (access.index, access.mask))
+        return replace(access, address=access.address.plus(-lows[access.array]), index=index, mask=mask)
+
     match stmt:
         case Let():
             return Let(stmt.name, term(stmt.value))
         case Store():
-            return replace(stmt, address=stmt.address.plus(-lows[stmt.array]), value=term(stmt.value))
+            return replace(place(stmt), value=term(stmt.value))
         case If():
             return If(term(stmt.condition), tuple(_shift(s, lows) for s in stmt.then))
         case Loop():
@@ -194,8 +267,8 @@ def _shift(stmt: Stmt, lows: dict[str, int]) -> Stmt:
             return replace(stmt, carried=carried, body=tuple(_shift(s, lows) for s in stmt.body))
 
 
-def random_program(seed: int) -> Program:
-    return Generator(seed).program()
+def random_program(seed: int, every: bool = False) -> Program:
+    return Generator(seed, every).program()
 
 
 def random_inputs(program: Program, seed: int) -> dict[str, Any]:

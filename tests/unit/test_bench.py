@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dspgen.bench import peers, polybench, speed, verify
+from dspgen.bench import breakdown, peers, polybench, speed, verify
 from dspgen.bench.apart import apart
 from dspgen.cpu_road import CpuResult, run_cpu
 from dspgen.errors import DspgenError, Problem
@@ -228,3 +228,34 @@ def test_a_peer_that_is_not_here(dspgen: Run, monkeypatch: pytest.MonkeyPatch) -
     status, out, err = dspgen("bench", "cpu", "--only", "atax", "--size", "mini", "--peers", "clang-polly")
     assert (status, out) == (2, "")
     assert err.startswith("error[DG512]: --peers clang-polly: it isn't installed here")
+
+
+def test_breakdown_of_a_small_product(dspgen: Run) -> None:
+    status, out, err = dspgen("bench", "breakdown", "--only", "matmul_4", "--json")
+    found = json.loads(out)
+    (row,) = found["rows"]
+    assert (status, err) == (0, "") and row["verified"] is True and row["refused"] is None
+    for cycles in (row["cycles"]["one"], row["cycles"]["search"]):
+        assert 0 < cycles["full"] <= min(cycles["vector"], cycles["off"])
+    summary = found["summary"]
+    assert summary["rewriting_gain"] == pytest.approx(row["cycles"]["one"]["off"] / row["cycles"]["one"]["full"])
+    assert summary["slower"] == [] and summary["seed_gain"] == 3.49
+
+
+def test_breakdown_knows_its_kernels() -> None:
+    assert [k.name for k in breakdown.chosen(["matmul_4,fft_1"])] == ["fft_16", "fft_128", "fft_1024", "matmul_4"]
+    for kernel in breakdown.KERNELS.values():
+        assert Path(breakdown.source(kernel)).is_file()
+    with pytest.raises(DspgenError, match="there is no such kernel"):
+        breakdown.chosen(["matmull"])
+
+
+def test_gains_are_geometric_means() -> None:
+    def row(name: str, off: int, vector: int, full: int) -> dict[str, Any]:
+        cycles = {"off": off, "vector": vector, "full": full}
+        return {"kernel": name, "verified": True, "refused": None, "cycles": {"one": cycles, "search": cycles}}
+
+    found = breakdown.summary([row("a", 40, 20, 10), row("b", 90, 10, 10), row("c", 9, 10, 10)])
+    assert found["rewriting_gain"] == pytest.approx((4 * 9 * 0.9) ** (1 / 3))
+    assert found["scalar_vector_gain"] == pytest.approx(2 ** (1 / 3))
+    assert found["slower"] == ["c"]

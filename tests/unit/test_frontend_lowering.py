@@ -303,7 +303,7 @@ WRONG = [
     ),
     ("void f(float *x, int n) { if (n) @f(x, n - 1); }\nvoid k(float *x) { f(x, 3); }", "DG014", "calls itself"),
     (
-        "void f(float *x, int n) { again: if (x[n] > 0) return; *x = 1; }\nvoid k(float *x) { @f(x, 3); }",
+        "void f(float *x, int n) { if (n) goto in; { in: *x = 1; } }\nvoid k(float *x) { @f(x, 3); }",
         "DG008",
         "'f'",
     ),
@@ -315,7 +315,7 @@ WRONG = [
         "DG011",
         "row",
     ),
-    ("void k(float *x, int n) { for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) @x[i * j] = 1; }", "DG011", ""),
+    ("void k(float *x, int n) { for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) @x[i * j] = 1; }", "DG007", ""),
     ("void k(float x[8], int n) { int i = 0; @while (i < n) { x[i] = 1; if (x[i] > 0) i++; } }", "DG008", "while"),
     (
         "void k(float x[8], int n) { int i = 0; @while (i < n) { i++; if (x[i - 1] > 3) break; x[i] = 1; } }",

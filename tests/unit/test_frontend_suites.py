@@ -849,7 +849,12 @@ def test_a_value_is_the_last_parameter(tmp_path: Path) -> None:
         ("void k(float x[n], int n) { x[0] = 1; }", [], "'n' undeclared", "declare it before"),
         ("void k(float x[4]) { x[0] = N; }", [("N", "abc")], "'abc' undeclared", "after -D"),
         ("void k(int n, float x[n]) { x[0] = 1; }", [("n", "5000000000")], "-D n=5000000000 doesn't fit", ""),
-        ("void k(float x[4], int s) { for (int i = 0; i < 4; i += s) x[i] = 1; }", [], "constant", "-D s=1"),
+        (
+            "void k(float x[4], int s) { for (int i = 0; i < 4; i += s) { x[i]--; if (x[i] > 0) break; } }",
+            [],
+            "constant",
+            "-D s=1",
+        ),
         ("void k(float x[4]) { printf(x); }", [], "'printf'", "move the call out"),
         ("int f(int n) { return n ? f(n - 1) : 0; } void k(int x[4]) { x[0] = f(3); }", [], "calls itself", "loop"),
         ("#include <stdbool.h>\nvoid k(bool x[4]) { x[0] = 1; }", [], "bool", "unsigned char"),

@@ -143,3 +143,27 @@ def test_compare_not_a_number(path: str) -> None:
     wrong = reference.copy()
     wrong[4] = np.nan
     assert not compare(func, {"y": wrong}, {"y": reference}, {"y": exact}, "reassoc")[0]
+
+
+def test_subscripts_are_drawn_inside_their_array(tmp_path: Path) -> None:
+    file = tmp_path / "k.c"
+    file.write_text(
+        "void k(const int p[40], const int q[40], const int r[40], float x[7], float y[50]) {\n"
+        "  for (int i = 0; i < 40; i++) { x[p[i]] += y[q[p[i]]]; y[i] = x[r[i] % 7]; } }"
+    )
+    values = random_inputs(read_c(str(file)), 3)
+    assert {name: (np.min(values[name]) >= 0, np.max(values[name]) < 50) for name in "pqr"} == {
+        "p": (True, True),
+        "q": (True, True),
+        "r": (True, False),
+    }
+    assert np.max(values["p"]) < 7
+
+
+@pytest.mark.parametrize("use", ["j < p[i]; j++) y[i] = 1", "j < 2; j++) y[p[i] + j] = 1"])
+def test_arrays_that_bounds_are_computed_from_must_be_given(tmp_path: Path, use: str) -> None:
+    file = tmp_path / "k.c"
+    file.write_text(f"void k(const int p[9], float y[9]) {{ for (int i = 0; i < 9; i++) for (int j = 0; {use}; }}")
+    with pytest.raises(DspgenError, match="must be given"):
+        random_inputs(read_c(str(file)), 0)
+    assert set(random_inputs(read_c(str(file)), 0, {"p": np.zeros(9, np.int32)})) == {"p", "y"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dspgen.errors import DspgenError
@@ -12,11 +13,6 @@ from dspgen.pipeline import compile_file, run_file
 from dspgen.target.model import Target
 
 REFUSED = {
-    "data in bounds": ("void k(const int n[1], float b[20]) { for (int i = 0; i < n[0]; i++) b[i] = 1; }", "DG010"),
-    "gather": (
-        "void k(const float a[16], const int x[9], float b[9]) {\n for (int i = 0; i < 9; i++) b[i] = a[x[i] & 15]; }",
-        "DG332",
-    ),
     "call": ("#include <math.h>\nvoid k(float b[9]) { for (int i = 0; i < 9; i++) b[i] = expf(b[i]); }", "DG331"),
     "long accumulator": (
         "void k(const int a[9], int c[1]) { long s = 0; for (int i = 0; i < 9; i++) s += (long)a[i] * "
@@ -31,8 +27,8 @@ REFUSED = {
         "DG306",
     ),
     "stack": (
-        "void k(float a[40]) { float t[300000]; for (int i = 0; i < 40; i++) t[i * 7000] = a[i]; for "
-        "(int i = 0; i < 40; i++) a[i] = t[273000 - i * 7000]; }",
+        "void k(float a[8000]) { float t[300000]; for (int i = 0; i < 8000; i++) t[i * 35] = a[i]; for "
+        "(int i = 0; i < 8000; i++) a[i] = t[279965 - i * 35]; }",
         "DG305",
     ),
 }
@@ -68,3 +64,59 @@ def test_local_arrays_keep_clear_of_parameters(tmp_path: Path, ft_m7002: Target)
     }}
     """
     assert run_file(written(tmp_path, text), ft_m7002, Options()).verified
+
+
+# Programs that once went wrong, with what their parameters are.
+RIGHT: dict[str, tuple[str, dict[str, np.ndarray | int | float]]] = {
+    "scatter in one of two nests": (
+        """
+        void k(const float a[20], const int x[20], float b[20], float c[20])
+        {
+          for (int i = 0; i < 20; i++)
+            c[i] = a[i];
+          for (int i = 0; i < 20; i++)
+            b[x[i]] = a[i];
+        }
+        """,
+        {"x": np.arange(20, dtype=np.int32)[::-1].copy()},
+    ),
+    "places that depend on parameters, in few iterations": (
+        """
+        void k(int s, int t, const int x[30], const int a[60], int b[60])
+        {
+          for (int i = 0; i < 4; i++)
+            if (a[i + s] > 0)
+              b[i + t] = a[3 * i] + b[x[i]];
+        }
+        """,
+        {"x": np.arange(30, dtype=np.int32)[::-1].copy(), "s": 3, "t": 2},
+    ),
+    "a parameter that nothing depends on but a subscript": (
+        "void k(int s, const int a[90], short b[90]) { for (int i = 0; i < 9; i++) if (a[i] > -3) b[i] = b[i * s]; }",
+        {"s": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_once_went_wrong(tmp_path: Path, ft_m7002: Target, name: str) -> None:
+    text, inputs = RIGHT[name]
+    assert run_file(written(tmp_path, text), ft_m7002, Options(), inputs=inputs).verified
+
+
+ONE_VERDICT = {
+    "an extremum and its place": (
+        "void k(const int a[20], int b[2]) {\n int m = a[0], p = 0;\n for (int i = 0; i < 20; i++)\n if (a[i] > m) {\n"
+        "m = a[i];\n p = i;\n }\n b[0] = m;\n b[1] = p;\n }"
+    ),
+    "statements around a loop": (
+        "void k(const float a[3], float b[5]) {\n float s = 0;\n for (int i = 0; i < 3; i++)\n s += a[i];\n"
+        " b[4] = s;\n }"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONE_VERDICT)
+def test_each_loop_has_one_verdict(tmp_path: Path, ft_m7002: Target, name: str) -> None:
+    remarks = compile_file(written(tmp_path, ONE_VERDICT[name]), ft_m7002, Options()).remarks
+    assert sum(r.kind in ("vectorized", "not-vectorized") for r in remarks) == 1

@@ -96,6 +96,56 @@ def test_symbolic_programs_run_for_every_size(n, m):
     assert np.array_equal(got["C"], evaluate(func, inputs)["C"])
 
 
+_ROW = (("j", LoopShape(4, lane=True, cut=True)),)
+
+
+@pytest.mark.parametrize("domain", ["0 <= j < i", "i <= j < n", "2 * i <= j < n + 3", "i <= j < n and j >= m"])
+@pytest.mark.parametrize(
+    "full", [(), ((("j", LoopShape(4, lane=True)),),), ((("j", LoopShape(4, lane=True, row=True)),),)]
+)
+def test_rows_of_any_length(domain, full):
+    b = Builder({"A": (50, 50), "C": (50, 50)}, params=("n", "m"), dtype="i32")
+    func = b.comp("i,j", f"0 <= i < n and {domain}", [0, "i", 0, "j", 0], "C[i, j] = A[j, i] + C[i, j] * 3").func()
+    plan = Plan.of({"S0": CompPlan(("i", "j"), (*full, _ROW))})
+    check_legal(func, plan, reassoc=False)
+    tree = generate(func, plan)
+    assert "S0(" not in print_tree(tree)
+    for n, m in ((0, 0), (1, 1), (5, 2), (17, 9)):
+        inputs = {**random_inputs(func, n), "n": n, "m": m}
+        got = evaluate_tree(func, tree, inputs, lanes=4)
+        assert np.array_equal(got["C"], evaluate(func, inputs)["C"])
+
+
+def test_reductions_over_rows_of_any_length():
+    b = Builder({"A": (50, 50), "C": (50,)}, params=("n",), dtype="i32")
+    func = b.comp("i,j", "0 <= i < n and 0 <= j <= i", [0, "i", 0, "j", 0], "C[i] = C[i] + A[i, j]").func()
+    row = (("j", LoopShape(4, lane=True, reduce=True, cut=True)),)
+    plan = Plan.of({"S0": CompPlan(("i", "j"), (row,))})
+    check_legal(func, plan, reassoc=False)
+    inputs = {**random_inputs(func, 1), "n": 19}
+    got = evaluate_tree(func, generate(func, plan), inputs, lanes=4)
+    assert np.array_equal(got["C"], evaluate(func, inputs)["C"])
+
+
+@pytest.mark.parametrize("half", [1, 2, 4])
+@pytest.mark.parametrize("groups", [1, 2, 3, 7])
+def test_butterflies_across_lanes_of_two_loops(half, groups):
+    b = Builder({"y": (64,), "t": (64,)}, dtype="i32")
+    place = [0, "i", 0, "j"]
+    domain = f"0 <= i < {groups} and 0 <= j < {half}"
+    b.comp("i,j", domain, [*place, 0], f"t[{half} * i + j] = y[{2 * half} * i + j + {half}] * 3")
+    b.comp("i,j", domain, [*place, 1], f"y[{2 * half} * i + j + {half}] = y[{2 * half} * i + j] - t[{half} * i + j]")
+    b.comp("i,j", domain, [*place, 2], f"y[{2 * half} * i + j] = y[{2 * half} * i + j] + t[{half} * i + j]")
+    func = b.func()
+    shapes = tuple((("i", LoopShape(n, lane=True)), ("j", LoopShape(half, inner=True))) for n in (3, 1))
+    plan = Plan.of({c.name: CompPlan(("i", "j"), shapes) for c in func.comps})
+    check_legal(func, plan, reassoc=False, lanes=4)
+    inputs = random_inputs(func, 1)
+    tree = generate(func, plan)
+    assert ":i,j}" in print_tree(tree)
+    assert np.array_equal(evaluate_tree(func, tree, inputs, lanes=4)["y"], evaluate(func, inputs)["y"])
+
+
 def test_the_same_plan_gives_the_same_text():
     func = random_func(5)
     texts = {print_tree(generate(func, random_plan(func, 3))) for _ in range(3)}
@@ -108,7 +158,7 @@ def test_legal_tilings_of_random_programs_compute_the_same(seed):
     inputs = random_inputs(func, seed)
     expected = evaluate(func, inputs)
     for number, program in enumerate((func, expand_scalars(normalise_loops(func)))):
-        plan = random_plan(program, 10 * seed + number)
+        plan = random_plan(program, 10 * seed + number, rows=number == 1)
         try:
             check_legal(program, plan, reassoc=True)
         except IllegalSchedule:

@@ -9,7 +9,7 @@ from plant_core.legality import check_legal
 from plant_core.loc import IllegalSchedule, PlantError
 from plant_core.schedule import normalise_loops
 from plant_core.tiles import CompPlan, LoopShape, Plan, plan_default, tile_sets
-from tests.support.plant_brute import is_legal
+from tests.support.plant_brute import count, is_legal, points
 from tests.support.plant_builder import Builder, matmul
 from tests.support.plant_random import random_func, random_plan
 
@@ -21,6 +21,9 @@ def _comp(iters, domain, params=()):
     for name in iters.split(","):
         schedule += [name, 0]
     return Builder({"A": (1000,)}, params=params).comp(iters, domain, schedule, "A[i] = 1").func().comps[0]
+
+
+_ROW = LoopShape(4, lane=True, cut=True)
 
 
 def _shape(**loops):
@@ -42,7 +45,7 @@ def _check_partition(comp, plan):
     left = comp.domain
     found = tile_sets(comp, plan)
     for tiles in found:
-        assert _box(tiles.origins, tiles.tile).is_equal(tiles.points)
+        assert tiles.last is not None or _box(tiles.origins, tiles.tile).is_equal(tiles.points)
         assert tiles.points.is_subset(left)
         left = left.subtract(tiles.points)
         function = isl.Map.from_multi_pw_aff(tiles.to_origin).intersect_domain(tiles.points)
@@ -101,10 +104,34 @@ def test_symbolic_extents(domain):
         assert found[0].points.is_equal(isl.Set("[n, m] -> { S0[i] : 0 <= i < 6 * floor(n / 6) }"))
 
 
+def _covered(tiles):
+    """Where rows of lanes begin, and how long they are."""
+    return sorted((p, count(tiles, p)) for p in points(tiles.origins))
+
+
+def test_rows_are_cut_short_where_they_end():
+    comp = _comp("i,j", "0 <= i < 7 and i <= j < 7")
+    (only,) = _check_partition(comp, CompPlan(("i", "j"), (_shape(j=_ROW),)))
+    expected = [((i, j), min(4, 7 - j)) for i in range(7) for j in range(i, 7, 4)]
+    assert _covered(only) == expected
+
+
+def test_a_row_with_a_gap_is_two_rows():
+    comp = _comp("i,j", "0 <= i < 3 and (0 <= j < 2 or 5 <= j < 11)")
+    (only,) = _check_partition(comp, CompPlan(("i", "j"), (_shape(j=_ROW),)))
+    assert _covered(only) == [((i, j), n) for i in range(3) for j, n in ((0, 2), (5, 4), (9, 2))]
+
+
+def test_rows_with_steps_are_left():
+    comp = _comp("i,j", "0 <= i < 3 and 0 <= j < 9 and j mod 2 = 0")
+    (only,) = _check_partition(comp, CompPlan(("i", "j"), (_shape(j=_ROW),)))
+    assert only.tile.lane is None
+
+
 def test_random_partitions():
     for seed in range(30):
         func = normalise_loops(random_func(seed))
-        plan = random_plan(func, seed)
+        plan = random_plan(func, seed, rows=seed % 2 == 0)
         for comp in func.comps:
             _check_partition(comp, plan.for_comp(comp))
 
@@ -118,6 +145,10 @@ def test_random_partitions():
         (CompPlan(("i", "j"), (_shape(i=LoopShape(2, lane=True), j=LoopShape(2, lane=True)),)), "two loops"),
         (CompPlan(("i", "j"), (_shape(i=LoopShape(2, reduce=True)),)), "not across"),
         (CompPlan(("i", "j"), (), (0,)), "textual positions"),
+        (CompPlan(("i", "j"), (_shape(i=LoopShape(2, inner=True)),)), "not one other"),
+        (CompPlan(("i", "j"), (_shape(i=LoopShape(2, cut=True)),)), "not across"),
+        (CompPlan(("i", "j"), (_shape(i=LoopShape(2, True, flip=True), j=LoopShape(2, inner=True)),)), "of two loops"),
+        (CompPlan(("i", "j"), (_shape(i=LoopShape(2, True, cut=True), j=LoopShape(2)),)), "several loops"),
     ],
 )
 def test_plans_are_checked(plan, message):
@@ -196,6 +227,16 @@ def test_one_vector_reads_before_it_writes():
         check_legal(down, lanes, reassoc=True)
 
 
+def test_lanes_of_two_loops_are_one_vector():
+    domain = [0, "i", 0, "j", 0]
+    across = Builder({"a": (80,)}).comp("i,j", "0 <= i < 8 and 0 <= j < 2", domain, "a[2 * i + j + 6] = a[2 * i + j]")
+    groups = Plan.of({"S0": CompPlan(("i", "j"), (_shape(i=LoopShape(4, lane=True), j=LoopShape(2, inner=True)),))})
+    check_legal(across.func(), groups, reassoc=True, lanes=4)
+    for lanes, message in ((8, "would not be kept"), (3, "don't divide")):
+        with pytest.raises(IllegalSchedule, match=message):
+            check_legal(across.func(), groups, reassoc=True, lanes=lanes)
+
+
 def test_the_vector_width_matters_only_if_it_is_given():
     far = Builder({"a": (20,)}).comp("i", "4 <= i < 12", [0, "i", 0], "a[i] = a[i - 4]").func()
     plan = Plan.of({"S0": CompPlan(("i",), (_shape(i=LoopShape(8, lane=True)),))})
@@ -218,7 +259,7 @@ def test_the_check_agrees_with_enumeration(seed):
     if sum(comp.domain.count_val().to_python() for comp in func.comps) > 500:
         func = func.with_comps(func.comps[:2])
     for number in range(2):
-        plan = random_plan(func, 10 * seed + number)
+        plan = random_plan(func, 10 * seed + number, rows=seed % 4 == 0)
         try:
             check_legal(func, plan, reassoc=True, lanes=4)
         except IllegalSchedule as error:

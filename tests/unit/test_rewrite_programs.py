@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from dspgen.rewrite.egraph import Limits
 from dspgen.rewrite.optimise import Effort, MissingOperation, optimise
+from dspgen.rewrite.rules import RewriteMode
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from dspgen.vecdsl.evaluate import evaluate
@@ -47,10 +49,14 @@ WIDE = load_target("ft_m7002")
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10**9), share=st.sampled_from((0.0, 0.3, 0.6, 0.9, 1.0)), rewrite=st.booleans())
+@given(
+    seed=st.integers(0, 10**9),
+    share=st.sampled_from((0.0, 0.3, 0.6, 0.9, 1.0)),
+    rewrite=st.sampled_from(("off", "vector", "full")),
+)
 @pytest.mark.parametrize("fp", ["strict", "reassoc"])
-def test_results_stay(fp: str, seed: int, share: float, rewrite: bool) -> None:
-    program = random_program(seed)
+def test_results_stay(fp: str, seed: int, share: float, rewrite: RewriteMode) -> None:
+    program = random_program(seed, every=bool(seed % 2))
     machine = random_machine(MACHINE, seed, share) if share else MACHINE
     inside = readable(program)
     try:
@@ -137,9 +143,17 @@ def test_strict_neither_fuses_nor_reorders() -> None:
     assert products == sums == 8
 
 
-def test_rewriting_off_leaves_what_the_machine_has() -> None:
-    text = body_text(matmul(2, 2, 1), rewrite=False)
-    assert "mac" not in text and "pair" not in text and text.count("(mul.f32.v ") == 4
+def test_rewriting_off_only_contracts() -> None:
+    text = body_text(matmul(3, 3, 1), rewrite="off")
+    assert "pair" not in text and text.count("(mac.f32.v ") == 9 and "(mul.f32.v " not in text
+    strict = body_text(matmul(2, 2, 1), rewrite="off", fp="strict")
+    assert "mac" not in strict and strict.count("(mul.f32.v ") == 4
+
+
+def test_rules_of_the_vector_side_alone() -> None:
+    text = body_text(matmul(6, 4, 2), rewrite="vector")
+    assert text.count("(mac.f32.v ") == 48 and "pair.f32 " not in text and "bcast_pair" not in text
+    assert "ld_pair.f32 " in body_text(matmul(6, 4, 2))
 
 
 def test_adds_are_spread_over_the_multipliers() -> None:
@@ -148,7 +162,7 @@ def test_adds_are_spread_over_the_multipliers() -> None:
     stores = tuple(Store("C", Address(16 * k, (("i", 96),)), 1, "f32", s) for k, s in enumerate(sums))
     loop = Loop("i", Const(0, N), Const(40, N), 1, (), stores, 40, 40)
     text = body_text(program((loop,)))
-    assert text.count("(mac.f32.v ") == 2 and text.count("ld_pair.f32.v") == 4
+    assert text.count("(mac.f32.v ") >= 2 and text.count("ld_pair.f32.v") == 4
 
 
 def test_a_short_recurrence_is_not_lengthened() -> None:
@@ -195,10 +209,9 @@ def test_a_lone_strided_load_takes_its_neighbours_where_it_may() -> None:
     body = (Store("C", Address(0, (("i", 16),)), 1, "f32", load("A", 1, F, 2, i=32)),)
     loop = Loop("i", Const(0, N), Const(8, N), 1, (), body, 8, 8)
     lone = program((loop,))
-    with pytest.raises(MissingOperation) as caught:
-        optimise(lone, WIDE)
-    assert [(m.op, m.elem, m.vector) for m in caught.value.missing] == [("load with stride 2", "f32", True)]
-    assert "load with stride 2" in caught.value.render()
+    assert "(ld.f32.v A [32*i + 1] 2)" in body_text(lone)
+    blind = replace(WIDE, registers=tuple(r for r in WIDE.registers if r.kind != "element"), pattern_memory=None)
+    assert "(ld.f32.v A [32*i + 1] 2)" in body_text(lone, target=blind)  # lane by lane
     assert "(hi.f32.v (ld_pair.f32.v (ld.f32.v A [32*i] 2)))" in body_text(lone, readable=readable(lone))
 
 
@@ -223,7 +236,7 @@ def test_sixteen_bit_products_use_their_own_instruction() -> None:
 def test_a_region_over_the_budget_is_left_with_a_remark() -> None:
     result = optimise(matmul(4, 4, 2), WIDE, effort=Effort(terms=20))
     assert any("over the budget" in r.message for r in result.remarks)
-    assert "mac" not in print_program(result.program)
+    assert "pair" not in print_program(result.program)
 
 
 def test_a_small_budget_still_gives_a_program() -> None:

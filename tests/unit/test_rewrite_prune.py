@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 
 import pytest
 
 from dspgen.rewrite.extract import extract
 from dspgen.rewrite.graph import Node
-from dspgen.rewrite.machine import FREE, Implementation
-from dspgen.rewrite.milp import Budget, solve
+from dspgen.rewrite.greedy import greedy
+from dspgen.rewrite.improve import improve
+from dspgen.rewrite.lanewise import FREE, Implementation
+from dspgen.rewrite.milp import Budget, search, solve
 from dspgen.rewrite.problem import Choice, Choices, CyclicChoice, Problem, Recurrence, restrict, unit_sets
 from dspgen.rewrite.prune import least, least_recurrence, prune
 from dspgen.rewrite.score import interval, score
@@ -88,19 +91,19 @@ def test_extraction_takes_the_shorter_recurrence() -> None:
     assert found.score.recurrence == 2.0
 
 
-def random_problem(rng: random.Random) -> Problem:
+def random_problem(rng: random.Random, classes: int = 8) -> Problem:
     """Classes that may contain each other; each has a choice of lesser classes alone."""
     choices: Choices = {0: variable("a"), 1: variable("b")}
     units = [("U1",), ("U2",), BOTH, ("U3",)]
-    for number in range(2, 8):
+    for number in range(2, classes):
         found = [[rng.randrange(number) for _ in range(rng.randrange(1, 3))]]
-        found += [[rng.randrange(8) for _ in range(rng.randrange(1, 3))] for _ in range(rng.randrange(3))]
+        found += [[rng.randrange(classes) for _ in range(rng.randrange(1, 3))] for _ in range(rng.randrange(3))]
         choices[number] = tuple(
             operation(f"f{k}", *args, units=rng.choice(units), cycles=rng.randrange(1, 4))
             for k, args in enumerate(found)
             if number not in args
         )
-    return problem_of(choices, (7, rng.randrange(2, 7)))
+    return problem_of(choices, (classes - 1, rng.randrange(2, classes - 1)))
 
 
 def best_of(problem: Problem) -> tuple[int, float]:
@@ -128,6 +131,57 @@ def test_random_problems(seed: int) -> None:
     assert exact is not None
     reached = score(problem, exact, recurrences=False)
     assert (interval(reached.resources), round(reached.total, 6)) == best
+    within = search(problem, None, Budget(), least=interval(bound), most=best[0]).chosen
+    assert within is not None and score(problem, within, recurrences=False).key[:2] == best
     ordered = solve(problem, None, Budget(orders=0))
     assert ordered is not None
     assert score(problem, ordered, recurrences=False).key >= reached.key
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_without_the_exact_method_nothing_is_lost_to_greedy(seed: int) -> None:
+    problem = random_problem(random.Random(seed), classes=8 + seed % 12)
+    first, rounds = greedy(problem, rounds=1), greedy(problem)
+    fallback = extract(problem, Budget(binaries=0), pipelined=True)
+    exact = extract(problem, Budget(), pipelined=True)
+    assert first is not None and rounds is not None and fallback is not None and exact is not None
+    keys = [score(problem, c, recurrences=False).key for c in (rounds, first)]
+    assert exact.score.key[:2] <= fallback.score.key[:2]
+    assert fallback.score.key <= keys[0] <= keys[1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_steps_only_make_better(seed: int) -> None:
+    rng = random.Random(seed)
+    problem = random_problem(rng)
+    for picks in itertools.islice(itertools.product(*problem.choices.values()), 0, 200, 17):
+        try:
+            start = restrict(dict(zip(problem.choices, picks, strict=True)), problem.roots)
+        except CyclicChoice:
+            continue
+        before = score(problem, start, recurrences=False).key
+        assert score(problem, improve(problem, start), recurrences=False).key <= before
+        assert improve(problem, start, work=0) == start
+
+
+def test_both_halves_of_a_pair_change_together() -> None:
+    """One access for two costs more than either of the two."""
+    dear = {"units": ("U1",), "cycles": 2}
+    choices: Choices = {
+        0: variable("a"),
+        1: (operation("pair", 0, units=("U1",), cycles=3),),
+        2: (operation("one", 0, **dear), operation("lo", 1, cycles=0)),
+        3: (operation("other", 0, **dear), operation("hi", 1, cycles=0)),
+        4: (operation("add", 2, 3),),
+    }
+    problem = problem_of(choices, (4,))
+    start = restrict({n: found[0] for n, found in choices.items()}, (4,))
+    assert {c.node.op for c in improve(problem, start).values()} == {"var", "pair", "lo", "hi", "add"}
+
+
+def test_a_missing_solver_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    problem = random_problem(random.Random(3))
+    assert search(problem, None, Budget()).chosen is None
+    found = extract(problem, Budget(branches=59), pipelined=True)
+    assert found is not None and found.method != "exact"

@@ -215,3 +215,12 @@ def test_the_locator_follows_the_isa_files(name: str) -> None:
     positions = locate(text)
     for path in _paths(tomllib.loads(text)):
         assert path in positions.keys or path in positions.values, path
+
+
+def test_costs_are_set_by_row() -> None:
+    assert load_target("ft_m7002", [("cost.VADD", "3")]).instruction("VADD").cost == 3
+    assert load_target("ft_m7002", []).instruction("VADD").cost is None
+    with pytest.raises(IsaError, match=r"cost.VAD.*is not an instruction row"):
+        load_target("ft_m7002", [("cost.VAD", "3")])
+    with pytest.raises(IsaError, match="must not be negative"):
+        load_target("ft_m7002", [("cost.VADD", "-1")])

@@ -11,12 +11,12 @@ from dspgen.errors import NoSchedule, Problem
 from dspgen.frontend.read import read_c
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
-from dspgen.tiling.apart import spaced
+from dspgen.tiling.arrange import Arrangement, arrangements, spaced
 from dspgen.tiling.bound import bound, count
 from dspgen.tiling.candidates import Candidate, candidates, scalar_candidate
-from dspgen.tiling.lanes import LegalLanes, lane_choices
+from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
-from dspgen.tiling.nests import nests
+from dspgen.tiling.nests import Nest, nests
 from dspgen.tiling.search import search
 from plant_core.budget import at_most
 from plant_core.dependence import memory_dependences
@@ -57,6 +57,27 @@ def func_of(text: str, folder: Path) -> Func:
     return read_c(str(path))
 
 
+def arranged(func: Func) -> list[Arrangement]:
+    """All arrangements of the only nest."""
+    (nest,) = nests(func)
+    return list(arrangements(nest, func, memory_dependences(func), reassoc=True))
+
+
+def found_candidates(func: Func, target: Target, machine: Machine) -> list[Candidate]:
+    def kept(plans: tuple[tuple[str, CompPlan], ...]) -> bool:
+        try:
+            check_legal(func, Plan(plans), reassoc=True, lanes=target.lanes)
+        except IllegalSchedule:
+            return False
+        return True
+
+    return candidates(arranged(func), target, machine, 8, memory_dependences(func), kept=kept)
+
+
+def laned(nest: Nest, lanes: int = 16) -> list[dict[str, tuple[str, bool]]]:
+    return [{n: (x.iterator, x.reduce) for n, x in found.items()} for found in lane_choices(nest, lanes)]
+
+
 @pytest.fixture
 def machine(ft_m7002: Target) -> Machine:
     return Machine(ft_m7002, OperationTable(ft_m7002))
@@ -71,24 +92,24 @@ def test_nest_of_a_product(tmp_path: Path) -> None:
     assert nest.heaviest is update
 
 
-def test_lanes_of_a_product(tmp_path: Path, machine: Machine) -> None:
-    """Columns across lanes, or the sum; not rows, whose stride the machine can't load."""
+def test_lanes_of_a_product(tmp_path: Path) -> None:
+    """Columns, rows or the sum across lanes."""
     (nest,) = nests(func_of(MATMUL, tmp_path))
-    found = [{n: (x.iterator, x.reduce) for n, x in lanes.items()} for lanes in lane_choices(nest, machine)]
+    found = laned(nest)
     assert {"S0": ("j", False), "S1": ("j", False)} in found
-    assert not any(lanes.get("S1", ("", False))[0] == "i" for lanes in found)
+    assert {"S0": ("i", False), "S1": ("i", False)} in found
+    assert any(lanes.get("S1") == ("k", True) for lanes in found)
 
 
-def test_descending_strides_ask_for_a_flip(tmp_path: Path, machine: Machine) -> None:
+def test_descending_strides_ask_for_a_flip(tmp_path: Path) -> None:
     (nest,) = nests(func_of(LAGS, tmp_path))
-    assert any(all(x.flip for x in lanes.values()) and len(lanes) == 2 for lanes in lane_choices(nest, machine))
+    assert any(all(x.flip for x in lanes.values()) and len(lanes) == 2 for lanes in lane_choices(nest, 16))
 
 
 @pytest.mark.parametrize("text", [MATMUL, LAGS, SCALE])
 def test_candidates_are_legal(text: str, tmp_path: Path, ft_m7002: Target, machine: Machine) -> None:
     func = func_of(text, tmp_path)
-    (nest,) = nests(func)
-    found = candidates(nest, ft_m7002, machine, 8)
+    found = found_candidates(func, ft_m7002, machine)
     assert found and found == sorted(found, key=lambda c: c.rank)
     for candidate in found:
         check_legal(func, Plan(candidate.plans), reassoc=True, lanes=ft_m7002.lanes)
@@ -136,6 +157,13 @@ def test_an_element_written_first_is_not_read(tmp_path: Path, ft_m7002: Target, 
     text = "void f(float y[64]) { for (int i = 0; i < 64; i++) { y[i] = 1.0f; y[i] = y[i] + 2.0f; } }"
     peak = ft_m7002.memory("AM").bytes_per_cycle
     assert bound(func_of(text, tmp_path), ft_m7002, machine, data="onchip", values={}).memory == 64 * 4 // peak
+
+
+def test_accesses_by_data_may_all_be_to_one_element(tmp_path: Path, ft_m7002: Target, machine: Machine) -> None:
+    text = "void f(const int p[64], const float x[64], float y[64]) { for (int i = 0; i < 64; i++) y[p[i]] = x[p[i]]; }"
+    peak = ft_m7002.memory("AM").bytes_per_cycle
+    found = bound(func_of(text, tmp_path), ft_m7002, machine, data="onchip", values={})
+    assert found.memory == -(-64 * 4 // peak)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +215,8 @@ def test_a_vectorised_plan_without_unrolling_is_among_the_candidates(
 ) -> None:
     """Unrolled tiles of the two statements begin at different rows here; rows of vectors alone keep the order."""
     func = func_of(TRIANGULAR, tmp_path)
-    (nest,) = nests(func)
     legal = []
-    for candidate in candidates(nest, ft_m7002, machine, 8, memory_dependences(func)):
+    for candidate in found_candidates(func, ft_m7002, machine):
         try:
             check_legal(func, Plan(candidate.plans), reassoc=True, lanes=ft_m7002.lanes)
         except IllegalSchedule:
@@ -198,24 +225,45 @@ def test_a_vectorised_plan_without_unrolling_is_among_the_candidates(
     assert any("j*" in c.title and c.unrolled == "none" for c in legal)
 
 
-def test_loops_that_carry_a_dependence_are_not_lanes(tmp_path: Path, machine: Machine, ft_m7002: Target) -> None:
+def test_loops_that_carry_a_dependence_are_not_lanes(tmp_path: Path, ft_m7002: Target) -> None:
     """In the first j loop the division feeds later iterations of the sum above it; the second j loop is free."""
     func = func_of(LU, tmp_path)
-    (nest,) = nests(func)
-    legal = LegalLanes(nest, memory_dependences(func), ft_m7002.lanes)
-    allowed = legal.under({c.comp.name: c.comp.iters for c in nest.comps})
-    found = {c.comp.name: [i for i in c.comp.iters if allowed(c, i)] for c in nest.comps}
+    written = arranged(func)[0]
+    allowed = LegalLanes(written.nest, memory_dependences(func), ft_m7002.lanes).under(written)
+    comps = written.nest.comps
+    found = {c.comp.name: [i for i in c.comp.iters if allowed(c, Lane(i))] for c in comps}
     assert "j" not in found["S0"] and "j" not in found["S1"] and "j" in found["S2"]
-    assert all(lanes.keys() <= {"S2"} for lanes in lane_choices(nest, machine, allowed))
+    choices = list(lane_choices(written.nest, 16, allowed))
+    assert not any(lanes[n].iterator == "j" for lanes in choices for n in ("S0", "S1") if n in lanes)
+
+
+def test_division_and_update_meet_where_columns_may_be_lanes(
+    tmp_path: Path, machine: Machine, ft_m7002: Target
+) -> None:
+    """Taken apart and together again by their dependences, both sums of LU have their columns across the lanes."""
+    found = found_candidates(func_of(LU, tmp_path), ft_m7002, machine)
+    assert any(c.title.count("j*") == 2 for c in found)
 
 
 def test_lanes_may_lie_across_a_loop_whose_dependence_the_inner_loop_keeps(tmp_path: Path, ft_m7002: Target) -> None:
     text = "void f(float A[40][40]) { for (int j = 0; j < 39; j++) for (int k = %s) A[k + 1][j + 1] = A[k][j]; }"
     for loop, kept in (("0; k < 39; k++", True), ("38; k >= 0; k--", False)):
         func = func_of(text % loop, tmp_path)
-        (nest,) = nests(func)
-        allowed = LegalLanes(nest, memory_dependences(func), ft_m7002.lanes).under({"S0": ("j", "k")})
-        assert allowed(nest.comps[0], "j") == kept
+        written = arranged(func)[0]
+        allowed = LegalLanes(written.nest, memory_dependences(func), ft_m7002.lanes).under(written)
+        assert (allowed(written.nest.comps[0], Lane("j")) is not None) == kept
+
+
+@pytest.mark.parametrize(("distance", "width"), [(1, None), (3, 2), (4, 4), (15, 8), (16, 16)])
+def test_near_dependences_make_short_vectors(
+    distance: int, width: int | None, tmp_path: Path, machine: Machine, ft_m7002: Target
+) -> None:
+    text = f"void f(float b[99]) {{ for (int i = {distance}; i < 99; i++) b[i] = b[i - {distance}] * 2.0f; }}"
+    func = spaced(func_of(text, tmp_path))
+    found = [c for c in found_candidates(func, ft_m7002, machine) if "*" in c.title]
+    spans = {s.span for c in found for _, p in c.plans for shape in p.shapes[:1] for _, s in shape}
+    assert bool(found) == (width is not None)
+    assert width is None or width == 16 or spans == {width}
 
 
 def test_sets_have_a_budget() -> None:
@@ -265,17 +313,54 @@ def test_comps_taken_apart(tmp_path: Path, machine: Machine, ft_m7002: Target) -
     }
     """
     func = spaced(expand_scalars(func_of(text, tmp_path)))
+    assert any("*" in c.title and ";" in c.title for c in found_candidates(func, ft_m7002, machine))
+
+
+SWAPPED = """
+void f(float a[100], const float b[100], float c[100])
+{
+  for (int i = 1; i < 99; i++) {
+    a[i] = c[i - 1] + b[i];
+    c[i] = c[i] * b[i];
+  }
+}
+"""
+
+
+def test_statements_change_places(tmp_path: Path, machine: Machine, ft_m7002: Target) -> None:
+    """The second statement's values reach the first one an iteration later: it goes first, in a loop of its own."""
+    found = found_candidates(spaced(func_of(SWAPPED, tmp_path)), ft_m7002, machine)
+    best = [c for c in found if "S0(i*" in c.title and "S1(i*" in c.title]
+    assert best and all(c.title.index("S1") < c.title.index("S0") for c in best)
+
+
+def test_a_short_inner_loop_shares_the_lanes(tmp_path: Path, machine: Machine, ft_m7002: Target) -> None:
+    text = """
+    void f(const float x[64], const float w[4], float y[64])
+    {
+      for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 4; j++)
+          y[4 * i + j] = x[4 * i + j] * w[j];
+    }
+    """
+    func = spaced(func_of(text, tmp_path))
     (nest,) = nests(func)
-    legal = {}
-    for candidate in candidates(nest, ft_m7002, machine, 8, memory_dependences(func)):
-        try:
-            check_legal(func, Plan(candidate.plans), reassoc=True, lanes=ft_m7002.lanes)
-            legal[candidate.title] = True
-        except IllegalSchedule:
-            legal[candidate.title] = False
-    assert any(
-        kept and title.endswith(" apart") and not legal[title.removesuffix(" apart")] for title, kept in legal.items()
-    )
+    found = list(lane_choices(nest, 16))
+    assert {"S0": Lane("i", inner="j", period=4)} in found
+    assert any("j'" in c.title for c in found_candidates(func, ft_m7002, machine))
+
+
+def test_rows_of_a_triangle_may_be_cut(tmp_path: Path, machine: Machine, ft_m7002: Target) -> None:
+    func = func_of(TRIANGULAR, tmp_path)
+    cut = [c for c in found_candidates(func, ft_m7002, machine) if c.title.endswith("cut")]
+    assert cut and any(s.cut for c in cut for _, p in c.plans for shape in p.shapes for _, s in shape)
+
+
+def test_data_dependent_subscripts_may_lie_across_lanes(tmp_path: Path) -> None:
+    text = "void f(const int p[64], const float x[64], float y[64]) { for (int i = 0; i < 64; i++) y[i] = x[p[i]]; }"
+    (nest,) = nests(func_of(text, tmp_path))
+    assert {"S0": ("i", False)} in laned(nest)
+    assert [a.buf for a in nest.heaviest.accesses if a.varies] == ["x"]
 
 
 def test_spacing_keeps_positions_of_odd_domains(tmp_path: Path) -> None:
@@ -291,3 +376,12 @@ def test_spacing_keeps_positions_of_odd_domains(tmp_path: Path) -> None:
     """
     func = func_of(text, tmp_path)
     assert [position(c).loops for c in spaced(func).comps] == [position(c).loops for c in func.comps]
+
+
+def test_few_lanes_of_elements_that_lie_apart_come_late(tmp_path: Path, machine: Machine, ft_m7002: Target) -> None:
+    text = (
+        "void f(const float w[256], float y[512]) { for (int i = 0; i < 64; i++) for (int k = 0; k < 2; k++) {"
+        " y[8 * i + 2 * k + 4] = y[8 * i + 2 * k] - w[2 * k]; y[8 * i + 2 * k + 5] = y[8 * i + 2 * k + 1] - w[k]; } }"
+    )
+    first = found_candidates(func_of(text, tmp_path), ft_m7002, machine)[0]
+    assert all(x.lane == (name == "i") for _, plan in first.plans for name, x in plan.shapes[0])

@@ -1,0 +1,82 @@
+"""Which rows of the ISA file do an access of the vector DSL, and small questions about its terms."""
+
+from __future__ import annotations
+
+from dspgen.target.operations import Form, OperationTable, bits_elem
+from dspgen.vecdsl.ir import Const, Load, Op, Store, Term, VType
+from dspgen.vecdsl.terms import leaves
+
+
+def is_pair_term(term: Term) -> bool:
+    """Whether a term's value is a register pair of two values (a 64-bit element is one value)."""
+    match term:
+        case Op("ld_pair" | "bcast_pair" | "pair" | "cmul" | "cmac"):
+            return True
+        case Op("mov", (inner,)) | Op("select", (_, inner, _)):
+            return is_pair_term(inner)
+        case _:
+            return False
+
+
+def is_word(type: VType) -> bool:
+    """Whether a lane of the type is 32 bits wide."""
+    return type.elem not in ("f64", "i64")
+
+
+def loads_any(term: Term, arrays: set[str]) -> bool:
+    """Whether the term loads from one of the arrays."""
+    return any(isinstance(leaf, Load) and leaf.array in arrays for leaf in leaves(term))
+
+
+def lane_constants(term: Op, lanes: int) -> tuple[int | float, ...] | None:
+    """The lanes of a vector that is known beforehand."""
+    match term.name, term.imm:
+        case "vec", _ if all(isinstance(a, Const) for a in term.args):
+            return tuple(a.value for a in term.args if isinstance(a, Const))
+        case "iota", _:
+            return tuple(range(lanes))
+        case "mask_first", (count,):
+            return tuple(int(k < count) for k in range(lanes))
+        case "mask_period", (period, first, end):
+            return tuple(int(first <= k % period < end) for k in range(lanes))
+        case _:
+            return None
+
+
+def load_forms(table: OperationTable, load: Load) -> list[Form]:
+    """The rows that do a load with its stride, or a gather by its index; whatever its mask."""
+    elem = bits_elem(load.elem)
+    if not load.type.vector:
+        return table.forms("ld", elem)
+    if load.index is not None:
+        plain = not load.period and load.stride == 0
+        return table.forms("gather", elem) if plain else []
+    return [f for f in table.forms("vld", elem) if f.shape == (load.stride, 0) and not load.period]
+
+
+def pair_load_forms(table: OperationTable, load: Load, lanes: int) -> list[Form]:
+    """The rows that do the pair load whose low half is `load`."""
+    elem = bits_elem(load.elem)
+    if not load.plain:
+        return []
+    if load.type.vector:
+        return [f for f in table.forms("vld_pair", elem) if f.shape == _pair_shape(load.stride, lanes)]
+    return table.forms("ld_pair", elem) + (table.forms("ld", "i64") if elem == "i32" else [])
+
+
+def store_forms(table: OperationTable, stmt: Store, lanes: int) -> list[Form]:
+    """The rows that do a store with its stride, a scatter by its index, or a pair store; whatever its mask."""
+    elem, vector = bits_elem(stmt.elem), stmt.value.type.vector
+    if is_pair_term(stmt.value):
+        if vector:
+            return [f for f in table.forms("vst_pair", elem) if f.shape == _pair_shape(stmt.stride, lanes)]
+        return table.forms("st_pair", elem) + (table.forms("st", "i64") if elem == "i32" else [])
+    if not vector:
+        return table.forms("st", elem)
+    if stmt.index is not None:
+        return table.forms("scatter", elem) if not stmt.period and stmt.stride == 0 else []
+    return [f for f in table.forms("vst", elem) if f.shape == (stmt.stride, 0) and not stmt.period]
+
+
+def _pair_shape(stride: int, lanes: int) -> tuple[int, int, int, int]:
+    return (stride, 0, stride, lanes if stride == 1 else 1)

@@ -1,0 +1,163 @@
+"""Shuffles of whole lanes as patterns, done by the machine's word shuffle with its patterns in memory.
+
+A pattern has, for each lane, the lane of the concatenation of two vectors that it takes; -1 where any will do. The
+patterns that a function uses are written at its entry. A mode register tells the shuffle which one to use; what it
+holds is remembered within a block, and set before a loop that uses one pattern only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dspgen.asmir.ir import PATTERNS, If, Instr, Item, Loop, Mem, MemRef, OperandValue, Phys, Reg, VReg
+from dspgen.errors import NoSchedule, Problem
+from dspgen.target.crossing import WordShuffle
+from dspgen.vecdsl.ir import Const, Op, VType
+
+if TYPE_CHECKING:
+    from dspgen.asmir.emitter import Emitter
+
+I32 = VType("i32", False)
+_WORD = 4
+Pattern = tuple[int, ...]
+MakeAddress = Callable[[int], VReg]
+
+
+def pattern_of(op: Op, lanes: int) -> Pattern | None:
+    """Where the lanes of a shuffling operation come from, or None for another operation."""
+    match op.name, op.imm:
+        case "align", (k,):
+            return tuple(range(k, k + lanes))
+        case "even", _:
+            return tuple(range(0, 2 * lanes, 2))
+        case "odd", _:
+            return tuple(range(1, 2 * lanes, 2))
+        case "zip_lo", _:
+            return tuple(k // 2 + (k % 2) * lanes for k in range(lanes))
+        case "zip_hi", _:
+            return tuple(k // 2 + (k % 2) * lanes for k in range(lanes, 2 * lanes))
+        case "reverse", _:
+            return tuple(range(lanes - 1, -1, -1))
+        case "dup_lane", (k,):
+            return (k,) * lanes
+        case (("shuffle" | "shuffle2"), pattern):
+            return pattern
+        case "transpose", (rows,):
+            columns = lanes // rows
+            return tuple(k % rows * columns + k // rows for k in range(lanes))
+        case "concat", (count,):
+            return tuple(k if k < count else lanes + k - count for k in range(lanes))
+        case _:
+            return None
+
+
+class Shuffles:
+    """Emits shuffles; `entry` takes what must be done at the function's entry."""
+
+    def __init__(self, emitter: Emitter, machine: WordShuffle) -> None:
+        self.emitter = emitter
+        self.machine = machine
+        self.entry: list[Item] = []
+        self.address: MakeAddress | None = None
+        self._numbers: dict[Pattern, int] = {}
+        self._mode: int | None = None
+
+    def forget(self) -> None:
+        """The mode register may hold anything from here on."""
+        self._mode = None
+
+    def emit(self, first: Reg, second: Reg, pattern: Pattern, into: Reg) -> None:
+        """`into` = the shuffle of two vectors of 32-bit lanes by `pattern`."""
+        emitter, machine = self.emitter, self.machine
+        number = self._number(tuple(k if p < 0 else p for k, p in enumerate(pattern)))
+        if self._mode != number:
+            select = machine.select
+            values: dict[str, OperandValue] = {
+                select.result: Phys(machine.memory.mode_register),
+                select.args[0]: emitter.constant(Const(number, I32)),
+            }
+            emitter.emit(select, values)
+            self._mode = number
+        named: dict[str, OperandValue] = {machine.result: into, machine.first: first, machine.second: second}
+        operands = tuple(named[o.name] for o in machine.instruction.operands)
+        emitter.items.append(Instr(machine.instruction, operands, None, emitter.loc))
+
+    def _number(self, pattern: Pattern) -> int:
+        """The pattern's mode number; its bytes are written at the function's entry."""
+        if pattern not in self._numbers:
+            step = max(1, -(-_padded(len(pattern)) // self.machine.memory.bytes_per_mode))
+            number = len(self._numbers) * step
+            self._check_room((number + step) * self.machine.memory.bytes_per_mode)
+            self._numbers[pattern] = number
+            self._write(pattern, number)
+        return self._numbers[pattern]
+
+    def _check_room(self, size: int) -> None:
+        memory = self.machine.memory
+        region = next(m for m in self.emitter.target.memories if m.base <= memory.base < m.base + m.size)
+        if memory.base + size > region.base + region.size:
+            message = f"more shuffle patterns than {region.name} holds"
+            raise NoSchedule(Problem("DG309", message, self.emitter.loc, "use smaller tiles, or rewriting less"))
+
+    def _write(self, pattern: Pattern, number: int) -> None:
+        """Store the pattern's bytes, a word at a time."""
+        emitter = self.emitter
+        if self.address is None:
+            raise emitter.missing("shuffle", "i32", vector=True)
+        form = next(iter(emitter.table.forms("st", "i32")), None)
+        if form is None:
+            raise emitter.missing("store", "i32")
+        saved, emitter.items = emitter.items, self.entry
+        contents = bytes(pattern).ljust(_padded(len(pattern)), b"\0")
+        start = number * self.machine.memory.bytes_per_mode
+        base = self.address(self.machine.memory.base + start)
+        for offset in range(0, len(contents), _WORD):
+            word = Reg(emitter.fresh(emitter.classes.scalar.name, "pattern"))
+            value = int.from_bytes(contents[offset : offset + _WORD], "little", signed=True)
+            emitter.constant(Const(value, I32), word)
+            access = MemRef(PATTERNS, start + offset, (), _WORD, 1, _WORD)
+            emitter.emit(form, {form.args[0]: Mem(base, offset, access), form.args[1]: word})
+        emitter.items = saved
+
+    def hoisted(self, body: list[Item]) -> tuple[list[Item], list[Item]]:
+        """What sets the mode before the loop, and the loop's body without it, where the body uses one mode only."""
+        modes = [item for item in body if self._selects(item)]
+        first = modes[0] if modes else None
+        if not isinstance(first, Instr) or any(self._selects_below(item) for item in body):
+            return [], body
+        if any(not isinstance(m, Instr) or m.operands != first.operands for m in modes):
+            return [], body
+        source = next((o.vreg for o in first.operands if isinstance(o, Reg)), None)
+        if any(_writes(item, source) for item in body):
+            return [], body
+        return [first], [item for item in body if not self._selects(item)]
+
+    def _selects(self, item: Item) -> bool:
+        """Whether an instruction writes the mode register."""
+        return isinstance(item, Instr) and any(
+            o.write and v == Phys(self.machine.memory.mode_register)
+            for o, v in zip(item.instruction.operands, item.operands, strict=True)
+        )
+
+    def _selects_below(self, item: Item) -> bool:
+        match item:
+            case Loop(body=inner) | If(then=inner):
+                return any(self._selects(x) or self._selects_below(x) for x in inner)
+            case _:
+                return False
+
+
+def _writes(item: Item, register: VReg | None) -> bool:
+    match item:
+        case Instr():
+            return any(
+                o.write and isinstance(v, Reg) and v.vreg == register
+                for o, v in zip(item.instruction.operands, item.operands, strict=True)
+            )
+        case Loop(body=inner) | If(then=inner):
+            return any(_writes(x, register) for x in inner)
+
+
+def _padded(size: int) -> int:
+    return -(-size // _WORD) * _WORD

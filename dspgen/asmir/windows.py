@@ -1,0 +1,90 @@
+"""Where the lanes of an access lie in memory, and which contiguous accesses together hold them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from dspgen.vecdsl.ir import Address, Const, Load, Loop, Op, Program, Store, Term, Var
+from dspgen.vecdsl.terms import statements
+
+Allowed = Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Lanes that one contiguous access from element `start` (from the access's address) serves."""
+
+    start: int
+    lanes: tuple[int, ...]
+
+
+def lane_offsets(access: Load | Store, lanes: int) -> tuple[int, ...]:
+    """Each lane's element, counted from the access's address; an index not included."""
+    if not access.period:
+        return tuple(k * access.stride for k in range(lanes))
+    return tuple(k % access.period * access.stride + k // access.period * access.jump for k in range(lanes))
+
+
+def in_place(offsets: Sequence[int], allowed: Allowed, lanes: Iterable[int] | None = None) -> list[Group] | None:
+    """Accesses in which each lane's element lies in that lane; None where one isn't allowed."""
+    found: dict[int, list[int]] = {}
+    for lane in range(len(offsets)) if lanes is None else sorted(lanes):
+        found.setdefault(offsets[lane] - lane, []).append(lane)
+    if not all(allowed(start) for start in found):
+        return None
+    return [Group(start, tuple(members)) for start, members in found.items()]
+
+
+def shuffled(offsets: Sequence[int], lanes: int, allowed: Allowed) -> list[Group] | None:
+    """Few accesses that hold every lane's element somewhere; None where there are none that are allowed."""
+    return target_groups(offsets, lanes, allowed, range(len(offsets)))
+
+
+def target_groups(offsets: Sequence[int], lanes: int, allowed: Allowed, members: Iterable[int]) -> list[Group] | None:
+    """As `shuffled`, for some of the lanes. Each access begins at the lowest element not yet held, or as much before it
+    as must be."""
+    left = sorted(members, key=lambda k: offsets[k])
+    groups: list[Group] = []
+    while left:
+        first = offsets[left[0]]
+        start = next((first - back for back in range(lanes) if allowed(first - back)), None)
+        if start is None:
+            return None
+        here = [k for k in left if offsets[k] < start + lanes]
+        groups.append(Group(start, tuple(sorted(here))))
+        left = left[len(here) :]
+    return groups
+
+
+class Alignment:
+    """What powers of two surely divide addresses, from the loops' starts and steps."""
+
+    def __init__(self, program: Program) -> None:
+        self.of_name: dict[str, int] = {}
+        for stmt in statements(program.body):
+            if isinstance(stmt, Loop):
+                self.of_name[stmt.iterator] = gcd(self._of_term(stmt.start), stmt.step)
+
+    def of(self, address: Address) -> int:
+        """A number that divides the address, in elements; 0 for the address 0."""
+        found = address.constant
+        for name, factor in address.terms:
+            found = gcd(found, self.of_name.get(name, 1) * factor)
+        return found
+
+    def _of_term(self, term: Term) -> int:
+        match term:
+            case Const(value) if isinstance(value, int):
+                return value
+            case Var(name):
+                return self.of_name.get(name, 1)
+            case Op("add" | "sub", (a, b)):
+                return gcd(self._of_term(a), self._of_term(b))
+            case Op("mul", (a, b)):
+                return self._of_term(a) * self._of_term(b)
+            case Op("shl", (a, Const(value))) if isinstance(value, int) and 0 <= value < 32:
+                return self._of_term(a) << value
+            case _:
+                return 1

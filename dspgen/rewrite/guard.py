@@ -1,0 +1,162 @@
+"""Saturation in a process of its own, for rules that may grow without end.
+
+The general rules are known to stay small. A row of an ISA file that makes, by way of other rules, what it takes itself
+may not: an iteration of egglog cannot be interrupted, and may fill the memory. Such rules run in a process with a limit
+on memory and, as a backstop, on time; it tells the graph after each round, so that what is known by its end counts.
+The process starts when it is first needed and is kept for what follows.
+"""
+
+from __future__ import annotations
+
+import atexit
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import IO, Any
+
+from dspgen.rewrite.egraph import Job, saturated
+from dspgen.rewrite.graph import EGraph
+from dspgen.rewrite.rules import Instance
+
+MEGABYTES = 1024  # beyond what the process has before its first job
+_SECONDS = 120  # of processor time, for one job
+_WAIT = 5.0
+_START = "import sys; sys.path[:] = {path!r}; from dspgen.rewrite.guard import serve; serve({megabytes})"
+
+
+def may_grow(rules: Sequence[Instance], own: frozenset[str]) -> bool:
+    """Whether one of the rules named in `own` takes up what `rules` make of its own results, or joins several terms."""
+    return any(i.rule.name in own and (len(i.typed.left) > 1 or _takes_its_own(i, rules)) for i in rules)
+
+
+def _takes_its_own(instance: Instance, rules: Sequence[Instance]) -> bool:
+    made = {key[:2] for key in instance.makes}
+    wanted = {key[:2] for key in instance.needs}
+    # Other rules that take the same are there for it anyway.
+    waiting = [i for i in rules if not any(key[:2] in wanted for key in i.needs)]
+    while not made & wanted:
+        fired = [i for i in waiting if any(key[:2] in made for key in i.needs)]
+        if not fired:
+            return False
+        waiting = [i for i in waiting if i not in fired]
+        made |= {key[:2] for i in fired for key in i.makes}
+    return True
+
+
+# -- this side
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: subprocess.Popen[bytes]
+
+    @staticmethod
+    def start() -> _Worker:
+        code = _START.format(path=sys.path, megabytes=MEGABYTES)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        return _Worker(process)
+
+    def ask(self, job: Job) -> tuple[EGraph | None, bool]:
+        """The last graph that was told, and whether the process lived to say that it is the end."""
+        last: EGraph | None = None
+        try:
+            _send(self.process.stdin, job)
+            while True:
+                done, graph = _receive(self.process.stdout)
+                last = graph or last
+                if done:
+                    return last, True
+        except (EOFError, OSError, pickle.UnpicklingError):
+            return last, False
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait(_WAIT)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+_lock = threading.Lock()
+_kept: list[_Worker] = []
+
+
+def saturated_apart(job: Job) -> EGraph:
+    """As `egraph.saturated`, in the other process. Where that ends early: what it told last, with reason "memory"."""
+    with _lock:
+        if not _kept:
+            _kept.append(_Worker.start())
+        graph, alive = _kept[0].ask(job)
+        if not alive:
+            _kept.pop().stop()
+    if graph is None:
+        graph = EGraph({i: (n,) for i, n in enumerate(job.nodes)}, tuple(range(len(job.nodes))), "none")
+    return graph if alive else replace(graph, reason="memory")
+
+
+@atexit.register
+def stop() -> None:
+    """End the process; another one is started when it is needed."""
+    while _kept:
+        _kept.pop().stop()
+
+
+# -- the other side
+
+
+def serve(megabytes: int) -> None:
+    """Jobs from standard input until it ends; graphs to standard output, each with whether it is the job's last."""
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    from egglog import bindings
+
+    engine = bindings.EGraph()
+    engine.run_program(*engine.parse_program("(sort First)"))
+    _limit_memory(megabytes)
+    while True:
+        try:
+            job = _receive(source)
+        except EOFError:
+            return
+        _limit_time()
+        last = saturated(job, lambda graph: _send(sink, (False, graph)))
+        _send(sink, (True, last))
+
+
+def _limit_memory(megabytes: int) -> None:
+    """So much more address space than there is now."""
+    import resource
+
+    with open("/proc/self/statm", encoding="ascii") as file:
+        pages = int(file.read().split()[0])
+    most = pages * resource.getpagesize() + (megabytes << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _limit_time() -> None:
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(used.ru_utime + used.ru_stime) + _SECONDS
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _send(stream: IO[bytes] | None, value: Any) -> None:
+    if stream is None:
+        raise EOFError
+    text = pickle.dumps(value)
+    stream.write(len(text).to_bytes(8, "little") + text)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes] | None) -> Any:
+    if stream is None or len(head := stream.read(8)) < 8:
+        raise EOFError
+    size = int.from_bytes(head, "little")
+    if len(text := stream.read(size)) < size:
+        raise EOFError
+    return pickle.loads(text)

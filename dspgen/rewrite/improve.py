@@ -1,0 +1,74 @@
+"""A choice made better step by step: what extraction falls back on where the exact method has no answer.
+
+A step changes the node of one class, and with it those of all other classes that could share what the change makes
+anew (both halves of a pair load, say). Steps are taken as long as the score gets less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dspgen.rewrite.greedy import tree_costs
+from dspgen.rewrite.problem import Choice, CyclicChoice, Problem, restrict
+from dspgen.rewrite.score import score
+
+WORK = 60_000  # classes looked at, in all trials together
+
+_Chosen = dict[int, Choice]
+_Key = tuple[int, float, float]
+
+
+def improve(problem: Problem, chosen: Mapping[int, Choice], work: int = WORK) -> _Chosen:
+    """The best found from `chosen` within the budget, by pressure on units, then by what is occupied in all.
+
+    Ensures: its score is not above that of `chosen`.
+    """
+    best = dict(chosen)
+    reached = _key(problem, best)
+    if not any(len(found) > 1 for found in problem.choices.values()):
+        return best
+    _, picks = tree_costs(problem)
+    changed = True
+    while changed and work > 0:
+        changed = False
+        for number in sorted(best):
+            for choice in problem.choices[number]:
+                if number not in best or choice == best[number] or work <= 0:
+                    continue
+                for trial in _trials(problem, picks, best, number, choice):
+                    work -= len(trial)
+                    key = _key(problem, trial)
+                    if key < reached:
+                        best, reached, changed = trial, key, True
+    return best
+
+
+def _key(problem: Problem, chosen: Mapping[int, Choice]) -> _Key:
+    return score(problem, chosen, recurrences=False).key
+
+
+def _trials(
+    problem: Problem, picks: Mapping[int, Choice], chosen: _Chosen, number: int, choice: Choice
+) -> list[_Chosen]:
+    """The change alone, and with all that can share its new operands."""
+    merged = {**picks, **chosen}
+    fresh = frozenset(a for a in choice.node.args if a not in chosen)
+    along = {} if not fresh else {n: c for n in chosen if (c := _sharing(problem, n, fresh, chosen)) is not None}
+    found = []
+    for changes in ({number: choice}, {**along, number: choice} if along.keys() - {number} else None):
+        if changes is None:
+            continue
+        try:
+            found.append(restrict({**merged, **changes}, problem.roots))
+        except (CyclicChoice, KeyError):
+            continue
+    return found
+
+
+def _sharing(problem: Problem, number: int, fresh: frozenset[int], chosen: _Chosen) -> Choice | None:
+    """A choice of the class over `fresh` and what is there already."""
+    for choice in problem.choices[number]:
+        args = set(choice.node.args)
+        if args & fresh and all(a in fresh or a in chosen for a in args):
+            return choice
+    return None

@@ -1,0 +1,58 @@
+"""What a rewrite rule is, and the ways to write one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`use`: "gain" may make code cheaper; "lowering" replaces what the machine lacks, and is used only then; "both"
+    is either; "optional" is used on request. A row is not used where the machine has one of the operations `unless`:
+    other rows do the same with fewer terms. It is used only where the machine has one of the operations `given`, and
+    where the region as written has one of the operations `start`, if there are any; and not where the operations
+    `dearer` together occupy no more of the machine than those of the right side."""
+
+    name: str
+    left: str
+    right: str
+    when: str = ""
+    why: str = ""
+    use: Literal["gain", "lowering", "both", "optional"] = "gain"
+    unless: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    start: tuple[str, ...] = ()
+    dearer: tuple[str, ...] = ()
+
+
+def given(operations: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules, for machines that have one of the operations."""
+    return tuple(replace(r, given=tuple(operations.split())) for r in rules)
+
+
+def start(operations: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules, for regions that have one of the operations as written."""
+    return tuple(replace(r, start=tuple(operations.split())) for r in rules)
+
+
+def dearer(operations: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules, for machines where these operations occupy more than those of the right side."""
+    return tuple(replace(r, dearer=tuple(operations.split())) for r in rules)
+
+
+def row(name: str, left: str, right: str, when: str = "", why: str = "") -> Rule:
+    return Rule(name, left, right, when, why)
+
+
+def lower(name: str, left: str, right: str, when: str = "", why: str = "", unless: tuple[str, ...] = ()) -> Rule:
+    return Rule(name, left, right, when, why, "lowering", unless)
+
+
+def both(name: str, left: str, right: str, when: str = "", why: str = "", unless: tuple[str, ...] = ()) -> Rule:
+    return Rule(name, left, right, when, why, "both", unless)
+
+
+def optional(name: str, left: str, right: str, when: str = "", why: str = "") -> Rule:
+    return Rule(name, left, right, when, why, "optional")

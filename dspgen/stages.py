@@ -1,0 +1,190 @@
+"""The stages below tiling: from a plan, or a vector program, to scheduled packets, and a run of the emitted text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dspgen.asmir.ir import Function, instruction_count
+from dspgen.asmir.lower import lower
+from dspgen.emit.asm import emit_asm
+from dspgen.errors import NoSchedule, Problem, SourceError
+from dspgen.options import Options
+from dspgen.rewrite.optimise import Effort, Remark, optimise
+from dspgen.sched.ir import Scheduled
+from dspgen.sched.schedule import schedule
+from dspgen.sim.run import Engine, SimResult, simulate
+from dspgen.target.model import Target
+from dspgen.target.operations import OperationTable
+from dspgen.tiling.search import Choice
+from dspgen.vecdsl.build import build
+from dspgen.vecdsl.hoist import hoist
+from dspgen.vecdsl.ir import Loop, Program
+from dspgen.vecdsl.promote import promote
+from dspgen.vecdsl.ranges import readable
+from dspgen.vecdsl.simplify import simplify
+from dspgen.vecdsl.straighten import straighten
+from dspgen.vecdsl.terms import statements
+from dspgen.vecdsl.unsigned import EXTENSIONS, signed_memory
+from plant_core.astgen import generate
+from plant_core.budget import at_most
+from plant_core.defined import varying_parameters
+from plant_core.dependence import Dependence
+from plant_core.ir import Buf, Func, ScalarParam
+from plant_core.legality import check_legal
+from plant_core.tiles import Plan
+from plant_core.tree import Tree
+from plant_core.values import NUMPY, is_float
+
+CANDIDATE_ATTEMPTS = 6
+CANDIDATE_PLACED = 16_000  # operations, in search of loop schedules
+CANDIDATE_SETS = 500_000  # operations on integer sets
+SPILL_ROOM = 8192  # bytes of stack besides local arrays
+
+OnStage = Callable[[str, object], None]
+Stages = list[tuple[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """All that compiling one function made, stage by stage. `source` is the function as written; `choices` are empty
+    and `tree` None where it was unrolled as a whole; `tiles` tells the plans in words."""
+
+    source: Func
+    func: Func
+    choices: tuple[Choice, ...]
+    tree: Tree | None
+    program: Program
+    assembly: Function
+    scheduled: Scheduled
+    asm: str
+    remarks: tuple[Remark, ...]
+    compile_seconds: float
+    tiles: tuple[str, ...] = ()
+
+
+def compile_plan(
+    func: Func,
+    plan: Plan,
+    target: Target,
+    options: Options,
+    *,
+    known: tuple[Dependence, ...] | None = None,
+    most: int | None = None,
+    on_stage: OnStage | None = None,
+) -> Compiled:
+    """One plan: loop tree, vector DSL, extraction, linear assembly, packets.
+
+    With `most`, it is a candidate among others: raises NoSchedule where the linear assembly has over `most`
+    instructions, since scheduling costs more than linear time, or where registers are not soon found.
+    """
+    seen: OnStage = on_stage or (lambda name, value: None)
+    with at_most(None if most is None else CANDIDATE_SETS):
+        check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
+        tree = generate(func, plan)
+    seen("tree", tree)
+    program = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
+    seen("vecdsl", program)
+    program = hoist(straighten(promote(program, target.lanes), target.lanes), target.lanes)
+    return _compile(func, program, tree, target, options, most, seen, Effort())
+
+
+def compile_straight(
+    func: Func, program: Program, target: Target, options: Options, *, most: int, effort: Effort, on_stage: OnStage
+) -> Compiled:
+    """A program without most of its loops, as a candidate among others (see `compile_plan`)."""
+    program = simplify(signed_memory(program, _only_signed(target)))
+    on_stage("vecdsl", program)
+    if _has_loops(program):
+        program = hoist(program, target.lanes)
+    return _compile(func, program, None, target, options, most, on_stage, effort)
+
+
+def _compile(
+    func: Func,
+    program: Program,
+    tree: Tree | None,
+    target: Target,
+    options: Options,
+    most: int | None,
+    seen: OnStage,
+    effort: Effort,
+) -> Compiled:
+    seen("promoted", program)
+    best = optimise(
+        program, target, fp=options.fp, rewrite=options.rewrite, readable=readable(program), effort=effort
+    )  # fmt: skip
+    # Without loops, what is made early only lives longer.
+    program = hoist(best.program, target.lanes) if tree is not None or _has_loops(best.program) else best.program
+    seen("rewritten", program)
+    assembly = lower(program, target, pipeline=options.pipeline, readable=readable(program))
+    seen("lasm", assembly)
+    if most is not None and (size := instruction_count(assembly.body)) > most:
+        raise NoSchedule(Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", func.loc))
+    limits = {} if most is None else {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED}
+    scheduled = schedule(assembly, target, pipeline=options.pipeline, **limits)
+    seen("packets", scheduled)
+    return Compiled(func, func, (), tree, program, assembly, scheduled, "", tuple(best.remarks), 0.0)
+
+
+def _has_loops(program: Program) -> bool:
+    return any(isinstance(s, Loop) for s in statements(program.body))
+
+
+def _only_signed(target: Target) -> set[str]:
+    """The narrow unsigned types that only loads of their signed counterparts reach."""
+    table = OperationTable(target)
+    return {u for u in EXTENSIONS if not table.forms("ld", u) and table.forms("ld", u.replace("u", "i"))}
+
+
+def cycles_of(compiled: Compiled, target: Target) -> int | None:
+    """What the schedule tells, else what a run on zeros takes (control flow depends on sizes only, mostly); None where
+    sizes are parameters, or loop bounds are data."""
+    if compiled.scheduled.cycles is not None:
+        return compiled.scheduled.cycles
+    params = compiled.func.params
+    if varying_parameters(compiled.func):
+        return None
+    if not all(isinstance(p, Buf) or is_float(p.dtype) for p in params):
+        return None
+    zeros = {p.name: np.zeros(p.extents, NUMPY[p.dtype]) if isinstance(p, Buf) else 0.0 for p in params}
+    asm = emit_asm(compiled.scheduled, target, func=compiled.func)
+    return simulate_kernel(replace(compiled, source=compiled.func, asm=asm), target, zeros).cycles
+
+
+class RefusedCode(RuntimeError):
+    """The simulator refuses the text that was generated: a fault of the compiler, not of its user."""
+
+
+def simulate_kernel(
+    compiled: Compiled,
+    target: Target,
+    values: Mapping[str, np.ndarray | int | float],
+    *,
+    engine: Engine = "auto",
+    strict: bool = True,
+) -> SimResult:
+    """Run the emitted text on fresh copies of `values`. Not `strict`: registers never written read as they are."""
+    arguments = [(p.name, _passed(p, values[p.name])) for p in compiled.source.params]
+    try:
+        return simulate(
+            compiled.asm,
+            target,
+            function=compiled.source.name,
+            arguments=arguments,
+            engine=engine,
+            strict=strict,
+            stack=max((size for _, size in compiled.assembly.below), default=0) + SPILL_ROOM,
+        )
+    except SourceError as refusal:
+        raise RefusedCode(refusal.render()) from refusal
+
+
+def _passed(param: Buf | ScalarParam, value: np.ndarray | int | float) -> np.ndarray | int | float:
+    """A copy of an array; a number in its parameter's width, which decides the registers that it comes in."""
+    if isinstance(param, Buf):
+        return np.array(value)
+    number: int | float = NUMPY[param.dtype](value)  # type: ignore[assignment]
+    return number

@@ -1,0 +1,225 @@
+"""Sums of signed products, and how the sums of several lanes lie on each other.
+
+Several lanes' sums become one vector sum by a list of `Slot`s: one summand, or none, from each lane. Under
+reassociation a sum is a bag, and the slots are chosen for operands that are cheap to have in lanes: first the factor
+that most lanes share, which is one broadcast, then position by position. This is anti-unification of sums modulo
+associativity and commutativity, done greedily. In strict mode a sum is a sequence, and slots keep every lane's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from dspgen.straight.trace import Trace
+
+Factors = tuple[int, ...]
+"""One node, or the two nodes of a product."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summand:
+    sign: int
+    factors: Factors
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One summand of each lane, None where a lane has none. All have one factor or all have two, in matching order."""
+
+    lanes: tuple[Summand | None, ...]
+
+    def factor(self, side: int) -> tuple[int | None, ...]:
+        return tuple(None if s is None else s.factors[side] for s in self.lanes)
+
+    @property
+    def signs(self) -> tuple[int | None, ...]:
+        return tuple(None if s is None else s.sign for s in self.lanes)
+
+    @property
+    def width(self) -> int:
+        return next(len(s.factors) for s in self.lanes if s is not None)
+
+
+Sums = Sequence[tuple[Summand, ...] | None]
+"""For each lane its summands, None for a lane whose value doesn't matter."""
+
+Cost = Callable[[tuple[int | None, ...]], float]
+
+
+def summands(
+    trace: Trace, uses: Sequence[int], root: int, *, ordered: bool, shallow: bool = False
+) -> tuple[Summand, ...]:
+    """The node as a sum. Inner sums with other readers stay whole; with `shallow`, all inner ones.
+
+    `ordered`: only the leftmost path is taken apart, so that adding up from the first summand on rounds as written.
+    """
+    found: list[Summand] = []
+    pending = [(1, root)]
+    while pending:
+        sign, node = pending.pop()
+        here = trace.nodes[node]
+        own = node == root or (uses[node] == 1 and not shallow)
+        if here.name in ("add", "sub") and own:
+            left, right = here.args
+            second = -sign if here.name == "sub" else sign
+            if ordered:
+                found.append(_summand(trace, uses, second, right))
+                pending.append((sign, left))
+            else:
+                pending += [(second, right), (sign, left)]
+        elif here.name == "neg" and own and not ordered:
+            pending.append((-sign, here.args[0]))
+        else:
+            found.append(_summand(trace, uses, sign, node))
+    if ordered:
+        return tuple(reversed(found))
+    kept = [s for s in found if len(s.factors) > 1 or not _is_zero(trace, s.factors[0])]
+    return tuple(kept or found[:1])
+
+
+def _is_zero(trace: Trace, node: int) -> bool:
+    constant = trace.constant(node)
+    return constant is not None and constant.value == 0
+
+
+def _summand(trace: Trace, uses: Sequence[int], sign: int, node: int) -> Summand:
+    here = trace.nodes[node]
+    if here.name == "mul" and uses[node] == 1:
+        # Of one kind on one side, so that products meet in matching order.
+        return Summand(sign, tuple(sorted(here.args, key=lambda f: _kind(trace, f))))
+    return Summand(sign, (node,))
+
+
+def _kind(trace: Trace, node: int) -> str:
+    element = trace.element(node)
+    return trace.nodes[node].name if element is None else f"load {element[0]}"
+
+
+def is_sum(trace: Trace, node: int) -> bool:
+    return trace.nodes[node].name in ("add", "sub", "mul", "neg")
+
+
+def regular(trace: Trace, sums: Sums) -> bool:
+    """Whether the lanes' sums resemble each other, or are of elements of memory only: then taking sums apart helps."""
+    some = [s for s in sums if s is not None]
+    shapes = {tuple(sorted(len(x.factors) for x in s)) for s in some}
+    return len(shapes) == 1 or all(trace.nodes[f].leaf is not None for s in some for x in s for f in x.factors)
+
+
+def align(trace: Trace, sums: Sums, cost: Cost) -> list[Slot]:
+    """Slots for sums whose order is free: the cheapest of some ways, factors of one kind shared in each."""
+    factors = dict.fromkeys(f for s in sums for x in s or () if len(x.factors) == 2 for f in x.factors)
+    kinds = dict.fromkeys(_kind(trace, f) for f in factors)
+    ways = [_by_shared_factors(sums, {f for f in factors if _kind(trace, f) == kind}) for kind in kinds]
+    ways.append(_by_shared_factors(sums, factors))
+    ways.append(_by_position(sums))
+    return min(ways, key=lambda slots: sum(_cost(slot, cost) for slot in slots))
+
+
+def _cost(slot: Slot, cost: Cost) -> float:
+    signs = {s for s in slot.signs if s is not None}
+    return len(signs) + sum(cost(slot.factor(side)) for side in range(slot.width))
+
+
+def _by_shared_factors(sums: Sums, factors: Collection[int]) -> list[Slot]:
+    """Always the one of `factors` that most lanes have left; the rest by position."""
+    rest: list[list[Summand]] = [list(s or ()) for s in sums]
+    slots: list[Slot] = []
+    while True:
+        lanes_of: dict[int, set[int]] = {}
+        for lane, own in enumerate(rest):
+            for summand in own:
+                for factor in summand.factors if len(summand.factors) == 2 else ():
+                    if factor in factors:
+                        lanes_of.setdefault(factor, set()).add(lane)
+        shared = max(lanes_of, key=lambda f: len(lanes_of[f]), default=None)
+        if shared is None or len(lanes_of[shared]) < 2:
+            break
+        slots.append(Slot(tuple(_take(own, shared) for own in rest)))
+    return slots + _in_order(rest)
+
+
+def _take(own: list[Summand], shared: int) -> Summand | None:
+    """The lane's first product by `shared`, which comes first in it."""
+    for index, summand in enumerate(own):
+        if len(summand.factors) == 2 and shared in summand.factors:
+            del own[index]
+            first, second = summand.factors
+            return Summand(summand.sign, (shared, second if first == shared else first))
+    return None
+
+
+def _by_position(sums: Sums) -> list[Slot]:
+    return _in_order([list(s or ()) for s in sums])
+
+
+def _in_order(rest: list[list[Summand]]) -> list[Slot]:
+    """The k-th products on each other, and the k-th other summands."""
+    slots: list[Slot] = []
+    for width in (1, 2):
+        columns = [[s for s in own if len(s.factors) == width] for own in rest]
+        for number in range(max(map(len, columns), default=0)):
+            slots.append(Slot(tuple(c[number] if number < len(c) else None for c in columns)))
+    return slots
+
+
+def align_ordered(sums: Sums) -> list[Slot] | None:
+    """Slots that keep the order of every lane's summands, the first one a summand of every lane; or None.
+
+    Summands meet by a shared factor. None where the lanes' orders contradict each other.
+    """
+    keyed = [None if s is None else _keys(s, sums) for s in sums]
+    order = _merged([keys for keys in keyed if keys is not None])
+    if order is None:
+        return None
+    slots: list[Slot] = []
+    for key in order:
+        lanes: list[Summand | None] = []
+        for own, keys in zip(sums, keyed, strict=True):
+            at = keys.index(key) if own is not None and keys is not None and key in keys else -1
+            lanes.append(None if own is None or at < 0 else _turned(own[at], key))
+        slots.append(Slot(tuple(lanes)))
+    first = slots[0].lanes
+    return slots if all((a is None) == (b is None) for a, b in zip(first, sums, strict=True)) else None
+
+
+Key = tuple[int, int, int]
+"""The number of factors, the factor that is shared (-1: none), and a number that makes keys of one lane differ."""
+
+
+def _keys(own: tuple[Summand, ...], sums: Sums) -> list[Key]:
+    """Each summand's key. The factor that more lanes have counts as the shared one."""
+    keys: list[Key] = []
+    for summand in own:
+        width = len(summand.factors)
+        lanes = {f: _lanes_with(f, width, sums) for f in summand.factors}
+        shared = max(summand.factors, key=lambda f: lanes[f])
+        chosen = shared if lanes[shared] > 1 else -1
+        keys.append((width, chosen, sum(k[:2] == (width, chosen) for k in keys)))
+    return keys
+
+
+def _lanes_with(factor: int, width: int, sums: Sums) -> int:
+    return sum(any(factor in s.factors and len(s.factors) == width for s in own or ()) for own in sums)
+
+
+def _turned(summand: Summand, key: Key) -> Summand:
+    if key[0] == 2 and summand.factors[1] == key[1]:
+        return Summand(summand.sign, (summand.factors[1], summand.factors[0]))
+    return summand
+
+
+def _merged(sequences: list[list[Key]]) -> list[Key] | None:
+    """One sequence that has each of these in its order; None where they contradict each other."""
+    merged: list[Key] = []
+    rest = [list(s) for s in sequences]
+    while any(rest):
+        heads = dict.fromkeys(s[0] for s in rest if s)
+        later = {key for s in rest for key in s[1:]}
+        free = next((h for h in heads if h not in later), None)
+        if free is None:
+            return None
+        merged.append(free)
+        rest = [s[1:] if s and s[0] == free else s for s in rest]
+    return merged

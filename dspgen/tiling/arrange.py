@@ -1,0 +1,134 @@
+"""Ways to put the comps of one nest in order: which loops they share, and which of their loops is inside which.
+
+Before: for i { a[i] = b[i] + x[i]; b[i + 1] = c[i] * y[i]; }
+After:  for i: b[i + 1] = c[i] * y[i];  for i: a[i] = b[i] + x[i];
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from dspgen.tiling.nests import CompInfo, LoopId, Nest
+from plant_core.autoschedule.facts import facts_of
+from plant_core.autoschedule.graph import Edge, Graph
+from plant_core.autoschedule.structure import Node, NoStructure, Seq, Shared, Single, structures
+from plant_core.dependence import Dependence, reduction_of
+from plant_core.ir import Func
+from plant_core.schedule import Position, position, schedule_map
+from plant_core.values import is_float
+
+_STRUCTURES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """`nest`: its comps with their loops as they are shared; `constants`: each comp's textual positions; `orders`: its
+    iterators, outermost first; `moved`: whether the positions are others than those of the text."""
+
+    nest: Nest
+    constants: dict[str, tuple[int, ...]]
+    orders: dict[str, tuple[str, ...]]
+    moved: bool = False
+
+
+def spaced(func: Func) -> Func:
+    """The same order of execution, with room between nests for one textual position for each comp of a nest."""
+    room = len(func.comps)
+    comps = []
+    for comp in func.comps:
+        place = position(comp)
+        moved = Position((place.constants[0] * room, *place.constants[1:]), place.loops)
+        schedule = schedule_map(comp, moved, comp.schedule.dim(isl.dim_type.out))
+        comps.append(replace(comp, schedule=schedule))
+    return func.with_comps(tuple(comps))
+
+
+def arrangements(nest: Nest, func: Func, known: Sequence[Dependence], *, reassoc: bool) -> Iterator[Arrangement]:
+    """The nest as it is written, with reductions innermost, with reductions outside of what they write, and
+    distributed into loops of its own for each group of comps that depend on each other. Requires: `func` is `spaced`.
+    """
+    written = _as_written(nest)
+    seen: list[tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, ...]]]] = []
+    for base in (written, *_distributed(nest, func, known, reassoc)):
+        for orders in (base.orders, _moved(base, inside=True), _moved(base, inside=False)):
+            if (base.constants, orders) not in seen:
+                seen.append((base.constants, orders))
+                yield replace(base, orders=orders)
+
+
+def _as_written(nest: Nest) -> Arrangement:
+    constants = {c.comp.name: position(c.comp).constants for c in nest.comps}
+    return Arrangement(nest, constants, {c.comp.name: c.comp.iters for c in nest.comps})
+
+
+def _moved(base: Arrangement, *, inside: bool) -> dict[str, tuple[str, ...]]:
+    """The orders with each comp's reduction loops innermost, or just outside the last loop that moves the target."""
+    orders = {}
+    for comp in base.nest.comps:
+        order = base.orders[comp.comp.name]
+        target = next(a for a in comp.accesses if a.write)
+        inner = [i for i in order if target.stays(i)] if reduction_of(comp.comp) is not None else []
+        outer = [i for i in order if i not in inner]
+        last = [] if inside or not inner else outer[-1:]
+        orders[comp.comp.name] = (*outer[: len(outer) - len(last)], *inner, *last)
+    return orders
+
+
+def _distributed(nest: Nest, func: Func, known: Sequence[Dependence], reassoc: bool) -> Iterator[Arrangement]:
+    """Comps that don't depend on each other in a circle each in loops of their own, in an order that suits."""
+    if len(nest.comps) < 2:
+        return
+    names = nest.names
+    facts = facts_of(func.with_comps(tuple(c for c in func.comps if c.name in names)))
+    if facts is None:
+        return
+    edges = tuple(
+        Edge(d.source, d.sink, d.relation, d.reduction and (reassoc or not is_float(facts[d.source].comp.target.dtype)))
+        for d in known
+        if d.source in names and d.sink in names
+    )
+    try:
+        nodes = structures(Graph(facts), tuple(facts), edges)
+    except NoStructure:
+        return
+    first = min(position(c.comp).constants[0] for c in nest.comps)
+    for node in nodes[:_STRUCTURES]:
+        places = _Places({}, {name: () for name in names})
+        places.visit(node, (), first)
+        yield _arranged(nest, places)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    constants: dict[str, tuple[int, ...]]
+    orders: dict[str, tuple[str, ...]]
+
+    def visit(self, node: Node, prefix: tuple[int, ...], slot: int) -> None:
+        """`slot` is the textual position at the depth of `prefix`."""
+        match node:
+            case Single(name=name, loops=loops):
+                self.orders[name] = (*self.orders[name], *loops)
+                self.constants[name] = (*prefix, slot, *(0 for _ in loops))
+            case Shared(members=members, body=body):
+                for name, iterator in members:
+                    self.orders[name] = (*self.orders[name], iterator)
+                self.visit(body, (*prefix, slot), 0)
+            case Seq(children=children):
+                for number, child in enumerate(children):
+                    self.visit(child, prefix, slot + number)
+
+
+def _arranged(nest: Nest, places: _Places) -> Arrangement:
+    comps = []
+    for comp in nest.comps:
+        order, constants = places.orders[comp.comp.name], places.constants[comp.comp.name]
+        loops = tuple(replace(comp.loop(i), id=_id(constants, depth)) for depth, i in enumerate(order))
+        comps.append(CompInfo(comp.comp, loops, comp.accesses, comp.box))
+    return Arrangement(Nest(tuple(comps)), places.constants, dict(places.orders), True)
+
+
+def _id(constants: tuple[int, ...], depth: int) -> LoopId:
+    return constants[: depth + 1]

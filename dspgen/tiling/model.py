@@ -1,0 +1,255 @@
+"""How many cycles a register tile takes, about: the pressure on the busiest unit, or the recurrence.
+
+The model counts, for one iteration of the innermost remaining loop, the distinct loads, broadcasts, multiply-adds and
+stores of the register tile, spreads each over the units that can do it (the ISA file says which), and takes the busiest
+unit or the recurrence, whichever is longer. It only ranks: the finalists are compiled and scheduled for real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dspgen.tiling.lanes import Lane
+from dspgen.tiling.machine import Across, Machine
+from dspgen.tiling.nests import CompInfo, FlatAccess, LoopId, Nest
+from plant_core.dependence import reduction_of
+from plant_core.ir import Binary, Call, Cast, Expr, Select, Unary
+from plant_core.recurrences import recurrence_of
+
+_MOST_INSTRUCTIONS = 400
+# The share of a large body's loads that hold a register at any one time, about.
+_HELD = 0.35
+_ENTRY_CYCLES = 45
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Spans by loop id; the lane loop of each comp, and each comp's loop order."""
+
+    spans: dict[LoopId, int]
+    lanes: dict[str, Lane]
+    orders: dict[str, tuple[str, ...]]
+
+    def span(self, comp: CompInfo, iterator: str) -> int:
+        """Iterations of a loop that a full tile of the comp covers."""
+        lane = self.lanes.get(comp.comp.name)
+        if lane is not None and lane.inner == iterator:
+            return lane.period
+        loop = comp.loop(iterator)
+        return min(self.spans.get(loop.id, 1), max(loop.extent, 1)) if loop.free else self.spans.get(loop.id, 1)
+
+    def points(self, comp: CompInfo, lanes: int) -> int:
+        """Vectors, or scalars, of a full tile of the comp."""
+        lane = self.lanes.get(comp.comp.name)
+        points = 1
+        for loop in comp.loops:
+            span = self.span(comp, loop.iterator)
+            if lane is not None and loop.iterator == lane.iterator:
+                points *= vectors_of(span, lane, lanes)
+            elif lane is None or loop.iterator != lane.inner:
+                points *= span
+        return points
+
+
+def vectors_of(span: int, lane: Lane, lanes: int) -> int:
+    return -(-span * lane.period // lanes)
+
+
+def nest_cycles(nest: Nest, choice: Tiling, machine: Machine) -> float | None:
+    """Cycles of the whole nest; None if a tile needs more registers than there are."""
+    total = 0.0
+    for comp in nest.comps:
+        if comp is not nest.heaviest and _only_begins(comp, nest.heaviest):
+            continue
+        cycles = _comp_cycles(comp, choice, machine)
+        if cycles is None:
+            return None
+        total += cycles
+    return total
+
+
+def _only_begins(comp: CompInfo, heavy: CompInfo) -> bool:
+    """Whether the comp just sets a constant that the heaviest comp accumulates upon: a register's start."""
+    return not comp.accesses or (
+        len(comp.accesses) == 1
+        and comp.comp.target.buf == heavy.comp.target.buf
+        and reduction_of(heavy.comp) is not None
+    )
+
+
+def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine) -> float | None:
+    name = comp.comp.name
+    lane = choice.lanes.get(name)
+    order = choice.orders[name]
+    spans = {i: choice.span(comp, i) for i in order}
+    tiles = {i: -(-max(comp.loop(i).extent, 1) // spans[i]) for i in order}
+    inner = next((i for i in reversed(order) if tiles[i] > 1), None)
+    share, entries = 1.0, 1  # whole tiles' worth of work, and how many tiles there are with the remainders
+    for iterator in order:
+        share *= max(comp.loop(iterator).extent, 1) / spans[iterator]
+        entries *= tiles[iterator] if iterator != inner else 1
+    vectors = vectors_of(spans[lane.iterator], lane, machine.lanes) if lane else 1
+    body, registers = _body_cycles(comp, spans, lane, vectors, inner, machine)
+    if registers > machine.vector_registers - 4:
+        return None
+    overhead = _ENTRY_CYCLES if inner is not None else 10.0
+    if lane is not None and lane.reduce:
+        sums = _sums(spans, lane.iterator)
+        if sums * 2 * machine.lanes > _MOST_INSTRUCTIONS:
+            return None
+        overhead += sums * (machine.lanes + 4)
+    return share * max(body, 1.0) + entries * overhead
+
+
+def _sums(spans: dict[str, int], lane: str) -> int:
+    """Vectors that a tile reduces to one number each at its end, about a cycle a lane."""
+    sums = 1
+    for iterator, span in spans.items():
+        if iterator != lane:
+            sums *= span
+    return sums
+
+
+def _body_cycles(
+    comp: CompInfo,
+    spans: dict[str, int],
+    lane: Lane | None,
+    vectors: int,
+    inner: str | None,
+    machine: Machine,
+) -> tuple[float, int]:
+    """Cycles of one innermost iteration, and the vector registers it needs about."""
+    points = 1
+    for iterator, span in spans.items():
+        points *= _steps(lane, iterator, span, vectors)
+    pressure: dict[str, float] = {}
+    elem = comp.comp.target.dtype
+    for op, count in operation_counts(comp.comp.value).items():
+        machine.add(pressure, op, elem, lane is not None, count * points)
+    steps, chains = _scan_steps(comp, lane, machine.lanes)
+    machine.add_scan(pressure, elem, steps * chains * points)
+    registers = 0
+    streamed, sums = 0, 0
+    groups: dict[tuple[object, ...], list[FlatAccess]] = {}
+    for access in comp.accesses:
+        # Of elements that aren't affine it is not known which are the same.
+        apart = (access,) if access.varies else ()
+        groups.setdefault((access.buf, access.coefficients, *apart), []).append(access)
+    accumulators = 0
+    for members in groups.values():
+        distinct = _distinct(members, spans, lane, vectors, machine.lanes)
+        first = members[0]
+        invariant = inner is None or first.stays(inner)
+        written = any(a.write for a in members)
+        if written and invariant and inner is not None:
+            accumulators += distinct if not (lane and lane.reduce) else points
+            continue
+        if invariant:
+            registers += distinct
+            if inner is not None and not written:
+                continue
+        else:
+            streamed += distinct
+            sums += distinct if written else 0
+        how = across(first, lane, machine.lanes)
+        machine.add_access(pressure, first, how, distinct, written, read=any(not a.write for a in members))
+    latency = machine.latency("mac", elem, vector=lane is not None)
+    recurrence = points / accumulators * latency if accumulators else 0.0
+    body = max(max(pressure.values(), default=0.0), recurrence, steps * machine.step_latency(elem), 1.0)
+    if sums and not accumulators:
+        # Chains of one iteration run on through the next ones.
+        accumulators = round(points * latency / body)
+    return body, registers + accumulators + max(min(streamed, 12), round(_HELD * streamed))
+
+
+def _scan_steps(comp: CompInfo, lane: Lane | None, lanes: int) -> tuple[int, int]:
+    """Steps of prefixes that a recurrence takes, and how many values each has."""
+    found = recurrence_of(comp.comp, lane.iterator) if lane is not None and lane.scan else None
+    if found is None:
+        return 0, 0
+    return (lanes // abs(found.distance)).bit_length() - 1, 1 if found.factor is None or found.term is None else 2
+
+
+def _distinct(
+    members: Sequence[FlatAccess],
+    spans: dict[str, int],
+    lane: Lane | None,
+    vectors: int,
+    lanes: int,
+) -> int:
+    """How many different vectors (or scalars) the tile touches through these accesses."""
+    first = members[0]
+    offsets = {a.constant for a in members}
+    irregular = 1
+    for iterator in first.varies:
+        irregular *= _steps(lane, iterator, spans.get(iterator, 1), vectors)
+    for iterator, coefficient in first.coefficients:
+        if iterator in first.varies or (lane and iterator == lane.inner):
+            continue
+        if lane and iterator == lane.iterator:
+            steps = [coefficient * lanes // lane.period * k for k in range(vectors)]
+        else:
+            steps = [coefficient * k for k in range(spans.get(iterator, 1))]
+        offsets = {o + s for o in offsets for s in steps}
+    return len(offsets) * irregular
+
+
+def _steps(lane: Lane | None, iterator: str, span: int, vectors: int) -> int:
+    """How many vectors or scalars of a tile lie along a loop."""
+    if lane is None:
+        return span
+    return vectors if iterator == lane.iterator else 1 if iterator == lane.inner else span
+
+
+def across(access: FlatAccess, lane: Lane | None, lanes: int) -> Across | None:
+    """How the access lies across the lanes; None where there are none."""
+    if lane is None:
+        return None
+    if lane.iterator in access.varies or lane.inner in access.varies:
+        return Across(None)
+    outer = access.coefficient(lane.iterator) * lane.sign
+    if lane.inner is None:
+        return Across(outer)
+    inner = access.coefficient(lane.inner)
+    if outer == inner * lane.period:
+        return Across(inner)
+    return Across(inner, -(-lanes // lane.period))
+
+
+def operation_counts(value: Expr) -> dict[str, int]:
+    """Arithmetic of one statement instance, with a product below a sum fused into it."""
+    counts: dict[str, int] = {}
+
+    def note(op: str) -> None:
+        counts[op] = counts.get(op, 0) + 1
+
+    def walk(expr: Expr, fused: bool) -> None:
+        match expr:
+            case Binary(op="add" | "sub", left=left, right=right):
+                note("mac")
+                takes = [isinstance(x, Binary) and x.op == "mul" for x in (left, right)]
+                walk(left, takes[0] and not takes[1])
+                walk(right, takes[1])
+            case Binary(op=op, left=left, right=right):
+                if not fused:
+                    note(op)
+                walk(left, False)
+                walk(right, False)
+            case Unary(op=op, operand=operand):
+                note(op)
+                walk(operand, False)
+            case Cast(operand=operand):
+                walk(operand, fused)
+            case Select(condition=c, true=t, false=f):
+                note("select")
+                for x in (c, t, f):
+                    walk(x, False)
+            case Call(args=args):
+                for x in args:
+                    walk(x, False)
+            case _:
+                pass
+
+    walk(value, False)
+    return counts

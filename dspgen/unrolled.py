@@ -1,0 +1,87 @@
+"""A small function of constant size with all its loops unrolled, where that takes fewer cycles than its loop nests."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from dspgen.choosing import LARGEST_CANDIDATE
+from dspgen.errors import NoSchedule
+from dspgen.options import Options
+from dspgen.rewrite.optimise import Effort
+from dspgen.stages import Compiled, OnStage, Stages, compile_straight
+from dspgen.straight.build import Straight, straight_programs
+from dspgen.target.model import Target
+from dspgen.vecdsl.ir import Program, Store
+from dspgen.vecdsl.terms import statements
+from plant_core.affine import access_map, read_accesses
+from plant_core.ir import Func
+
+MOST_CYCLES = 20_000  # of the loop nests, beyond which the function is no small one
+GOOD = 0.25  # of the machine's bound: nests that reach it are left alone
+MOST_STATEMENTS = 900  # of all programs tried
+EFFORT = Effort(terms=400)  # unrolled code is one large region
+
+
+@dataclass(frozen=True, slots=True)
+class Unrolled:
+    """The best unrolled form: `title` is how its outputs lie in lanes."""
+
+    compiled: Compiled
+    title: str
+    lanes: bool
+
+
+def depends_on_parameters(func: Func) -> bool:
+    """Whether integer parameters decide what is run, or where it reads and writes."""
+    relations = (access_map(c, a)[0] for c in func.comps for a in (c.target, *read_accesses(c)))
+    return any(r.involves_dims(isl.dim_type.param, 0, r.dim(isl.dim_type.param)) for r in relations)
+
+
+def best_unrolled(source: Func, target: Target, options: Options, limit: float, seen: OnStage) -> Unrolled | None:
+    """The unrolled form that takes the fewest cycles; None where none takes fewer than `limit`, or the function is too
+    large or its control isn't known beforehand."""
+    best: tuple[Unrolled, Stages] | None = None
+    spent = 0
+    for straight in _programs(source, target, options):
+        size = sum(1 for _ in statements(straight.program.body))
+        if spent and spent + size > MOST_STATEMENTS:
+            continue
+        spent += size
+        stages: Stages = []
+        try:
+            compiled = compile_straight(
+                source,
+                straight.program,
+                target,
+                options,
+                most=LARGEST_CANDIDATE,
+                effort=EFFORT,
+                on_stage=lambda *stage, stages=stages: stages.append(stage),
+            )
+        except NoSchedule:
+            continue
+        cycles = compiled.scheduled.cycles or math.inf
+        if cycles < limit:
+            limit = cycles
+            unrolled = Unrolled(replace(compiled, tiles=(straight.title,)), straight.title, _laned(straight.program))
+            best = unrolled, stages
+    if best is None:
+        return None
+    for stage in best[1]:
+        seen(*stage)
+    return best[0]
+
+
+def _programs(source: Func, target: Target, options: Options) -> list[Straight]:
+    try:
+        found = list(straight_programs(source, target, reassoc=options.fp == "reassoc"))
+    except NoSchedule:
+        return []
+    return [s for s in found if options.vectorize or not _laned(s.program)]
+
+
+def _laned(program: Program) -> bool:
+    return any(isinstance(s, Store) and s.value.type.vector for s in statements(program.body))

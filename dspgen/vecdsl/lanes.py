@@ -1,0 +1,116 @@
+"""Which iterations of a tile lie on the lanes of its vectors, and how lanes' elements lie in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dspgen.vecdsl.fold import make
+from dspgen.vecdsl.ir import Address, Const, Op, Term, VType
+from dspgen.vecdsl.terms import address_term, as_vector, integer
+
+WORDS = VType("i32", True)
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """One vector of a tile: `first` are the iterators' values on lane 0.
+
+    Lane k runs iteration k // period of `outer` and k % period of `inner` after these (before them where `direction`
+    is -1; then there is no `inner`). `active`: how many lanes run, None for all `count`; `present`: how many at run
+    time, as a term, where only that tells.
+    """
+
+    count: int
+    first: dict[str, Address]
+    outer: str | None = None
+    inner: str | None = None
+    period: int = 1
+    direction: int = 1
+    active: int | None = None
+    present: Term | None = None
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The iterators that differ from lane to lane."""
+        outer = () if self.outer is None or self.period == self.count else (self.outer,)
+        return outer if self.inner is None or self.period == 1 else (*outer, self.inner)
+
+    @property
+    def running(self) -> int:
+        return 1 if self.outer is None else self.active or self.count
+
+    def at(self, lane: int) -> dict[str, Address]:
+        """The iterators' values on one lane."""
+        moved = dict(self.first)
+        if self.outer is not None:
+            moved[self.outer] = moved[self.outer].plus(self.direction * (lane // self.period))
+        if self.inner is not None:
+            moved[self.inner] = moved[self.inner].plus(lane % self.period)
+        return moved
+
+    def values(self) -> dict[str, Term]:
+        """The vectors of the iterators that differ from lane to lane."""
+        numbers = Op("iota", (), WORDS)
+        step = "add" if self.direction > 0 else "sub"
+        found = dict[str, Term]()
+        for name in self.varying:
+            offset = self._quotient(numbers) if name == self.outer else self._rest(numbers)
+            found[name] = make(step, (as_vector(address_term(self.first[name])), offset), WORDS)
+        return found
+
+    def _quotient(self, numbers: Term) -> Term:
+        if self.period == 1:
+            return numbers
+        if self.period & (self.period - 1):
+            return constants([k // self.period for k in range(self.count)])
+        return Op("shr", (numbers, as_vector(integer(self.period.bit_length() - 1))), WORDS)
+
+    def _rest(self, numbers: Term) -> Term:
+        if self.period == self.count:
+            return numbers
+        if self.period & (self.period - 1):
+            return constants([k % self.period for k in range(self.count)])
+        return Op("and", (numbers, as_vector(integer(self.period - 1))), WORDS)
+
+    def mask(self) -> Term | None:
+        """The lanes that run, None for all."""
+        if self.present is not None:
+            return Op("lt", (Op("iota", (), WORDS), as_vector(self.present)), WORDS)
+        return None if self.active is None else Op("mask_first", (), WORDS, (self.active,))
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """How far the lanes' elements lie from the first lane's, see `ir.Load`; `table` where no strides tell it."""
+
+    stride: int = 0
+    period: int = 0
+    jump: int = 0
+    table: tuple[int, ...] = ()
+
+    @property
+    def uniform(self) -> bool:
+        return self == Pattern()
+
+
+def two_level(stride: int, jump: int, period: int, lanes: int) -> Pattern:
+    """Lanes over two loops whose steps move an access by `jump` (the outer one) and `stride`."""
+    if period == 1:
+        return Pattern(jump)
+    if period == lanes or jump == period * stride:
+        return Pattern(stride)
+    return Pattern(stride, period, jump)
+
+
+def pattern(offsets: list[int], lanes: int) -> Pattern:
+    """The simplest pattern that gives the offsets of the first lanes."""
+    for period in [p for p in range(1, lanes + 1) if lanes % p == 0]:
+        stride = offsets[1] if period > 1 and len(offsets) > 1 else 0
+        jump = offsets[period] if period < len(offsets) else period * stride
+        if all(d == k % period * stride + k // period * jump for k, d in enumerate(offsets)):
+            return two_level(stride, jump, period, lanes)
+    return Pattern(table=(*offsets, *[0] * (lanes - len(offsets))))
+
+
+def constants(values: list[int] | tuple[int, ...]) -> Term:
+    return Op("vec", tuple(Const(v, VType("i32", False)) for v in values), WORDS)

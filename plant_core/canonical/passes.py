@@ -1,0 +1,36 @@
+"""The program in the form in which vectorization sees most of it."""
+
+from __future__ import annotations
+
+from plant_core.autoschedule.forward import forward_scalars
+from plant_core.canonical.carried import expand_carried, expand_running, with_carried_loads
+from plant_core.canonical.idioms import unconditional_updates, with_extrema
+from plant_core.canonical.positions import with_positions
+from plant_core.canonical.singles import in_singles
+from plant_core.canonical.strides import by_strides
+from plant_core.canonical.temporaries import decided, without_constant_sums, without_stale_values
+from plant_core.defined import varying_parameters
+from plant_core.dependence import rebalance_reductions
+from plant_core.ir import Func
+from plant_core.scalars import expand_scalars
+from plant_core.schedule import normalise_loops
+
+
+def canonical(func: Func, *, reassoc: bool) -> Func:
+    """Loops of unit step; extrema and reductions written as such; scalars in their readers' places, or one for each
+    iteration.
+
+    Requires: 2d+1 schedules. Ensures: the same contents of every parameter, up to the reassociation of floats where
+    `reassoc`.
+    """
+    func = normalise_loops(in_singles(func))
+    if varying_parameters(func):
+        # What the other forms rest on holds for parameters of one value.
+        return expand_scalars(rebalance_reductions(forward_scalars(func), reassoc=reassoc))
+    func = with_carried_loads(func)
+    func = decided(forward_scalars(without_stale_values(func)))
+    func = with_extrema(func, reassoc=reassoc)
+    func = with_positions(func, reassoc=reassoc)
+    func = rebalance_reductions(unconditional_updates(func, reassoc=reassoc), reassoc=reassoc)
+    func = expand_carried(without_constant_sums(func, reassoc=reassoc))
+    return by_strides(expand_scalars(expand_running(func, reassoc=reassoc)))

@@ -1,0 +1,61 @@
+"""Parameters that the program itself defines (`Comp.defines`), as analyses of all instances at once have to see them.
+
+isl's parameters have one value. One that is defined once has, too; one that is defined in a loop has another value in
+each iteration, so that it may stand for itself only among statements of one iteration of these loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import islpy as isl
+
+from plant_core.affine import children
+from plant_core.ir import Comp, Expr, Func, Param
+
+
+def defined_parameters(func: Func) -> dict[str, int]:
+    """The parameters that the program defines, with the number of loops around their definitions."""
+    found: dict[str, int] = {}
+    for comp in func.comps:
+        if comp.defines is not None:
+            found[comp.defines] = max(found.get(comp.defines, 0), len(comp.iters))
+    return found
+
+
+def varying_parameters(func: Func) -> frozenset[str]:
+    """Those that are defined in a loop."""
+    return frozenset(name for name, depth in defined_parameters(func).items() if depth)
+
+
+def used_parameters(comp: Comp) -> frozenset[str]:
+    """The parameters that decide on which instances there are, or that stand in target and value."""
+    domain = comp.domain
+    found = {
+        str(domain.get_dim_name(isl.dim_type.param, k))
+        for k in range(domain.dim(isl.dim_type.param))
+        if domain.involves_dims(isl.dim_type.param, k, 1)
+    }
+    pending: list[Expr] = [comp.target, comp.value]
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, Param):
+            found.add(expr.name)
+        pending += children(expr)
+    return frozenset(found)
+
+
+def for_any_value(func: Func) -> Func:
+    """The program with the instances that any values of its varying parameters give it."""
+    names = varying_parameters(func)
+    if not names:
+        return func
+    return func.with_comps(tuple(replace(c, domain=without_parameters(c.domain, names)) for c in func.comps))
+
+
+def without_parameters(domain: isl.Set, names: frozenset[str]) -> isl.Set:
+    """The set for any value of these parameters."""
+    for k in range(domain.dim(isl.dim_type.param) - 1, -1, -1):
+        if domain.get_dim_name(isl.dim_type.param, k) in names:
+            domain = domain.project_out(isl.dim_type.param, k, 1)
+    return domain
