@@ -92,7 +92,14 @@ def compile_plan(
 
 
 def compile_straight(
-    func: Func, program: Program, target: Target, options: Options, *, most: int, effort: Effort, on_stage: OnStage
+    func: Func,
+    program: Program,
+    target: Target,
+    options: Options,
+    *,
+    most: int | None,
+    effort: Effort,
+    on_stage: OnStage,
 ) -> Compiled:
     """A program without most of its loops, as a candidate among others (see `compile_plan`)."""
     program = simplify(signed_memory(program, _only_signed(target)))

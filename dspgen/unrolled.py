@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from dspgen.choosing import LARGEST_CANDIDATE
+from dspgen.choosing import LARGEST_CANDIDATE, least_of_modes
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Effort
@@ -22,6 +22,7 @@ from plant_core.ir import Func
 MOST_CYCLES = 20_000  # of the loop nests, beyond which the function is no small one
 GOOD = 0.25  # of the machine's bound: nests that reach it are left alone
 MOST_STATEMENTS = 900  # of all programs tried
+SMALL = 120  # statements of a program that is tried with fewer rules too
 EFFORT = Effort(terms=400)  # unrolled code is one large region
 
 
@@ -50,17 +51,8 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float, 
         if spent and spent + size > MOST_STATEMENTS:
             continue
         spent += size
-        stages: Stages = []
         try:
-            compiled = compile_straight(
-                source,
-                straight.program,
-                target,
-                options,
-                most=LARGEST_CANDIDATE,
-                effort=EFFORT,
-                on_stage=lambda *stage, stages=stages: stages.append(stage),
-            )
+            compiled, stages = _tried(source, straight.program, target, options, size <= SMALL)
         except NoSchedule:
             continue
         cycles = compiled.scheduled.cycles or math.inf
@@ -73,6 +65,17 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float, 
     for stage in best[1]:
         seen(*stage)
     return best[0]
+
+
+def _tried(source: Func, program: Program, target: Target, options: Options, small: bool) -> tuple[Compiled, Stages]:
+    """The program, compiled; a small one with fewer rules too, if that takes fewer cycles."""
+
+    def again(options: Options, most: int | None, on_stage: OnStage) -> Compiled:
+        return compile_straight(source, program, target, options, most=most, effort=EFFORT, on_stage=on_stage)
+
+    stages: Stages = []
+    compiled = again(options, LARGEST_CANDIDATE, lambda *stage: stages.append(stage))
+    return least_of_modes(compiled, stages, options, again) if small else (compiled, stages)
 
 
 def _programs(source: Func, target: Target, options: Options) -> list[Straight]:

@@ -54,18 +54,27 @@ def explain_lanes(
 
 
 def one_for_each(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """The verdicts on the parts of one loop of the text as one; single iterations split off it don't count."""
+    """The verdicts on the parts of one loop of the text as one, which is vectorized in part if one of them is; single
+    iterations split off it don't count."""
     parts: dict[Loc | None, list[Verdict]] = {}
     for verdict in verdicts:
         parts.setdefault(verdict.loc, []).append(verdict)
     found = []
     for loc, mine in parts.items():
         mine = [v for v in mine if v.message != _ONE_ITERATION] or mine[:1]
-        kind: Kind = "vectorized" if all(v.kind == "vectorized" for v in mine) else "not-vectorized"
-        told = list(dict.fromkeys(v.message for v in mine if v.kind == kind))
-        more = [f"and {len(told) - _TOLD} more parts"] if len(told) > _TOLD else []
-        found.append(Verdict(loc, kind, "; ".join(told[:_TOLD] + more)))
+        done = [v.message for v in mine if v.kind == "vectorized"]
+        missed = [v.message for v in mine if v.kind != "vectorized"]
+        if done and missed:
+            found.append(Verdict(loc, "vectorized", f"in part: {_few_of(done)}; the rest: {_few_of(missed)}"))
+        else:
+            found.append(Verdict(loc, "vectorized" if done else "not-vectorized", _few_of(done or missed)))
     return tuple(found)
+
+
+def _few_of(messages: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(messages))
+    more = [f"and {len(distinct) - _TOLD} more parts"] if len(distinct) > _TOLD else []
+    return "; ".join(distinct[:_TOLD] + more)
 
 
 @dataclass(frozen=True, slots=True)

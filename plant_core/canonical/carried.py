@@ -218,7 +218,8 @@ def _expansion(func: Func, buf: Buf, known: tuple[Flow, ...], *, running: bool =
                 outside = number if after else 0
                 offsets[comp.name, k] = (1 if after else 0) if comp.name in inside else outside
     found = _Expansion(writer.name, depth, first, number, offsets, frozenset(inside))
-    exact = all(_same_element(found, comps[f.source], comps[f.sink], f) for f in mine)
+    # What a subscript of the target reads has no offset.
+    exact = all((f.sink, f.access) in offsets and _same_element(found, comps[f.source], comps[f.sink], f) for f in mine)
     return found if exact else None
 
 

@@ -203,3 +203,9 @@ def test_the_last_of_several_assignments(tmp_path):
     assert "blocked" not in {c.kind for c in lane_candidates(new)} and lane_candidates(new)
     for seed in range(4):
         same(func, new, seed)
+
+
+def test_a_scalar_that_only_subscripts_read_may_stay(tmp_path: Path) -> None:
+    body = "int j = -1; for (int i = 0; i < 20; i++) { if (b[i] > 0) { j++; p[j] = b[i]; } }"
+    func = read(tmp_path, kernel("float", body))
+    same(func, canonical(func, reassoc=True))
