@@ -10,13 +10,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tables import write_table
+
 from dspgen.options import Options
 from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = ROOT / "docs" / "vectorizer.md"
-MARK = "<!-- table: bench/irregular.py -->"
 HEAD = ["| function | cycles | by loops | compile s | verified | how |", "|---|---|---|---|---|---|"]
 
 
@@ -51,10 +51,7 @@ def main() -> None:
         table.append(row(name, sizes))
         print(table[-1], flush=True)
     if "--write" in sys.argv:
-        text = DOCUMENT.read_text(encoding="utf-8")
-        after = text[text.index(MARK) + len(MARK) :]
-        rest = after[after.index("\n## ") :] if "\n## " in after else ""
-        DOCUMENT.write_text(text[: text.index(MARK)] + "\n".join([MARK, *table]) + "\n" + rest, encoding="utf-8")
+        write_table("vectorizer.md", "irregular", table)
 
 
 if __name__ == "__main__":

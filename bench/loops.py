@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tables import write_table
+
 from dspgen.options import Options
 from dspgen.pipeline import RunResult, run_file
 from dspgen.target.load import load_target
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = ROOT / "docs" / "vectorizer.md"
-MARK = "<!-- table: bench/loops.py -->"
 ISA = "ft_m7002"
 
 
@@ -67,10 +67,7 @@ def main() -> None:
     table += ["", f"{vectorized} of {loops} loops are vectorized; the geometric mean of the gains is {mean:.1f}."]
     print("\n".join(table[-2:]))
     if "--write" in sys.argv:
-        text = DOCUMENT.read_text(encoding="utf-8")
-        after = text[text.index(MARK) + len(MARK) :]
-        rest = after[after.index("\n## ") :] if "\n## " in after else ""
-        DOCUMENT.write_text(text[: text.index(MARK)] + "\n".join([MARK, *table]) + "\n" + rest, encoding="utf-8")
+        write_table("vectorizer.md", "loops", table)
 
 
 if __name__ == "__main__":

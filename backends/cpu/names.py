@@ -62,6 +62,3 @@ class Fresh:
         self._next[stem] = number + 1
         self._used.add(f"{stem}{number}")
         return f"{stem}{number}"
-
-    def reserve(self, name: str) -> None:
-        self._used.add(name)

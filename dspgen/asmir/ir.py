@@ -137,15 +137,6 @@ Item = Instr | Loop | If
 
 
 @dataclass(frozen=True, slots=True)
-class FrameArray:
-    """A local array in the frame, or spill space: `size` bytes on the stack of `side`."""
-
-    name: str
-    size: int
-    side: Side
-
-
-@dataclass(frozen=True, slots=True)
 class Function:
     """`inputs` are live at entry in the given physical registers, by the machine's calling convention.
 

@@ -39,9 +39,6 @@ class Implementation:
             merged[units] = merged.get(units, 0) + cycles
         return Implementation(tuple(merged.items()), self.latency + other.latency, self.serial + other.serial)
 
-    def without_latency(self) -> Implementation:
-        return Implementation(self.occupancy, 0, self.serial)
-
 
 FREE = Implementation()
 

@@ -35,7 +35,6 @@ class Facts:
         self.issue = target.packets.issue
         self.classes: dict[str, RegisterClass] = {c.name: c for c in target.registers}
         names = list(target.unit_members)
-        self.unit_count = len(names)
         for instruction in target.instructions:
             for name, _, _ in instruction.resources:
                 if name not in names:

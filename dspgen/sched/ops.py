@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dspgen.asmir.ir import PATTERNS, Instr, Label, Mem, MemRef, OperandValue, Phys, Predicate, Reg, VReg
+from dspgen.asmir.ir import PATTERNS, Instr, Mem, MemRef, OperandValue, Phys, Predicate, Reg, VReg
 from dspgen.sched.facts import Atom, Facts, Reservation
 from dspgen.target.model import Instruction
 from plant_core.loc import Loc
@@ -46,10 +46,6 @@ class Op:
     @property
     def is_store(self) -> bool:
         return self.instruction.memory is not None and self.instruction.memory.store
-
-    @property
-    def is_load(self) -> bool:
-        return self.instruction.memory is not None and not self.instruction.memory.store
 
     @property
     def touches_memory(self) -> bool:
@@ -130,11 +126,6 @@ def build_op(
         facts.reservation(instruction),
         access,
     )
-
-
-def branch_target(op: Op) -> str | None:
-    """The label that a branch names, if it names one."""
-    return next((v.name for v in op.operands if isinstance(v, Label)), None)
 
 
 def _base_atoms(base: VReg | Phys, facts: Facts) -> tuple[Atom, ...]:

@@ -85,7 +85,6 @@ class Machine:
         self.visits = [0] * len(code.slots)
         self.pending: dict[int, list[_Pending]] = {}
         self.branch: tuple[int, int] | None = None
-        self.branch_op: Op | None = None
         self.reserved: dict[str, set[int]] = {}
         self.ready = [[self._prepare(op) for op in slot.ops] for slot in code.slots]
         self.full = (1 << next((c.lanes for c in code.cells if c.lanes), 1)) - 1

@@ -101,22 +101,6 @@ class Index:
         kinds = {"a": "scalar", "b": cls, "d": cls}
         return self._all(("d = add.i64(b, sext(a, 32))", "d = add.i64(sext(a, 32), b)"), kinds)
 
-    def to_address(self, cls: str, source: str = "scalar") -> list[Match]:
-        """`d`, an address or offset register of class `cls`, from `a`: a scalar (zero-extended) or `scalar_pair`."""
-        return self._all(("d = addr(a)", "d = addr(zext(a, 32))"), {"a": source, "d": cls})
-
-    def broadcast(self) -> list[Match]:
-        """Every lane of `d` is the scalar `a`."""
-        return self._all(("d = bcast.i32(a)", "d = bcast.f32(a)"), {"a": "scalar", "d": "vector"})
-
-    def lane_read(self) -> list[tuple[Match, Match]]:
-        """A vector `a` to the control register `d`, then its element `a` to the scalar `d`."""
-        return self._by_way_of_elements("vector", "scalar", reading=True)
-
-    def lane_write(self) -> list[tuple[Match, Match]]:
-        """A scalar `a` to an element `d` of a control register, then that register `a` to the vector `d`."""
-        return self._by_way_of_elements("scalar", "vector", reading=False)
-
     def branch(self) -> Match | None:
         """The jump to a label `t`."""
         return next(iter(self.find("branch(t)", {"t": "label"})), None)
@@ -162,25 +146,6 @@ class Index:
 
     def _all(self, patterns: Collection[str], kinds: Kinds) -> list[Match]:
         return [m for pattern in patterns for m in self.find(pattern, kinds)]
-
-    def _by_way_of_elements(self, source: str, result: str, *, reading: bool) -> list[tuple[Match, Match]]:
-        found: list[tuple[Match, Match]] = []
-        for element in self.target.registers:
-            if element.kind != "element" or element.element_of is None:
-                continue
-            whole = next(c.name for c in self.target.registers if element.element_of in c.names and c is not element)
-            way = ((source, whole), (element.name, result)) if reading else ((source, element.name), (whole, result))
-            firsts, seconds = (self._all(_COPIES, {"a": a, "d": d}) for a, d in way)
-            found += [(f, s) for f in firsts for s in seconds]
-        return found
-
-
-_COPIES = ("d = mov.i32(a)", "d = mov.i64(a)", "d = a")
-
-
-def by_semantics(target: Target, pattern: str, classes: Kinds | None = None) -> list[Match]:
-    """`Index(target).find(pattern, classes)`, for a single question."""
-    return Index(target).find(pattern, classes)
 
 
 def _signed(value: int, bits: int) -> int:

@@ -34,9 +34,7 @@ class Machine:
         vector = next(c for c in target.registers if c.kind == "vector" and c.pair_of is None)
         scalar = target.register_class(target.abi.scalar_class)
         self.vector_registers = len(vector.names)
-        self.vector_class = vector.name
         self.scalar_class = scalar.name
-        self.vector_bits = vector.bits
         self._elements = elements_of(target, table)
         self._shuffle = word_shuffle(target, table)
 

@@ -6,7 +6,7 @@ import pytest
 
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
-from dspgen.target.query import Index, Match, by_semantics
+from dspgen.target.query import Index, Match
 
 TARGET = load_target("ft_m7002")
 INDEX = Index(TARGET)
@@ -45,7 +45,7 @@ def test_rows_for_the_assembler_alone_are_found_on_request() -> None:
 
 
 def test_bindings_name_the_rows_operands() -> None:
-    (match,) = by_semantics(TARGET, "result = sub.f32(x, y)", {"x": "scalar"})
+    (match,) = INDEX.find("result = sub.f32(x, y)", {"x": "scalar"})
     assert match.binding == {"result": "d", "x": "b", "y": "a"}
     assert match.operand("x").name == "b"
 
@@ -91,10 +91,6 @@ def test_conveniences() -> None:
     assert ids(INDEX.add_immediate("ARV")) == ["SADD_LS", "SADDA_V"]
     assert ids(INDEX.subtract_immediate("R")) == ["SSUB", "SSUBU"]
     assert ids(INDEX.address_add("ARS")) == ["SADDA_R_S"]
-    assert ids(INDEX.to_address("ARS", "scalar_pair")) == ["SMVAGA36"]
-    assert ids(INDEX.broadcast()) == ["SVBCAST"]
-    assert [(a.instruction.id, b.instruction.id) for a, b in INDEX.lane_read()] == [("VMVCGC", "SMVCCG")]
-    assert [(a.instruction.id, b.instruction.id) for a, b in INDEX.lane_write()] == [("SMVCGC", "VMVCCG")]
     branch, back = INDEX.branch(), INDEX.branch_register()
     assert branch is not None and branch.instruction.branch
     assert back is not None and back.instruction.id == "SBR_R"
