@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,7 +17,7 @@ from rich.table import Table
 
 from dspgen import files, report
 from dspgen.errors import DspgenError, Problem
-from dspgen.options import Options
+from dspgen.options import SCHED_MODES, Options, SchedMode
 from dspgen.rewrite.optimise import Remark
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
@@ -50,6 +51,9 @@ def isa_options(*, required: bool = True) -> Callable[[Command], Command]:
 
 def source_options(command: Command) -> Command:
     for option in (
+        click.option(
+            "--sched", type=click.Choice(SCHED_MODES), default="dp", show_default=True, help="How packets are found."
+        ),
         click.option("--data", type=click.Choice(["onchip", "ddr"]), default="onchip", show_default=True),
         click.option("--fp", type=click.Choice(["strict", "reassoc"]), default="reassoc", show_default=True),
         click.option("-I", "includes", multiple=True, metavar="DIR", help="Look for headers there, too."),
@@ -101,7 +105,7 @@ def road_of(given: Mapping[str, Any]) -> str:
         raise click.UsageError("Missing option '--isa', or '--backend' in its place", context)
     if backend == "cuda":
         raise not_yet("`--backend cuda`")
-    for option in ("threads",) if isa is not None else ("sets", "data"):
+    for option in ("threads",) if isa is not None else ("sets", "data", "sched"):
         if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
             shown = {"sets": "set"}.get(option, option)
             raise click.UsageError(f"--{shown} goes with {'--backend cpu' if isa is not None else '--isa'}", context)
@@ -123,7 +127,19 @@ def options_of(given: Mapping[str, Any]) -> Options:
         sets=pairs("--set", given.get("sets", ())),
         fp=given["fp"],
         data=given["data"],
+        sched=_sched_mode(given["sched"]),
     )
+
+
+def _sched_mode(mode: SchedMode) -> SchedMode:
+    """The mode, if the solver that it takes is installed."""
+    if mode == "exact" and find_spec("ortools") is None:
+        raise DspgenError(
+            Problem(
+                "DG515", "`--sched exact` takes a solver that is not installed", remedy="pip install 'dspgen[exact]'"
+            )
+        )
+    return mode
 
 
 def pairs(option: str, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -7,6 +7,8 @@ from typing import Literal
 
 RewriteMode = Literal["off", "vector", "full"]
 REWRITE_MODES: tuple[RewriteMode, ...] = ("off", "vector", "full")  # each with all rules of the ones before
+SchedMode = Literal["dp", "list", "exact"]
+SCHED_MODES: tuple[SchedMode, ...] = ("dp", "list", "exact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,8 @@ class Options:
 
     `rewrite`: "off" selects instructions as a plain compiler does, "vector" leaves out rules that mention the scalar
     side. `tile` "one": a single vector of each statement in an iteration, no register tiles. Without `vectorize`:
-    scalar code only.
+    scalar code only. `sched`: "list" takes the first packets that list scheduling finds, "dp" searches for shorter
+    ones, "exact" proves them the shortest where it can.
     """
 
     function: str | None = None
@@ -28,3 +31,4 @@ class Options:
     tile: Literal["search", "one"] = "search"
     vectorize: bool = True
     pipeline: bool = True
+    sched: SchedMode = "dp"

@@ -131,7 +131,7 @@ def _compile(
     if most is not None and (size := instruction_count(assembly.body)) > most:
         raise NoSchedule(Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", func.loc))
     limits = {} if most is None else {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED}
-    scheduled = schedule(assembly, target, pipeline=options.pipeline, **limits)
+    scheduled = schedule(assembly, target, pipeline=options.pipeline, method=options.sched, **limits)
     seen("packets", scheduled)
     return Compiled(func, func, (), tree, program, assembly, scheduled, "", tuple(best.remarks), 0.0)
 

@@ -13,6 +13,10 @@ from typing import Literal
 from dspgen.target.model import Instruction
 from plant_core.loc import Loc
 
+# How packets are found: the first that list scheduling makes; the shortest that a search within its budget finds; or
+# the same, proven shortest where the exact solver can.
+Method = Literal["dp", "list", "exact"]
+
 
 @dataclass(frozen=True, slots=True)
 class Address:

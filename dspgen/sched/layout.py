@@ -10,7 +10,7 @@ from dspgen.errors import NoSchedule
 from dspgen.sched.budget import Budget
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Atom, Facts
-from dspgen.sched.ir import LoopReport
+from dspgen.sched.ir import LoopReport, Method
 from dspgen.sched.kit import Kit
 from dspgen.sched.list_sched import fit_block
 from dspgen.sched.live import NOTHING, Live, live_before, registers, remove_dead
@@ -33,6 +33,7 @@ class Settings:
     apart: set[int] = field(default_factory=set)
     textual: set[int] = field(default_factory=set)  # straight blocks that keep the order of the text
     pipeline: bool = True
+    method: Method = "dp"
     flat_limit: int = 64
     flattens: bool = False
     copy_predicates: bool = False

@@ -10,7 +10,7 @@ from dspgen.sched.budget import Budget
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.finish import finished_lines
 from dspgen.sched.flow import occupancy
-from dspgen.sched.ir import Scheduled
+from dspgen.sched.ir import Method, Scheduled
 from dspgen.sched.kit import Kit
 from dspgen.sched.layout import Laid, Layout, Settings
 from dspgen.sched.live import NOTHING, live_before, predicates_of
@@ -26,7 +26,13 @@ _BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
 def schedule(
-    function: Function, target: Target, *, pipeline: bool = True, attempts: int = _ATTEMPTS, most: int | None = None
+    function: Function,
+    target: Target,
+    *,
+    pipeline: bool = True,
+    method: Method = "dp",
+    attempts: int = _ATTEMPTS,
+    most: int | None = None,
 ) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
@@ -34,7 +40,7 @@ def schedule(
     search of loop schedules.
     """
     facts = Facts(target)
-    settings = Settings(pipeline=pipeline, budget=Budget(most))
+    settings = Settings(pipeline=pipeline, method=method, budget=Budget(most))
     failure: Failure | None = None
     laid: Laid | None = None
     kit = Kit(facts)
