@@ -112,6 +112,14 @@ class Machine:
             self._drain()
         return Outcome(self.time, self.idle, self.visits, registers, [self.warnings[k] for k in sorted(self.warnings)])
 
+    def alone(self, at: int) -> None:
+        """Packet `at` issues and all that it does lands, as in linear assembly. Raises SourceError at a fault."""
+        self.reserved.clear()
+        for ready in self.ready[at]:
+            self._issue(ready, 0)
+        for when in sorted(self.pending):
+            self._land(self.pending.pop(when))
+
     def _cycle(self, at: int, wait: int, delay: int) -> tuple[int, int]:
         """One cycle at packet `at` (`wait` cycles of it are left over); gives the next packet, -1 after the return."""
         if wait:

@@ -1,0 +1,244 @@
+"""Runs linear assembly in order, each instruction after the results of all before it: what packets must equal.
+
+The instructions mean what the ISA file says, through the lowering that the simulator has; loops, streams and conditions
+are run as `asmir` describes them. So a program that gives one result here and another as packets was broken between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Label, Loop, Mem, OperandValue, Phys, Reg, VReg
+from dspgen.errors import Problem, SourceError
+from dspgen.sched.ir import Address, Placed
+from dspgen.sim.ir import AsmPacket, Assembled
+from dspgen.sim.load import Argument, load
+from dspgen.sim.machine import Machine
+from dspgen.sim.registers import RegisterFile
+from dspgen.sim.virtual import VirtualRegisters, with_virtual
+from dspgen.target.model import Instruction, Target
+from plant_core.loc import Loc
+
+Array = Any
+STEP_LIMIT = 20_000_000
+_HERE = Loc("<linear assembly>", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """`outputs` has every array argument after the run, `result_bits` the result register with its pair's high half;
+    `steps` counts instructions."""
+
+    outputs: dict[str, Array]
+    result_bits: int
+    steps: int
+    registers: dict[str, Array] = field(default_factory=dict)
+
+
+def evaluate(
+    function: Function,
+    target: Target,
+    arguments: Sequence[tuple[str, Argument]] = (),
+    *,
+    placement: Mapping[str, str] | None = None,
+    strict: bool = True,
+    stack: int = 0,
+    limit: int = STEP_LIMIT,
+) -> Evaluated:
+    """Calls `function` by the machine's calling convention, with arguments as `dspgen.sim.run.simulate` has them.
+
+    `strict`: reading a register that was never written and a misaligned address are errors. Raises SourceError for what
+    the machine would refuse of any order of the instructions, and DG426 after `limit` instructions.
+    """
+    return _Run(function, target, arguments, placement or {}, strict, stack, limit).result()
+
+
+class _Run:
+    def __init__(
+        self,
+        function: Function,
+        target: Target,
+        arguments: Sequence[tuple[str, Argument]],
+        placement: Mapping[str, str],
+        strict: bool,
+        stack: int,
+        limit: int,
+    ) -> None:
+        self.function, self.limit, self.steps = function, limit, 0
+        instructions = list(_instructions(function.body))
+        lanes = {i.predicate.register.name for i in instructions if i.predicate is not None and i.predicate.lane}
+        self.virtual = with_virtual(target, {(v.name, v.cls) for v in _registers(function)}, lanes)
+        self.target = self.virtual.target
+        self.file = RegisterFile(self.target)
+        packets = tuple(AsmPacket((_placed(i, self.virtual),), i.loc or _HERE) for i in instructions)
+        program = Assembled(function.name, packets, {function.name: 0}, entry=function.name)
+        room = max((size for _, size in (*function.frame, *function.below)), default=0)
+        self.loaded = load(
+            program,
+            self.target,
+            function=None,
+            arguments=arguments,
+            placement=placement,
+            strict=strict,
+            limit=limit,
+            stack=stack + room,
+        )
+        self.machine = Machine(self.loaded.code, self.loaded.memories, self.loaded.start)
+        self.uid = {id(i): k for k, i in enumerate(instructions)}
+
+    def result(self) -> Evaluated:
+        stacks = {"scalar": self.target.abi.scalar_stack, "vector": self.target.abi.vector_stack}
+        for vreg, physical in self.function.inputs:
+            self._enter(vreg, physical)
+        for side, size in self.function.frame:
+            self._add(self._cells(stacks[side])[0], -size)
+        with np.errstate(all="ignore"):
+            self._items(self.function.body)
+        outputs = {}
+        for name, address, value in self.loaded.places:
+            raw = self.loaded.memories.read(address, value.nbytes) or b""
+            outputs[name] = np.frombuffer(raw, dtype=value.dtype).reshape(value.shape).copy()
+        registers = {c.name: self.machine.registers[c.index] for c in self.loaded.code.cells}
+        return Evaluated(outputs, self._result_bits(), self.steps, registers)
+
+    def _result_bits(self) -> int:
+        """The register that the calling convention returns a number in, with the other half of its pair above it."""
+        abi = self.target.abi
+        wide = self.target.register_class(abi.wide_class)
+        cells = self._cells(abi.result)
+        if wide.pair_of is not None:
+            names = self.target.register_class(wide.pair_of).names
+            cells = self._cells(wide.names[names.index(abi.result) // 2], wide.name)
+        value = shift = 0
+        for cell in cells:
+            value |= int(self.machine.registers[cell][0]) << shift
+            shift += self.file.cells[cell].bits
+        return value
+
+    def _cells(self, name: str, cls: str | None = None) -> tuple[int, ...]:
+        place = self.file.place(name, (cls,) if cls else None)
+        assert place is not None
+        return place.cells
+
+    def _vreg(self, vreg: VReg) -> tuple[int, ...]:
+        return self._cells(self.virtual.text[vreg.name, vreg.cls], vreg.cls)
+
+    def _enter(self, vreg: VReg, physical: str) -> None:
+        """An argument register's contents become the virtual register's."""
+        place = self.file.place(physical, (vreg.cls,)) or self.file.place(physical)
+        assert place is not None
+        cells = self._vreg(vreg)
+        for to, source in zip(cells, place.cells, strict=True):
+            self.machine.registers[to] = self.machine.registers[source].copy()
+            if source in self.machine.written:
+                self.machine.written.add(to)
+
+    def _add(self, cell: int, amount: int) -> None:
+        spec, old = self.file.cells[cell], self.machine.registers[cell]
+        mask = (1 << spec.bits) - 1
+        self.machine.registers[cell] = np.array([(int(v) + amount) & mask for v in old], dtype=old.dtype)
+
+    def _scalar(self, vreg: VReg) -> int:
+        cells = self._vreg(vreg)
+        return sum(int(self.machine.registers[c][0]) << (k * self.file.cells[c].bits) for k, c in enumerate(cells))
+
+    def _items(self, items: Iterable[Item]) -> None:
+        for item in items:
+            match item:
+                case Instr():
+                    self._instr(item)
+                case Loop():
+                    for _ in range(self._trip(item)):
+                        self._items(item.body)
+                        for stream in item.streams:
+                            self._add(self._vreg(stream.base)[0], stream.step)
+                case If(condition, then):
+                    if self._scalar(condition):
+                        self._items(then)
+
+    def _trip(self, loop: Loop) -> int:
+        """A trip in a register is a signed number; below one it is none."""
+        if isinstance(loop.trip, int):
+            return loop.trip
+        bits = sum(self.file.cells[c].bits for c in self._vreg(loop.trip))
+        value = self._scalar(loop.trip)
+        return value - (1 << bits) if value >> (bits - 1) else value
+
+    def _instr(self, instr: Instr) -> None:
+        if self.steps >= self.limit:
+            problem = Problem("DG426", f"the program still runs after {self.limit} instructions", instr.loc)
+            raise SourceError(problem)
+        self.steps += 1
+        self.machine.alone(self.uid[id(instr)])
+
+
+def _instructions(items: Iterable[Item]) -> Iterator[Instr]:
+    for item in items:
+        match item:
+            case Instr():
+                yield item
+            case Loop(body=inner) | If(then=inner):
+                yield from _instructions(inner)
+
+
+def _registers(function: Function) -> Iterator[VReg]:
+    yield from (v for v, _ in function.inputs)
+    yield from _used(function.body)
+
+
+def _used(items: Iterable[Item]) -> Iterator[VReg]:
+    for item in items:
+        match item:
+            case Instr(operands=operands, predicate=predicate):
+                for value in operands:
+                    if isinstance(value, Reg):
+                        yield value.vreg
+                    elif isinstance(value, Mem) and isinstance(value.base, VReg):
+                        yield value.base
+                if predicate is not None:
+                    yield predicate.register
+            case Loop(trip=trip, streams=streams, body=inner):
+                if isinstance(trip, VReg):
+                    yield trip
+                yield from (s.base for s in streams)
+                yield from _used(inner)
+            case If(condition, then):
+                yield condition
+                yield from _used(then)
+
+
+def _placed(instr: Instr, virtual: VirtualRegisters) -> Placed:
+    instruction = _in_bytes(instr.instruction)
+    operands = tuple(_operand(value, virtual) for value in instr.operands)
+    name, negated = None, False
+    if instr.predicate is not None:
+        register, negated = instr.predicate.register, instr.predicate.negated
+        name = virtual.text[register.name, register.cls]
+    return Placed(instruction, instruction.units[0], operands, name, negated, loc=instr.loc or _HERE)
+
+
+def _in_bytes(instruction: Instruction) -> Instruction:
+    """The instruction with offsets counted in bytes, as linear assembly has them."""
+    memory = instruction.memory
+    return instruction if memory is None else replace(instruction, memory=replace(memory, scale=1))
+
+
+def _operand(value: OperandValue, virtual: VirtualRegisters) -> str | int | Address:
+    match value:
+        case Reg(vreg, ""):
+            return virtual.text[vreg.name, vreg.cls]
+        case Reg(vreg, part):
+            return virtual.halves[vreg.name, vreg.cls][part == "hi"]
+        case Phys(name):
+            return name
+        case Imm(number):
+            return number
+        case Label(name):
+            return f"@{name}"
+        case Mem(base, offset):
+            text = base.name if isinstance(base, Phys) else virtual.text[base.name, base.cls]
+            return Address(text, "plus", offset)

@@ -1,0 +1,96 @@
+"""Linear assembly run in order gives what the packets made of it give, and what C gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dspgen.asmir.ir import Function, Loop, Mem, Reg, Stream, VReg
+from dspgen.errors import SourceError
+from dspgen.frontend.read import read_c
+from dspgen.options import Options
+from dspgen.oracle.inputs import random_inputs
+from dspgen.pipeline import compile_file
+from dspgen.sched.schedule import schedule
+from dspgen.sim.evaluate import evaluate
+from dspgen.stages import simulate_kernel
+from dspgen.target.load import isa_names, load_target
+from tests.support.examples import defines
+from tests.support.sched_programs import RandomProgram, Writer
+from tests.support.sched_programs import evaluate as evaluate_directly
+from tests.unit.test_sched_random import run
+
+TARGET = load_target("ft_m7002")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("name", ["biquad", "dot", "matvec"])
+@pytest.mark.parametrize("isa", isa_names())
+def test_examples_before_and_after_scheduling(name: str, isa: str) -> None:
+    target = load_target(isa)
+    options = Options(defines=defines(name), tile="one")
+    path = str(EXAMPLES / f"{name}.c")
+    compiled = compile_file(path, target, options)
+    values = random_inputs(read_c(path, function=None, defines=options.defines), 3)
+    packets = simulate_kernel(compiled, target, values, engine="python").outputs
+    arguments = [(p.name, np.array(values[p.name])) for p in compiled.source.params]
+    below = max((size for _, size in compiled.assembly.below), default=0)
+    in_order = evaluate(compiled.assembly, target, arguments, stack=below + 8192).outputs
+    assert list(in_order) == list(packets)
+    for array, found in in_order.items():
+        assert found.tobytes() == packets[array].tobytes()
+
+
+@pytest.mark.parametrize("seed", range(400, 412))
+def test_random_programs(seed: int) -> None:
+    function = RandomProgram(TARGET, seed, dynamic=seed % 2 == 0, scalar_streams=2).function()
+    random = np.random.default_rng(seed)
+    memory = {name: random.integers(-100, 100, RandomProgram.WORDS).astype(np.int32) for name in "abc"}
+    direct = {name: array.copy() for name, array in memory.items()}
+    evaluate_directly(function, TARGET, direct, {"n": seed % 7})
+    in_order = evaluate(function, TARGET, [*memory.items(), ("n", seed % 7)])
+    packets = run(schedule(function, TARGET), TARGET, memory, seed % 7)
+    for name, array in direct.items():
+        np.testing.assert_array_equal(in_order.outputs[name], array)
+        np.testing.assert_array_equal(in_order.outputs[name], packets.outputs[name])
+
+
+def counted(trip: int | VReg) -> Function:
+    """The sum of the first words of an array, stored behind them, each turn a word further."""
+    w = Writer(TARGET)
+    pair, count = VReg("x", TARGET.abi.pointer_class), VReg("n", w.scalar)
+    base, total, word = VReg("at", w.address["scalar"]), VReg("total", w.scalar), VReg("word", w.scalar)
+    w.pointer(Reg(base), Reg(pair))
+    w.constant(Reg(total), 0)
+    outer, w.items = w.items, []
+    w.memory("ld", "i32", Reg(word), Mem(base, 0, None))
+    w.op("add", "i32", Reg(total), Reg(total), Reg(word))
+    w.memory("st", "i32", Reg(total), Mem(base, 64, None))
+    outer.append(Loop("L", "i", 1, trip, (Stream(base, 4, "scalar"),), tuple(w.items)))
+    names = TARGET.register_class(TARGET.abi.pointer_class).names
+    single = TARGET.register_class(w.scalar).names
+    first, second = TARGET.abi.arguments[:2]
+    return Function("f", ((pair, names[single.index(first) // 2]), (count, second)), tuple(outer))
+
+
+@pytest.mark.parametrize(("trip", "n", "times"), [(5, 0, 5), (VReg("n", "R"), 3, 3), (VReg("n", "R"), -2, 0)])
+def test_trips(trip: int | VReg, n: int, times: int) -> None:
+    x = np.arange(1, 33, dtype=np.int32)
+    found = evaluate(counted(trip), TARGET, [("x", x), ("n", n)]).outputs["x"]
+    assert found[16 : 16 + times].tolist() == np.cumsum(x[:times]).tolist()
+    assert found[16 + times] == x[16 + times]
+
+
+def test_a_register_never_written_is_refused() -> None:
+    function = counted(2)
+    body = tuple(item for item in function.body if isinstance(item, Loop))
+    with pytest.raises(SourceError, match="never written"):
+        evaluate(replace(function, body=body), TARGET, [("x", np.zeros(32, np.int32)), ("n", 1)])
+
+
+def test_too_long_a_run_ends() -> None:
+    with pytest.raises(SourceError, match="still runs"):
+        evaluate(counted(1000), TARGET, [("x", np.zeros(2000, np.int32)), ("n", 1)], limit=100)
