@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dspgen.asmir.ir import If, Instr, Item, Loop, Mem, OperandValue, Reg, VReg
+from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Mem, OperandValue, Reg, VReg
 
 
 def coalesce_moves(items: list[Item], keep: frozenset[VReg] = frozenset()) -> list[Item]:
@@ -100,6 +100,10 @@ def _reads(item: Item) -> set[VReg]:
             return inside | ({item.trip} if isinstance(item.trip, VReg) else set())
         case If():
             return {r for x in item.then for r in _reads(x)} | {item.condition}
+        case Jump(branch=branch, keeps=keeps):
+            return _reads(branch) | set(keeps)
+        case Mark():
+            return set()
 
 
 def _writes(item: Item) -> dict[VReg, bool]:
@@ -115,6 +119,8 @@ def _writes(item: Item) -> dict[VReg, bool]:
             return {r: False for x in item.body for r in _writes(x)} | {s.base: False for s in item.streams}
         case If():
             return {r: False for x in item.then for r in _writes(x)}
+        case Mark() | Jump():
+            return {}
 
 
 def _rename(item: Item, old: VReg, new: VReg) -> Item:
@@ -131,6 +137,12 @@ def _rename(item: Item, old: VReg, new: VReg) -> Item:
         case If():
             condition = new if item.condition == old else item.condition
             return replace(item, condition=condition, then=tuple(_rename(x, old, new) for x in item.then))
+        case Jump(branch=branch, keeps=keeps):
+            renamed = _rename(branch, old, new)
+            assert isinstance(renamed, Instr)
+            return replace(item, branch=renamed, keeps=tuple(new if r == old else r for r in keeps))
+        case Mark():
+            return item
 
 
 def _renamed(value: OperandValue, old: VReg, new: VReg) -> OperandValue:

@@ -1,9 +1,10 @@
 """Linear assembly: selected instructions on virtual registers, in sequential semantics.
 
     Function ::= name, inputs: (VReg, physical)*, body: Item*
-    Item     ::= Instr | Loop | If
+    Item     ::= Instr | Loop | If | Mark | Jump
     Loop     ::= label, trip, streams, body: Item*
     Instr    ::= instruction (a row of the ISA file), operands in text order, predicate
+    Jump     ::= branch: Instr, to a Mark of the same function
 
 Virtual registers are mutable variables, as in any linear assembly: an accumulator is one `VReg` that its instruction
 reads and writes. Each instruction sees all earlier results; units, packets and latencies are the scheduler's work.
@@ -12,6 +13,8 @@ A `Mem` operand is `stream + offset` bytes. The stream is an address register; i
 it advances by `step` bytes at the end of each iteration of that Loop, and the scheduler decides how: by post-increment
 of one access, or by an address addition. After the loop it has advanced `trip * step` bytes. A stream that the loop
 does not list is constant in it. `access` says what memory the operand touches, for exact dependences.
+
+A `Place` is a memory operand as programmers write it, with its mode: its register advances where it stands.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from typing import Literal
 
 from dspgen.target.model import Instruction, Side
 from plant_core.loc import Loc
+
+Mode = Literal["none", "plus", "minus", "post_inc", "post_dec", "pre_inc", "pre_dec"]
+UPDATES = ("post_inc", "post_dec", "pre_inc", "pre_dec")  # modes that advance their register
 
 PATTERNS = "shuffle patterns"  # the array that accesses to pattern memory name
 
@@ -56,7 +62,10 @@ class Imm:
 @dataclass(frozen=True, slots=True)
 class MemRef:
     """The bytes an access touches: for lane k < count, `size` bytes at byte `constant + sum(c*iterator) + k*stride`
-    of `array`, for the iterators' values in this iteration (`terms`: iterator name, bytes). All in bytes."""
+    of `array`, for the iterators' values in this iteration (`terms`: iterator name, bytes). All in bytes.
+
+    Arrays are apart from each other, but for the `shared` ones, which may overlap each other and shuffle patterns.
+    """
 
     array: str
     constant: int
@@ -64,6 +73,7 @@ class MemRef:
     stride: int
     count: int
     size: int
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +84,26 @@ class Mem:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A memory operand with its mode decided; `offset` in scaled units, or the register that holds them."""
+
+    base: VReg | Phys
+    mode: Mode
+    offset: int | VReg
+    access: MemRef | None
+
+    @property
+    def updates(self) -> bool:
+        """Whether it advances its register."""
+        return self.mode in UPDATES
+
+
+@dataclass(frozen=True, slots=True)
 class Label:
     name: str
 
 
-OperandValue = Reg | Phys | Imm | Mem | Label
+OperandValue = Reg | Phys | Imm | Mem | Place | Label
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +123,7 @@ class Instr:
     loc: Loc | None = None
     comment: str = ""
     ordered: bool = False  # keeps its place among `ordered` instructions of its block, each after the other's results
+    masked: bool = False  # the lane mask may switch lanes off: vector results keep these as they were
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +159,33 @@ class If:
     then: tuple[Item, ...]
 
 
-Item = Instr | Loop | If
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in the code that jumps of its function name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A branch to the Mark that it names; without a predicate, control never goes on to the next item.
+
+    `keeps` are the registers whose values the code there may read (or more of them).
+    """
+
+    branch: Instr
+    keeps: tuple[VReg, ...]
+
+    @property
+    def target(self) -> str:
+        return next(v.name for v in self.branch.operands if isinstance(v, Label))
+
+    @property
+    def conditional(self) -> bool:
+        return self.branch.predicate is not None
+
+
+Item = Instr | Loop | If | Mark | Jump
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +209,7 @@ def instruction_count(items: tuple[Item, ...]) -> int:
     total = 0
     for item in items:
         match item:
-            case Instr():
+            case Instr() | Jump():
                 total += 1
             case Loop(body=inner) | If(then=inner):
                 total += instruction_count(inner)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dspgen.asmir.ir import PATTERNS, If, Instr, Item, Loop, Mem, MemRef, OperandValue, Phys, Reg, VReg
+from dspgen.asmir.ir import PATTERNS, If, Instr, Item, Jump, Loop, Mark, Mem, MemRef, OperandValue, Phys, Reg, VReg
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.crossing import WordShuffle
 from dspgen.vecdsl.ir import Const, Op, VType
@@ -157,6 +157,8 @@ def _writes(item: Item, register: VReg | None) -> bool:
             )
         case Loop(body=inner) | If(then=inner):
             return any(_writes(x, register) for x in inner)
+        case Mark() | Jump():
+            return False
 
 
 def _padded(size: int) -> int:

@@ -16,17 +16,21 @@ from dspgen.asmir.ir import (
     Imm,
     Instr,
     Item,
+    Jump,
     Label,
     Loop,
+    Mark,
     Mem,
     OperandValue,
     Phys,
+    Place,
     Predicate,
     Reg,
     Stream,
     VReg,
 )
 from dspgen.emit.text import format_operand, format_predicate
+from dspgen.sched.ir import Address
 from dspgen.target.model import Instruction, Operand, Target
 from dspgen.target.query import Index, Match, Step
 
@@ -77,6 +81,10 @@ class _Printer:
                     yield self._instr(item)
                 case Loop():
                     yield from self._loop(item)
+                case Mark(name):
+                    yield f"{name}:"
+                case Jump(branch):
+                    yield self._instr(branch)
                 case If(condition, then):
                     yield from self._skip_unless(condition, list(self._items(then)))
 
@@ -179,6 +187,10 @@ class _Printer:
                 return format_operand(number, operand, self.target)
             case Mem(base, offset):
                 return self._address(base, offset, instruction)
+            case Place(base, mode, offset):
+                amount = self._name(offset) if isinstance(offset, VReg) else offset
+                text = base.name if isinstance(base, Phys) else self._name(base)
+                return format_operand(Address(text, mode, amount), operand, self.target)
 
     def _address(self, base: VReg | Phys, offset: int, instruction: Instruction) -> str:
         name = base.name if isinstance(base, Phys) else self._name(base)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from dspgen.asmir.ir import MemRef, VReg
+from dspgen.asmir.ir import PATTERNS, MemRef, VReg
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ops import Op
 from dspgen.sched.values import Values
@@ -157,7 +157,7 @@ def overlap_distance(first: MemRef | None, second: MemRef | None, iterator: str,
     if first is None or second is None:
         return least
     if first.array != second.array:
-        return None
+        return least if may_share(first, second) else None
     if first.terms != second.terms:
         return least
     advance = dict(first.terms).get(iterator, 0) * step
@@ -175,6 +175,11 @@ def overlap_distance(first: MemRef | None, second: MemRef | None, iterator: str,
         if _overlap(first, second, advance * d):
             return d
     return start + _FAR + 1 if to_d > start + _FAR else None
+
+
+def may_share(first: MemRef, second: MemRef) -> bool:
+    """Whether accesses to different arrays may meet all the same."""
+    return all(ref.shared or ref.array == PATTERNS for ref in (first, second)) and (first.shared or second.shared)
 
 
 def _hull(ref: MemRef) -> tuple[int, int]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.ir import Instr, Mem, Predicate, Reg, VReg
+from dspgen.asmir.ir import Instr, Mem, OperandValue, Place, Predicate, Reg, VReg
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.modulo import ModuloSchedule
-from dspgen.sched.ops import Op, OpOperand, Place, build_op, make_op
+from dspgen.sched.ops import Op, build_op, make_op
 from dspgen.sched.sections import Envelope, Member, Section, envelope_of
 from dspgen.sched.streams import Group, place_at
 from dspgen.sched.values import Values
@@ -136,11 +136,20 @@ class _Expander:
             self.names[key] = VReg(f"{register.name}~{self.body.label}.{web}.{copy}", cls)
         return self.names[key]
 
+    def offset(self, index: int, operand: int, iteration: int) -> int | VReg:
+        """The offset of a memory operand whose mode is decided."""
+        value = self.body.ops[index].operands[operand]
+        if (index, operand) in self.body.values.offsets:
+            web, distance = self.body.values.offsets[index, operand]
+            return self.name(web, iteration - distance)
+        return value.offset if isinstance(value, Place) else 0
+
     def instance(self, index: int, iteration: int, trip: int | None) -> Op:
         op, slots = self.body.ops[index], self.body.values.slots[index]
-        operands: list[OpOperand] = []
+        operands: list[OperandValue] = []
         for k, value in enumerate(op.operands):
             web, distance = slots[k]
+            offset = self.offset(index, k, iteration)
             match value:
                 case Reg() if web >= 0:
                     part = "" if web in self.halves else value.part
@@ -150,7 +159,7 @@ class _Expander:
                     place = place_at(group, access, iteration, trip, self.body.schedule.interval, self.facts)
                     operands.append(place)
                 case Place(base=VReg()) if web >= 0:
-                    operands.append(replace(value, base=self.name(web, iteration - distance)))
+                    operands.append(replace(value, base=self.name(web, iteration - distance), offset=offset))
                 case _:
                     operands.append(value)
         predicate = op.predicate

@@ -56,6 +56,9 @@ class Facts:
     def is_pair(self, cls: str) -> bool:
         return self.classes[cls].pair_of is not None
 
+    def is_vector(self, register: VReg) -> bool:
+        return self.classes[register.cls].kind == "vector"
+
     def atoms(self, register: VReg, part: str = "") -> tuple[Atom, ...]:
         """The atoms of a virtual register, or of one half of it."""
         if self.is_pair(register.cls):

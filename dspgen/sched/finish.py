@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dspgen.asmir.ir import Imm, Label, Phys, Reg, VReg
+from dspgen.asmir.ir import Imm, Label, Phys, Place, Reg, VReg
 from dspgen.sched.facts import Facts
 from dspgen.sched.ir import Address, LabelLine, Nop, Packet, Placed
-from dspgen.sched.ops import Op, Place
+from dspgen.sched.ops import Op
 from dspgen.sched.sections import Block
 
 Line = LabelLine | Packet | Nop

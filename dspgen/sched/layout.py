@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from dspgen.asmir.ir import If, Instr, Item, Loop, Predicate, VReg
+from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Predicate, VReg
 from dspgen.errors import NoSchedule
 from dspgen.sched.budget import Budget
 from dspgen.sched.expand import Pipelined
@@ -83,6 +83,13 @@ class Layout:
                     self.pending.append(item)
                 case Loop():
                     self._loop(item, live[k + 1])
+                case Mark(name):
+                    self.flush()
+                    self.labels.append(name)
+                    self.trips = None
+                case Jump(branch=branch):
+                    self.flush(branch=branch, target=item.target, through=item.conditional)
+                    self.trips = None
                 case If():
                     self._if(item.condition, lambda item=item, k=k: self.body(item.then, live[k + 1]))  # type: ignore[misc]
         self.live = live_after

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from dspgen.asmir.ir import If, Instr, Item, Loop, Mem, Reg, VReg
+from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mem, Place, Reg, VReg
 from dspgen.sched.facts import Atom, Facts
 
 Live = frozenset[Atom]
@@ -19,6 +19,11 @@ def live_before(items: Sequence[Item], after: Live, facts: Facts) -> Live:
             case Instr():
                 live -= _killed(item, facts)
                 live |= _read(item, facts)
+            case Jump(branch=branch, keeps=keeps):
+                if not item.conditional:
+                    live.clear()
+                live |= _read(branch, facts)
+                live.update(a for register in keeps for a in facts.atoms(register))
             case If():
                 live |= live_before(item.then, frozenset(live), facts)
                 live.update(facts.atoms(item.condition))
@@ -48,6 +53,8 @@ def _read(instr: Instr, facts: Facts) -> set[Atom]:
                 found.update(facts.atoms(register, part))
             case Mem(base=VReg() as base):
                 found.update(facts.atoms(base))
+            case Place(base=base, offset=offset):
+                found.update(a for r in (base, offset) if isinstance(r, VReg) for a in facts.atoms(r))
             case _:
                 pass
     if instr.predicate is not None:
@@ -62,6 +69,7 @@ def _killed(instr: Instr, facts: Facts) -> set[Atom]:
         atom
         for operand, value in zip(instr.instruction.operands, instr.operands, strict=True)
         if isinstance(value, Reg) and operand.write and not operand.read
+        if not (instr.masked and facts.is_vector(value.vreg))
         for atom in facts.atoms(value.vreg, value.part)
     }
 
@@ -71,7 +79,7 @@ def predicates_of(items: Sequence[Item]) -> frozenset[VReg]:
     found: set[VReg] = set()
     for item in items:
         match item:
-            case Instr(predicate=predicate):
+            case Instr(predicate=predicate) | Jump(branch=Instr(predicate=predicate)):
                 if predicate is not None:
                     found.add(predicate.register)
             case If(then=inner) | Loop(body=inner):
@@ -99,6 +107,9 @@ def _needed(instr: Instr, live: set[Atom], facts: Facts) -> bool:
     if any(s.target is None or s.target.name not in named for s in instruction.semantics):
         return True
     for operand, value in zip(instruction.operands, instr.operands, strict=True):
+        if isinstance(value, Place) and value.updates:
+            if not isinstance(value.base, VReg) or not live.isdisjoint(facts.atoms(value.base)):
+                return True
         if not operand.write:
             continue
         if not isinstance(value, Reg) or not live.isdisjoint(facts.atoms(value.vreg, value.part)):

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from dspgen.asmir.ir import PATTERNS, Instr, Mem, MemRef, OperandValue, Phys, Predicate, Reg, VReg
+from dspgen.asmir.ir import PATTERNS, Instr, Mem, MemRef, OperandValue, Phys, Place, Predicate, Reg, VReg
 from dspgen.sched.facts import Atom, Facts, Reservation
 from dspgen.target.model import Instruction
 from plant_core.loc import Loc
 
-Mode = Literal["none", "plus", "minus", "post_inc", "post_dec"]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A memory operand with its mode decided; `offset` in scaled units, or the register that holds them."""
-
-    base: VReg | Phys
-    mode: Mode
-    offset: int | VReg
-    access: MemRef | None
-
-
-OpOperand = OperandValue | Place
 _PATTERNS_READ = MemRef(PATTERNS, 0, (), 0, 1, 1 << 20)
 
 
@@ -32,7 +17,7 @@ class Op:
     """`reads` are (atom, cycles after issue), `writes` (atom, latency); `tied` writes keep part of the old value."""
 
     instruction: Instruction
-    operands: tuple[OpOperand, ...]
+    operands: tuple[OperandValue, ...]
     predicate: Predicate | None
     loc: Loc | None
     comment: str
@@ -60,14 +45,17 @@ class Op:
 
 
 def make_op(instr: Instr, facts: Facts) -> Op:
-    return build_op(
+    op = build_op(
         instr.instruction, instr.operands, instr.predicate, facts, instr.loc, instr.comment, ordered=instr.ordered
     )
+    if instr.masked:
+        op.tied = op.tied | {a for a, _ in op.writes if isinstance(a[0], VReg) and facts.is_vector(a[0])}
+    return op
 
 
 def build_op(
     instruction: Instruction,
-    operands: tuple[OpOperand, ...],
+    operands: tuple[OperandValue, ...],
     predicate: Predicate | None,
     facts: Facts,
     loc: Loc | None = None,
@@ -90,7 +78,7 @@ def build_op(
                 for atom in _base_atoms(base, facts):
                     reads[atom] = max(reads.get(atom, 0), 0)
                 if isinstance(value, Place):
-                    _update(value, facts, reads, writes)
+                    tied.update(_update(value, facts, reads, writes))
                 continue
             case _:
                 continue
@@ -132,10 +120,14 @@ def _base_atoms(base: VReg | Phys, facts: Facts) -> tuple[Atom, ...]:
     return facts.atoms(base) if isinstance(base, VReg) else facts.physical(base.name)
 
 
-def _update(place: Place, facts: Facts, reads: dict[Atom, int], writes: dict[Atom, int]) -> None:
+def _update(place: Place, facts: Facts, reads: dict[Atom, int], writes: dict[Atom, int]) -> tuple[Atom, ...]:
+    """What a mode reads and writes besides its base; the atoms of the base if it advances it."""
     if isinstance(place.offset, VReg):
         for atom in facts.atoms(place.offset):
             reads.setdefault(atom, 0)
-    if place.mode in ("post_inc", "post_dec"):
-        for atom in _base_atoms(place.base, facts):
-            writes[atom] = facts.target.address_modes.update_latency
+    if not place.updates:
+        return ()
+    base = _base_atoms(place.base, facts)
+    for atom in base:
+        writes[atom] = facts.target.address_modes.update_latency
+    return base

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from dspgen.asmir.ir import MemRef
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ops import Op
 
@@ -62,7 +63,7 @@ def envelope_of(members: Iterable[tuple[Op, int]], facts: Facts, *, first: bool)
             landing = cycle + (facts.landing(latency) if first else latency)
             found.lands[atom] = pick(found.lands.get(atom, landing), landing)
         if op.touches_memory:
-            array = op.access.array if op.access is not None else None
+            array = _table_key(op.access)
             table = found.stores if op.is_store else found.loads
             table[array] = pick(table.get(array, cycle), cycle)
         if op.ordered:
@@ -71,9 +72,13 @@ def envelope_of(members: Iterable[tuple[Op, int]], facts: Facts, *, first: bool)
     return found
 
 
+def _table_key(access: MemRef | None) -> str | None:
+    return None if access is None or access.shared else access.array
+
+
 def touching(table: dict[str | None, int], op: Op) -> list[int]:
     """Times in `table` of accesses that may meet the array of `op`."""
-    if op.access is None:
+    if _table_key(op.access) is None or op.access is None:
         return list(table.values())
     return [table[key] for key in (op.access.array, None) if key in table]
 

@@ -10,7 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dspgen.asmir.ir import If, Instr, Item, Loop, Mem, MemRef, OperandValue, Phys, Reg, VReg
+from dspgen.asmir.ir import (
+    If,
+    Instr,
+    Item,
+    Jump,
+    Loop,
+    Mark,
+    Mem,
+    MemRef,
+    OperandValue,
+    Phys,
+    Place,
+    Predicate,
+    Reg,
+    VReg,
+)
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.live import NOTHING, live_before
@@ -170,10 +185,14 @@ def mentioned(item: Item) -> dict[VReg, None]:
                 match value:
                     case Reg(vreg=register) | Mem(base=VReg() as register):
                         found[register] = None
+                    case Place(base=base, offset=offset):
+                        found.update((r, None) for r in (base, offset) if isinstance(r, VReg))
                     case _:
                         pass
             if item.predicate is not None:
                 found[item.predicate.register] = None
+        case Jump(branch=Instr(predicate=Predicate(register=register))):
+            found[register] = None
         case Loop(trip=VReg() as trip):
             found[trip] = None
         case If(condition=condition):
@@ -198,7 +217,11 @@ def _rewritten(
         reads, writes = _touched(instrs, stack.facts)
         for item in group:
             match item:
-                case Loop(trip=VReg() as register) | If(condition=register):
+                case (
+                    Loop(trip=VReg() as register)
+                    | If(condition=register)
+                    | Jump(branch=Instr(predicate=Predicate(register=register)))
+                ):
                     reads.update(stack.facts.atoms(register))
                 case _:
                     pass
@@ -208,6 +231,10 @@ def _rewritten(
             match item:
                 case Instr():
                     result.append(_renamed(item, names))
+                case Jump(branch=branch):
+                    result.append(replace(item, branch=_renamed(branch, names)))
+                case Mark():
+                    result.append(item)
                 case Loop(trip=trip):
                     body = _rewritten(item.body, places, stack, temporaries)
                     result.append(
@@ -230,7 +257,8 @@ def _touched(instrs: Sequence[Instr], facts: Facts) -> tuple[set[Atom], set[Atom
             if operand.write and isinstance(value, Reg):
                 atoms = facts.atoms(value.vreg, value.part)
                 writes.update(atoms)
-                if instr.predicate is not None or (instr.ordered and facts.classes[value.vreg.cls].kind == "vector"):
+                partly = instr.masked or instr.ordered
+                if instr.predicate is not None or (partly and facts.classes[value.vreg.cls].kind == "vector"):
                     reads.update(atoms)
     return reads, writes
 
@@ -243,6 +271,14 @@ def _renamed(instr: Instr, names: Mapping[VReg, VReg]) -> Instr:
                 operands.append(Reg(names.get(register, register), part))
             case Mem(base=VReg() as base):
                 operands.append(replace(value, base=names.get(base, base)))
+            case Place(base=base, offset=offset):
+                operands.append(
+                    replace(
+                        value,
+                        base=names.get(base, base) if isinstance(base, VReg) else base,
+                        offset=names.get(offset, offset) if isinstance(offset, VReg) else offset,
+                    )
+                )
             case _:
                 operands.append(value)
     predicate = instr.predicate
@@ -285,7 +321,7 @@ def _count(
                     _count(item.body, (*loops, item.label), at, found, fixed)
                 case If():
                     _count(item.then, loops, at, found, fixed)
-                case Instr():
+                case Instr() | Mark() | Jump():
                     pass
 
 

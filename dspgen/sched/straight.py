@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from dspgen.asmir.ir import Instr, Mem, Predicate, Reg, VReg
+from dspgen.asmir.ir import Instr, Mem, OperandValue, Place, Predicate, Reg, VReg
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
-from dspgen.sched.ops import Op, OpOperand, Place, build_op, make_op
+from dspgen.sched.ops import Op, build_op, make_op
 from dspgen.sched.streams import displaced
 from dspgen.sched.unroll import legal_offsets
 
@@ -33,19 +34,15 @@ def tie_masked(ops: Sequence[Op], facts: Facts) -> None:
     only_ordered = all(op.ordered for op in setters)
     for op in ops:
         if op.ordered or not only_ordered:
-            vector = {a for a, _ in op.writes if isinstance(a[0], VReg) and _is_vector(a[0], facts)}
+            vector = {a for a, _ in op.writes if isinstance(a[0], VReg) and facts.is_vector(a[0])}
             op.tied = op.tied | vector
-
-
-def _is_vector(register: VReg, facts: Facts) -> bool:
-    return facts.classes[register.cls].kind == "vector"
 
 
 def with_places(op: Op, facts: Facts) -> Op:
     """The operation with its constant offsets as address modes."""
     if not any(isinstance(v, Mem) for v in op.operands):
         return op
-    operands: list[OpOperand] = []
+    operands: list[OperandValue] = []
     for value in op.operands:
         memory = op.instruction.memory
         if isinstance(value, Mem) and memory is not None:
@@ -92,7 +89,7 @@ def _whole_writes(op: Op, facts: Facts) -> list[VReg]:
 def _with_names(op: Op, reads: dict[VReg, VReg], writes: dict[VReg, VReg], facts: Facts) -> Op:
     if not reads and not writes:
         return op
-    operands: list[OpOperand] = []
+    operands: list[OperandValue] = []
     for operand, value in zip(op.instruction.operands, op.operands, strict=True):
         table = writes if operand.write else reads
         match value:
@@ -100,6 +97,14 @@ def _with_names(op: Op, reads: dict[VReg, VReg], writes: dict[VReg, VReg], facts
                 operands.append(Reg(table.get(register, register), part))
             case Mem(base=VReg() as base):
                 operands.append(Mem(reads.get(base, base), value.offset, value.access))
+            case Place(base=base, offset=offset):
+                operands.append(
+                    replace(
+                        value,
+                        base=reads.get(base, base) if isinstance(base, VReg) else base,
+                        offset=reads.get(offset, offset) if isinstance(offset, VReg) else offset,
+                    )
+                )
             case _:
                 operands.append(value)
     predicate = op.predicate

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.ir import Mem, MemRef, Stream, VReg
+from dspgen.asmir.ir import Mem, MemRef, Mode, Place, Stream, VReg
 from dspgen.sched.facts import Facts
-from dspgen.sched.ops import Mode, Op, Place
+from dspgen.sched.ops import Op
 from dspgen.target.model import Side
 
 

@@ -9,7 +9,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from dspgen.asmir.ir import If, Instr, Item, Loop, Mem, MemRef, OperandValue, Phys, Predicate, Reg, VReg
+from dspgen.asmir.ir import (
+    If,
+    Instr,
+    Item,
+    Jump,
+    Loop,
+    Mark,
+    Mem,
+    MemRef,
+    OperandValue,
+    Phys,
+    Place,
+    Predicate,
+    Reg,
+    VReg,
+)
 from dspgen.sched.facts import Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.live import NOTHING, live_before, registers
@@ -34,6 +49,8 @@ def later_iteration(loop: Loop, count: int) -> list[Instr]:
 
 
 def _moved(value: OperandValue, steps: dict[VReg, int], iterator: str, advance: int) -> OperandValue:
+    if isinstance(value, Place):
+        return replace(value, access=advanced(value.access, iterator, advance))
     if not isinstance(value, Mem):
         return value
     shift = steps.get(value.base, 0) if isinstance(value.base, VReg) else 0
@@ -139,7 +156,7 @@ def flatten_short_loops(items: Sequence[Item], kit: Kit, limit: int) -> tuple[It
                     result.append(loop)
             case If():
                 result.append(replace(item, then=flatten_short_loops(item.then, kit, limit)))
-            case Instr():
+            case Instr() | Mark() | Jump():
                 result.append(item)
     return tuple(result)
 
@@ -152,7 +169,7 @@ def count_loops(items: Iterable[Item]) -> int:
                 count += 1 + count_loops(inner)
             case If(then=inner):
                 count += count_loops(inner)
-            case Instr():
+            case Instr() | Mark() | Jump():
                 pass
     return count
 
@@ -214,7 +231,12 @@ def copied_predicates(items: Sequence[Item], kit: Kit) -> tuple[Item, ...]:
                 written = [v.vreg for v in item.operands if isinstance(v, Reg)]
                 if original in written:
                     copy = None
-            case Instr():
+            case Jump(branch=Instr(predicate=Predicate() as predicate) as branch):
+                copy = kit.fresh(predicate.register.cls, "if")
+                result += kit.move(copy, predicate.register)
+                result.append(replace(item, branch=replace(branch, predicate=replace(predicate, register=copy))))
+                copy = None
+            case Instr() | Mark() | Jump():
                 result.append(item)
                 copy = None
             case Loop():

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from dspgen.asmir.ir import Mem, Reg, VReg
+from dspgen.asmir.ir import Mem, Place, Reg, VReg
 from dspgen.sched.facts import Atom, Facts
-from dspgen.sched.ops import Op, Place
+from dspgen.sched.ops import Op
 
 _NO_WRITER = -1
 
@@ -44,7 +44,8 @@ class Web:
 class Values:
     """`slots[op][k]` is (web, distance) of operand k, the last being the predicate's; (-1, 0) where there is none.
 
-    `inherited[v]` is the version that start version v was in the iteration before.
+    `offsets` has the same of the offset register that a memory operand (op, k) with a mode has. `inherited[v]` is the
+    version that start version v was in the iteration before.
     """
 
     versions: list[Version]
@@ -52,6 +53,7 @@ class Values:
     webs: list[Web]
     slots: list[list[tuple[int, int]]]
     inherited: dict[int, int]
+    offsets: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
 
 class _Analysis:
@@ -64,6 +66,7 @@ class _Analysis:
         self.current: dict[Atom, int] = {}
         self.start: dict[Atom, int] = {}
         self.slot_versions: list[list[int]] = []
+        self.offset_versions: dict[tuple[int, int], int] = {}
 
     def find(self, version: int) -> int:
         while self.parent[version] != version:
@@ -95,6 +98,9 @@ class _Analysis:
                 if self.tracked(atom):
                     self.versions[self.now(atom)].readers.append((index, cycle))
             slots = [self._slot(op, k, written=False) for k in range(len(op.operands))]
+            for k, value in enumerate(op.operands):
+                if isinstance(value, Place) and isinstance(value.offset, VReg) and value.offset not in self.excluded:
+                    self.offset_versions[index, k] = self._of(Reg(value.offset))
             predicate = op.predicate
             slots.append(self._of(Reg(predicate.register)) if predicate is not None else -1)
             for atom, latency in op.writes:
@@ -221,4 +227,5 @@ def _collect(work: _Analysis, carried: dict[VReg, None], wanted: dict[VReg, None
     for version, target in moved.items():
         web_of[version] = web_of[target]
     slots = [[(web_of[v], 1 if v in moved else 0) if v >= 0 else (-1, 0) for v in row] for row in work.slot_versions]
-    return Values(work.versions, web_of, webs, slots, inherited)
+    offsets = {key: (web_of[v], 1 if v in moved else 0) for key, v in work.offset_versions.items()}
+    return Values(work.versions, web_of, webs, slots, inherited, offsets)
