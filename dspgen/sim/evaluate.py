@@ -12,7 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Label, Loop, Mem, OperandValue, Phys, Reg, VReg
+from dspgen.asmir.ir import (
+    Function,
+    If,
+    Imm,
+    Instr,
+    Item,
+    Jump,
+    Label,
+    Loop,
+    Mark,
+    Mem,
+    OperandValue,
+    Phys,
+    Place,
+    Reg,
+    VReg,
+)
 from dspgen.errors import Problem, SourceError
 from dspgen.sched.ir import Address, Placed
 from dspgen.sim.ir import AsmPacket, Assembled
@@ -146,19 +162,39 @@ class _Run:
         cells = self._vreg(vreg)
         return sum(int(self.machine.registers[c][0]) << (k * self.file.cells[c].bits) for k, c in enumerate(cells))
 
-    def _items(self, items: Iterable[Item]) -> None:
-        for item in items:
-            match item:
-                case Instr():
-                    self._instr(item)
-                case Loop():
-                    for _ in range(self._trip(item)):
-                        self._items(item.body)
-                        for stream in item.streams:
-                            self._add(self._vreg(stream.base)[0], stream.step)
-                case If(condition, then):
-                    if self._scalar(condition):
-                        self._items(then)
+    def _items(self, items: Sequence[Item]) -> str | None:
+        """Runs items; the mark that control leaves them for, if it does."""
+        marks = {item.name: k for k, item in enumerate(items) if isinstance(item, Mark)}
+        at = 0
+        while at < len(items):
+            away = self._item(items[at])
+            at += 1
+            if away is not None:
+                if away not in marks:
+                    return away
+                at = marks[away]
+        return None
+
+    def _item(self, item: Item) -> str | None:
+        match item:
+            case Instr():
+                self._instr(item)
+            case Loop():
+                for _ in range(self._trip(item)):
+                    if (away := self._items(item.body)) is not None:
+                        return away
+                    for stream in item.streams:
+                        self._add(self._vreg(stream.base)[0], stream.step)
+            case If(condition, then):
+                return self._items(then) if self._scalar(condition) else None
+            case Jump(branch=branch):
+                self._step(branch)
+                wanted = branch.predicate
+                if wanted is None or (self._scalar(wanted.register) != 0) != wanted.negated:
+                    return item.target
+            case Mark():
+                pass
+        return None
 
     def _trip(self, loop: Loop) -> int:
         """A trip in a register is a signed number; below one it is none."""
@@ -169,11 +205,14 @@ class _Run:
         return value - (1 << bits) if value >> (bits - 1) else value
 
     def _instr(self, instr: Instr) -> None:
+        self._step(instr)
+        self.machine.alone(self.uid[id(instr)])
+
+    def _step(self, instr: Instr) -> None:
         if self.steps >= self.limit:
             problem = Problem("DG426", f"the program still runs after {self.limit} instructions", instr.loc)
             raise SourceError(problem)
         self.steps += 1
-        self.machine.alone(self.uid[id(instr)])
 
 
 def _instructions(items: Iterable[Item]) -> Iterator[Instr]:
@@ -183,6 +222,8 @@ def _instructions(items: Iterable[Item]) -> Iterator[Instr]:
                 yield item
             case Loop(body=inner) | If(then=inner):
                 yield from _instructions(inner)
+            case Mark() | Jump():
+                pass
 
 
 def _registers(function: Function) -> Iterator[VReg]:
@@ -193,12 +234,16 @@ def _registers(function: Function) -> Iterator[VReg]:
 def _used(items: Iterable[Item]) -> Iterator[VReg]:
     for item in items:
         match item:
+            case Jump(branch=branch):
+                yield from _used([branch])
             case Instr(operands=operands, predicate=predicate):
                 for value in operands:
                     if isinstance(value, Reg):
                         yield value.vreg
                     elif isinstance(value, Mem) and isinstance(value.base, VReg):
                         yield value.base
+                    elif isinstance(value, Place):
+                        yield from (r for r in (value.base, value.offset) if isinstance(r, VReg))
                 if predicate is not None:
                     yield predicate.register
             case Loop(trip=trip, streams=streams, body=inner):
@@ -212,7 +257,8 @@ def _used(items: Iterable[Item]) -> Iterator[VReg]:
 
 
 def _placed(instr: Instr, virtual: VirtualRegisters) -> Placed:
-    instruction = _in_bytes(instr.instruction)
+    own_units = any(isinstance(v, Place) for v in instr.operands)
+    instruction = instr.instruction if own_units else _in_bytes(instr.instruction)
     operands = tuple(_operand(value, virtual) for value in instr.operands)
     name, negated = None, False
     if instr.predicate is not None:
@@ -242,3 +288,6 @@ def _operand(value: OperandValue, virtual: VirtualRegisters) -> str | int | Addr
         case Mem(base, offset):
             text = base.name if isinstance(base, Phys) else virtual.text[base.name, base.cls]
             return Address(text, "plus", offset)
+        case Place(base, mode, amount):
+            text = base.name if isinstance(base, Phys) else virtual.text[base.name, base.cls]
+            return Address(text, mode, virtual.text[amount.name, amount.cls] if isinstance(amount, VReg) else amount)

@@ -72,7 +72,7 @@ class Reader:
 
     def lines(self, text: str) -> Iterator[Line]:
         for number, raw in enumerate(_LINE_END.split(text.removeprefix("\ufeff").rstrip("\x1a")), 1):
-            yield from self._line(self._uncomment(raw), number)
+            yield from self.statements(self._uncomment(raw), number)
 
     def _uncomment(self, raw: str) -> str:
         marks = (self.target.text.comment, *self.target.text.comment_alternatives)
@@ -84,7 +84,8 @@ class Reader:
                 return raw[:i]
         return raw
 
-    def _line(self, text: str, number: int) -> Iterator[Line]:
+    def statements(self, text: str, number: int) -> Iterator[Line]:
+        """What stands in one line without its comment."""
         at = 0
         while (found := self._label.match(text, at)) is not None:
             yield Line("label", Loc(self.file, number, found.start(1) + 1), found.group(1))
