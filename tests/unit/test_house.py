@@ -31,6 +31,7 @@ ROOMS = {
     "dspgen.asmir": ("dspgen.vecdsl.ir", "dspgen.vecdsl.terms"),
     "dspgen.sched": ("dspgen.asmir.ir",),
     "dspgen.emit": ("dspgen.sched.ir", "dspgen.asmir.ir", "plant_core.ir"),  # linear text; the C declaration
+    "dspgen.lasm": ("dspgen.asmir.ir", "dspgen.sim.text", "dspgen.sim.lower"),  # one reader of statements and literals
     "dspgen.sim": ("dspgen.sched.ir", "dspgen.asmir.ir", "dspgen.emit"),
 }
 # These see everything, and so does all of dspgen.bench.

@@ -1,0 +1,1 @@
+"""Linear assembly as a language of its own: text to `asmir` functions, for the scheduler."""

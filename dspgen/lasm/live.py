@@ -1,0 +1,97 @@
+"""Which registers flat code may still read, at each of its places: along every way that control can take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dspgen.asmir.ir import Instr, Jump, Loop, Mark, Mem, Place, Reg, VReg
+from dspgen.lasm.values import Atom, State
+from dspgen.target.model import Target
+
+Item = Instr | Mark | Jump | Loop
+Atoms = frozenset[Atom]
+
+
+class Liveness:
+    """`before[k]` are the register halves read from item k on; `at` those at each mark."""
+
+    def __init__(self, code: Sequence[Item], target: Target) -> None:
+        self._state = State(target)
+        self._target = target
+        self.at: dict[str, Atoms] = {}
+        self.before: list[Atoms] = []
+        changed = True
+        while changed:
+            changed = self._pass(code)
+
+    def _pass(self, code: Sequence[Item]) -> bool:
+        live: set[Atom] = set()
+        self.before = [frozenset()] * (len(code) + 1)
+        changed = False
+        for k in range(len(code) - 1, -1, -1):
+            item = code[k]
+            match item:
+                case Instr():
+                    live -= killed(item, self._state)
+                    live |= read(item, self._state)
+                case Jump(branch=branch):
+                    if not item.conditional:
+                        live.clear()
+                    live |= self.at.get(item.target, frozenset())
+                    live |= read(branch, self._state)
+                case Loop():
+                    self._loop(item, live)
+                case Mark(name):
+                    found = frozenset(live)
+                    changed |= self.at.get(name) != found
+                    self.at[name] = found
+            self.before[k] = frozenset(live)
+        return changed
+
+    def _loop(self, loop: Loop, live: set[Atom]) -> None:
+        for item in loop.body:
+            if isinstance(item, Instr):
+                live |= read(item, self._state)
+        for stream in loop.streams:
+            live.update(self._state.atoms(stream.base))
+        if isinstance(loop.trip, VReg):
+            live.update(self._state.atoms(loop.trip))
+
+
+def read(instr: Instr, state: State) -> set[Atom]:
+    found: set[Atom] = set()
+    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
+        match value:
+            case Reg(vreg=register, part=part) if operand.read:
+                found.update(state.atoms(register, part))
+            case Mem(base=VReg() as base):
+                found.update(state.atoms(base))
+            case Place(base=base, offset=offset):
+                found.update(a for r in (base, offset) if isinstance(r, VReg) for a in state.atoms(r))
+            case _:
+                pass
+    if instr.predicate is not None:
+        found.update(state.atoms(instr.predicate.register))
+    return found
+
+
+def written(instr: Instr, state: State) -> set[Atom]:
+    found: set[Atom] = set()
+    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
+        if isinstance(value, Reg) and operand.write:
+            found.update(state.atoms(value.vreg, value.part))
+        if isinstance(value, Place) and value.updates and isinstance(value.base, VReg):
+            found.update(state.atoms(value.base))
+    return found
+
+
+def killed(instr: Instr, state: State) -> set[Atom]:
+    """What an instruction overwrites for sure."""
+    if instr.predicate is not None or instr.masked:
+        return set()
+    return {
+        atom
+        for operand, value in zip(instr.instruction.operands, instr.operands, strict=True)
+        if isinstance(value, Reg) and operand.write and not operand.read
+        for atom in state.atoms(value.vreg, value.part)
+    }
