@@ -14,6 +14,7 @@ from dspgen import faults, files, report
 from dspgen.cli_bench import bench_group
 from dspgen.cli_cpu import cpu_compile, cpu_road
 from dspgen.cli_isa import isa_group
+from dspgen.cli_linear import schedule_command
 from dspgen.cli_shared import (
     DIFFERS,
     INPUT_AT_FAULT,
@@ -25,7 +26,6 @@ from dspgen.cli_shared import (
     isa_options,
     json_option,
     kinds_of,
-    not_yet,
     options_of,
     print_json,
     print_remarks,
@@ -88,6 +88,7 @@ def commands(context: click.Context) -> None:
 
 commands.add_command(isa_group)
 commands.add_command(bench_group)
+commands.add_command(schedule_command)
 
 
 @commands.command("compile")
@@ -257,16 +258,6 @@ def sim_command(
     click.echo(f"{result.cycles} cycles, {result.packets} packets, {result.instructions} instructions")
     report.console().print(report.busy_table(result.unit_busy))
     return OK
-
-
-@commands.command("schedule")
-@click.argument("file", type=click.Path())
-@isa_options()
-@click.option("-o", "folder", type=click.Path(), default=".", metavar="DIR")
-@json_option
-def schedule_command(**given: Any) -> int:
-    """Linear assembly in, packets out: not there yet."""
-    raise not_yet("`dspgen schedule`")
 
 
 @commands.command("explain")

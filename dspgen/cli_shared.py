@@ -49,11 +49,14 @@ def isa_options(*, required: bool = True) -> Callable[[Command], Command]:
     return decorate
 
 
+def sched_option(command: Command) -> Command:
+    help = "How packets are found."
+    return click.option("--sched", type=click.Choice(SCHED_MODES), default="dp", show_default=True, help=help)(command)
+
+
 def source_options(command: Command) -> Command:
     for option in (
-        click.option(
-            "--sched", type=click.Choice(SCHED_MODES), default="dp", show_default=True, help="How packets are found."
-        ),
+        sched_option,
         click.option("--data", type=click.Choice(["onchip", "ddr"]), default="onchip", show_default=True),
         click.option("--fp", type=click.Choice(["strict", "reassoc"]), default="reassoc", show_default=True),
         click.option("-I", "includes", multiple=True, metavar="DIR", help="Look for headers there, too."),
@@ -127,11 +130,11 @@ def options_of(given: Mapping[str, Any]) -> Options:
         sets=pairs("--set", given.get("sets", ())),
         fp=given["fp"],
         data=given["data"],
-        sched=_sched_mode(given["sched"]),
+        sched=sched_mode(given["sched"]),
     )
 
 
-def _sched_mode(mode: SchedMode) -> SchedMode:
+def sched_mode(mode: SchedMode) -> SchedMode:
     """The mode, if the solver that it takes is installed."""
     if mode == "exact" and find_spec("ortools") is None:
         raise DspgenError(

@@ -5,7 +5,7 @@ Loop blocks keep the vocabulary of TI's cl6x compiler ("Optimizing your code", S
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,10 +22,28 @@ _RULE = "*" + "-" * 76 + "*"
 
 def emit_asm(scheduled: Scheduled, target: Target, *, func: Func) -> str:
     """The whole file. The lines of the C file that `func` was read from become comments."""
+    return _listing(scheduled, target, _file_header(scheduled, target, signature_of(func)), echo=True)
+
+
+def emit_scheduled(
+    scheduled: Scheduled, target: Target, *, source: str, arguments: Sequence[tuple[str, str]], apart: bool
+) -> str:
+    """The whole file of a function that was written in linear assembly.
+
+    `arguments` are (register, name in the text); `apart` as in `needs`.
+    """
+    head = [f"{scheduled.name}, from {source}, for {target.name}", ""]
+    head += [f"{register:<8} {name}" for register, name in arguments]
+    head += _time(scheduled)
+    head += _conditions(needs(scheduled, target, apart=apart, arrays=False))
+    return _listing(scheduled, target, head, echo=False)
+
+
+def _listing(scheduled: Scheduled, target: Target, notes: Iterable[str], *, echo: bool) -> str:
     comment = target.text.comment
-    head = [f"{comment} {text}".rstrip() for text in _file_header(scheduled, target, signature_of(func))]
+    head = [f"{comment} {text}".rstrip() for text in notes]
     head.append(target.text.global_directive.replace("{name}", scheduled.name))
-    body = print_lines(tuple(_with_comments(scheduled)), target)
+    body = print_lines(tuple(_with_comments(scheduled, echo=echo)), target)
     entry = "" if any(_is_label(line, scheduled.name) for line in scheduled.lines) else _label(target, scheduled.name)
     tail = target.text.size_directive.replace("{name}", scheduled.name)
     return "\n".join(head) + "\n" + entry + body.rstrip("\n") + "\n" + (tail + "\n" if tail else "")
@@ -64,18 +82,22 @@ def _file_header(scheduled: Scheduled, target: Target, signature: Signature) -> 
     for k, parameter in enumerate(signature.parameters):
         where = target.abi.arguments[k] if k < len(target.abi.arguments) else "stack"
         yield f"{where:<8} {parameter.c_text}"
-    if scheduled.cycles is not None:
-        yield ""
-        yield f"Takes {scheduled.cycles} cycles, from entry through the return."
-    yield ""
-    yield "The caller sees to it that:"
-    for need in needs(scheduled, target):
-        yield f"- {need}"
-    yield ""
+    yield from _time(scheduled)
+    yield from _conditions(needs(scheduled, target))
 
 
-def _with_comments(scheduled: Scheduled) -> Iterator[Line]:
-    """The lines, with a block above each loop and each C line above the first packet that works for it."""
+def _time(scheduled: Scheduled) -> Sequence[str]:
+    if scheduled.cycles is None:
+        return ()
+    return "", f"Takes {scheduled.cycles} cycles, from entry through the return."
+
+
+def _conditions(found: Sequence[str]) -> Sequence[str]:
+    return ("", "The caller sees to it that:", *(f"- {need}" for need in found), "") if found else ("",)
+
+
+def _with_comments(scheduled: Scheduled, *, echo: bool) -> Iterator[Line]:
+    """The lines, with a block above each loop and (`echo`) each C line above the first packet that works for it."""
     reports = {report.label: report for report in scheduled.loops}
     names = {line.name for line in scheduled.lines if isinstance(line, LabelLine)}
     for report in scheduled.loops:
@@ -91,7 +113,7 @@ def _with_comments(scheduled: Scheduled) -> Iterator[Line]:
         if isinstance(line, Packet):
             here = sorted({replace(m.loc, column=1) for m in line.members if m.loc is not None} - told)
             told.update(here)
-            yield from (CommentLine(f"{loc.line}: {text}") for loc in here if (text := source.line(loc)))
+            yield from (CommentLine(f"{loc.line}: {text}") for loc in here if echo and (text := source.line(loc)))
             line = Packet(tuple(_named(m) for m in line.members))
         yield line
 

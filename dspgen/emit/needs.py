@@ -10,14 +10,19 @@ from dspgen.target.model import Target
 Line = LabelLine | CommentLine | Packet | Nop
 
 
-def needs(scheduled: Scheduled, target: Target) -> tuple[str, ...]:
-    """One sentence for each condition, in the order in which a reader wants them."""
-    found = ["array parameters do not overlap"]
-    if (align := _alignment(scheduled)) > 1:
+def needs(scheduled: Scheduled, target: Target, *, apart: bool = True, arrays: bool = True) -> tuple[str, ...]:
+    """One sentence for each condition, in the order in which a reader wants them.
+
+    `apart`: the code takes it that parameters point to different memory; `arrays`: that they are arrays of C.
+    """
+    found = []
+    if apart:
+        found.append("array parameters do not overlap" if arrays else "different variables point to different memory")
+    if arrays and (align := _alignment(scheduled)) > 1:
         found.append(f"each array starts at a multiple of {align} bytes")
     sides = {u.side for u in target.units}
     memories = [m.name for m in target.memories if m.onchip and sides <= set(m.sides)]
-    if memories:
+    if arrays and memories:
         found.append(f"arrays lie in memory that every unit reaches ({', '.join(memories)})")
     if relies_on_old_values(scheduled.lines, target):
         found.append("interrupts are masked: registers are read while newer values of theirs are in flight")

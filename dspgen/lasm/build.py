@@ -26,7 +26,10 @@ Part = Literal["lo", "hi"]
 
 
 class Builder:
-    """`code` is the function's flat code, `inputs` the variables that arrive in registers."""
+    """`code` is the function's flat code, `inputs` the variables that arrive in registers.
+
+    `arguments` are the inputs as (register, name) in the machine's and the program's words; `places` where labels stand.
+    """
 
     def __init__(self, program: Program, classes: Classes, target: Target) -> None:
         self.program, self.classes, self.target = program, classes, target
@@ -36,6 +39,8 @@ class Builder:
         self.problems: list[Problem] = []
         self.halves: dict[str, tuple[VReg, Part]] = {}
         self.end = f"{program.name}_end"
+        self.places: dict[str, Loc] = {}
+        self.arguments: list[tuple[str, str]] = []
         self._count = 0
         self._pair_class = {c.pair_of: c.name for c in target.registers if c.pair_of is not None}
         self._masked = False
@@ -50,6 +55,7 @@ class Builder:
         for k, statement in enumerate(self.program.statements):
             if statement.kind == "label":
                 self.code.append(Mark(statement.word))
+                self.places[statement.word] = statement.loc
             elif statement.kind == "return":
                 self._leave(statement.loc)
             elif (use := self.classes.uses.get(k)) is not None:
@@ -125,13 +131,12 @@ class Builder:
         for group, place in zip(inputs, abi.arguments, strict=False):
             names = [n for n in reversed(group.names)]
             places = self._argument(place, len(names), group)
+            self.arguments.append((self._register_text(places), ":".join(group.names)))
             if any(n not in self.classes.of for n in names):
                 continue
             whole = self._whole(*group.names) if len(names) == 2 else None
             if whole is not None and not set(places) & set(results):
-                pair = self.target.register_class(whole.cls)
-                base = self.target.register_class(pair.pair_of or "")
-                self.inputs.append((whole, pair.names[base.names.index(places[0]) // 2]))
+                self.inputs.append((whole, self._register_text(places)))
                 continue
             for name, single in zip(names, places, strict=True):
                 self._arrive_single(name, single, single in results, group.loc)
@@ -156,6 +161,15 @@ class Builder:
             self.problems.append(Problem("DG346", f"no pair starts at {place}", group.loc))
             return (place, place)
         return cls.names[at : at + count]
+
+    def _register_text(self, places: tuple[str, ...]) -> str:
+        """The name of a register, or of the pair that two make."""
+        for pair in self.target.registers:
+            if pair.pair_of is not None and len(places) == 2:
+                names = self.target.register_class(pair.pair_of).names
+                if places[0] in names and names.index(places[0]) % 2 == 0:
+                    return pair.names[names.index(places[0]) // 2]
+        return ":".join(reversed(places))
 
     def _result_names(self) -> tuple[str, ...]:
         widest = max((len(g.names) for g in self.program.outputs), default=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dspgen.asmir.ir import Function, VReg
 from dspgen.errors import Problem, SourceError
@@ -10,22 +10,23 @@ from dspgen.lasm.build import Builder, with_keeps, without_idle_marks
 from dspgen.lasm.forms import classify
 from dspgen.lasm.ir import Program
 from dspgen.lasm.live import Liveness
-from dspgen.lasm.loops import Note, Structure
+from dspgen.lasm.loops import Note, Structure, without_idle_code
 from dspgen.lasm.read import read_linear
 from dspgen.target.model import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A function of a linear assembly file; `arguments` are (register, name as written) of its inputs."""
+    """A function of a linear assembly file; `arguments` are (register, name as written) of its inputs.
+
+    `sequence` is the same function as it stands in the text: instructions, marks and jumps.
+    """
 
     program: Program
     function: Function
+    sequence: Function
     notes: tuple[Note, ...]
-
-    @property
-    def arguments(self) -> tuple[tuple[str, str], ...]:
-        return tuple((place, vreg.name) for vreg, place in self.function.inputs)
+    arguments: tuple[tuple[str, str], ...]
 
 
 def linear_functions(text: str | bytes, target: Target, file: str = "<text>") -> tuple[Linear, ...]:
@@ -50,11 +51,12 @@ def _linear(program: Program, target: Target) -> Linear:
     unset = sorted({a[0] for a in live.before[0]} - {v for v, _ in builder.inputs}) if code else []
     notes = [Note(program.loc, "unset", f"{_written_name(v)} may be read before it is written") for v in unset]
     keeps = {name: tuple(dict.fromkeys(sorted(a[0] for a in atoms))) for name, atoms in live.at.items()}
-    structure = Structure(with_keeps(code, keeps), builder, target, program.apart)
+    code = with_keeps(code, keeps)
+    sequence = Function(program.name, tuple(builder.inputs), tuple(code))
+    structure = Structure(code, builder, target, program.apart)
     structure.run()
-    items = tuple(structure.items)
-    function = Function(program.name, tuple(builder.inputs), items)
-    return Linear(program, function, (*notes, *structure.notes))
+    function = replace(sequence, body=without_idle_code(structure.items, target))
+    return Linear(program, function, sequence, (*notes, *structure.notes), tuple(builder.arguments))
 
 
 def _written_name(register: VReg) -> str:

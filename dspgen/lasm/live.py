@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dspgen.asmir.ir import Instr, Jump, Loop, Mark, Mem, Place, Reg, VReg
+from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Mem, Place, Reg, VReg
 from dspgen.lasm.values import Atom, State
 from dspgen.target.model import Target
 
-Item = Instr | Mark | Jump | Loop
 Atoms = frozenset[Atom]
 
 
@@ -41,6 +40,8 @@ class Liveness:
                     live |= read(branch, self._state)
                 case Loop():
                     self._loop(item, live)
+                case If(condition=condition):
+                    raise ValueError(f"a condition on {condition.name} in flat code")
                 case Mark(name):
                     found = frozenset(live)
                     changed |= self.at.get(name) != found

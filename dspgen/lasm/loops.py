@@ -108,10 +108,9 @@ class Structure:
         return found
 
     def _note(self, start: int, end: int, why: str) -> None:
-        loc = next((i.loc for i in self.code[start : end + 1] if isinstance(i, Instr)), None)
-        name = self.code[start]
-        label = name.name if isinstance(name, Mark) else ""
-        self.notes.append(Note(loc, "not-pipelined", f"loop {label}: {why}"))
+        mark = self.code[start]
+        label = mark.name if isinstance(mark, Mark) else ""
+        self.notes.append(Note(self.builder.places.get(label), "not-pipelined", f"loop {label}: {why}"))
 
     # -- counted loops
 
@@ -130,6 +129,7 @@ class Structure:
         if first is not None and limit is not None and first.root is None and limit.root is None:
             trip = count(test, first.offset + test.counter.offset, limit.offset + test.limit.offset)
         else:
+            test = replace(test, counter=_settled(test.counter, first), limit=_settled(test.limit, limit))
             maker = Maker(self.target, self.builder.index, self.builder.fresh)
             trip = maker.trip(
                 test, lambda atom: Reg(atom[0], "lo" if atom[1] == "lo" else "hi" if atom[1] else ""), least
@@ -189,7 +189,7 @@ class Structure:
             state.run(instr)
         streams = self._streams(known, round_, after, isinstance(trip, int))
         body = [i for instr, values in known if (i := _restated(instr, values, streams)) is not None]
-        loc = next((i.loc for i in round_.body), None)
+        loc = self.builder.places.get(label)
         self.items.append(
             Loop(
                 label,
@@ -255,6 +255,12 @@ class Structure:
         return found
 
 
+def _settled(value: Sum, entered: Sum | None) -> Sum:
+    """The value as a number where its root is one when the loop is entered."""
+    constant = entered.constant if entered is not None else None
+    return value if constant is None else Sum(None, value.offset + constant)
+
+
 def _acts(instr: Instr) -> bool:
     """Whether an instruction has effects other than on variables."""
     row = instr.instruction
@@ -264,6 +270,22 @@ def _acts(instr: Instr) -> bool:
     if any(s.target is None or s.target.name not in named for s in row.semantics) or row.implicit_writes:
         return True
     return any(o.write and isinstance(v, Phys) for o, v in zip(row.operands, instr.operands, strict=True))
+
+
+def without_idle_code(items: Sequence[Item], target: Target) -> tuple[Item, ...]:
+    """The items without instructions between the loops whose results nothing reads: what only counted for a loop."""
+    state = State(target)
+    found = list(items)
+    while True:
+        live = Liveness(found, target)
+        kept = [
+            item
+            for k, item in enumerate(found)
+            if not isinstance(item, Instr) or _acts(item) or written(item, state) & live.before[k + 1]
+        ]
+        if len(kept) == len(found):
+            return tuple(kept)
+        found = kept
 
 
 def _bases(instr: Instr) -> list[VReg]:

@@ -45,6 +45,8 @@ TOP = {
     "dspgen.cli_bench",
     "dspgen.cli_cpu",
     "dspgen.cli_isa",
+    "dspgen.cli_linear",
+    "dspgen.linear_road",
 }
 TOP |= {"dspgen.cli_shared", "dspgen.report", "dspgen.files", "dspgen.__main__"}
 
