@@ -28,7 +28,7 @@ Part = Literal["lo", "hi"]
 class Builder:
     """`code` is the function's flat code, `inputs` the variables that arrive in registers.
 
-    `arguments` are the inputs as (register, name) in the machine's and the program's words; `places` where labels stand.
+    `arguments` are the inputs as (register, name) in the machine's and the program's words; `places`: where labels are.
     """
 
     def __init__(self, program: Program, classes: Classes, target: Target) -> None:

@@ -43,7 +43,6 @@ def test_no_command_shows_the_help(command: list[str], refused: Callable[..., st
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["schedule", "x.sa", "--isa", "ft_m7002"],
         ["bench", "table1"],
         ["isa", "new", "mine", "--from", "ft_m7002"],
         ["run", "x.c", "--isa", "ft_m7002", "--data", "ddr"],
