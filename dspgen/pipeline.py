@@ -19,12 +19,11 @@ from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
 from dspgen.sim.run import Engine
-from dspgen.stages import Compiled, OnStage, cycles_of, simulate_kernel
+from dspgen.stages import Compiled, OnStage, Stages, cycles_of, simulate_kernel
 from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
+from dspgen.target.views import views
 from dspgen.tiling.arrange import spaced
 from dspgen.tiling.bound import bound
-from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import nests
 from dspgen.tiling.search import Choice
 from dspgen.tiling.splitting import split
@@ -65,13 +64,54 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", source)
     with _located(source):
-        backend, remarks = _best_code(source, target, options, seen)
+        backend, remarks = _best_view(source, target, options, seen)
     asm = emit_asm(backend.scheduled, target, func=source)
     seen("asm", asm)
     seconds = time.perf_counter() - started
     return replace(
         backend, source=source, asm=asm, remarks=(*remarks, *backend.remarks), compile_seconds=seconds
     )  # fmt: skip
+
+
+def _best_view(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+    """The code for the machine's view that takes the fewest cycles, of those with as many elements in each lane as
+    the function's types allow."""
+    able = _fitting_views(source, target)
+    if len(able) == 1:
+        return _best_code(source, able[0], options, seen)
+    best: tuple[float, tuple[Compiled, tuple[Remark, ...]], Stages] | None = None
+    refusal: NoSchedule | None = None
+    for view in able:
+        stages: Stages = []
+        try:
+            made = _best_code(source, view, options, lambda *stage, stages=stages: stages.append(stage))
+        except NoSchedule as error:
+            refusal = refusal or error
+            continue
+        cycles = _expected(made[0], view)
+        if best is None or cycles < best[0]:
+            best = cycles, made, stages
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    for stage in best[2]:
+        seen(*stage)
+    return best[1]
+
+
+def _fitting_views(source: Func, target: Target) -> list[Target]:
+    """The plain view, and those with several elements in a lane if the function computes on such elements."""
+    able = views(target)
+    small = any(c.target.dtype == "f32" for c in source.comps)
+    return [v for v in able if v.packed == 1 or small]
+
+
+def _expected(compiled: Compiled, target: Target) -> float:
+    """The cycles of compiled code; where sizes are not known, what its nests took when they were chosen."""
+    cycles = cycles_of(compiled, target)
+    if cycles is not None:
+        return cycles
+    return sum(min((t.cycles for t in c.trials if t.cycles is not None), default=math.inf) for c in compiled.choices)
 
 
 def _best_code(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
@@ -101,7 +141,7 @@ def _worth_unrolling(source: Func, nests: Compiled | None, target: Target, optio
     cycles = cycles_of(nests, target)
     if cycles is None or cycles > MOST_CYCLES or options.tile == "one" or depends_on_parameters(source):
         return 0
-    least = bound(source, target, Machine(target, OperationTable(target)), data="onchip", values={}).cycles
+    least = bound(source, target, data="onchip", values={}).cycles
     return cycles if least < GOOD * cycles else 0
 
 
@@ -177,8 +217,7 @@ def run_file(
     double = oracle.run_c(path, func, values, options.defines, includes=options.includes, double=True)
     verified, max_error, details = oracle.compare(func, result.outputs, single, double, options.fp)
     sizes = {k: int(v) for k, v in values.items() if isinstance(v, int)}
-    machine = Machine(target, OperationTable(target))
-    limit = bound(func, target, machine, data=options.data, values=sizes).cycles
+    limit = bound(func, target, data=options.data, values=sizes).cycles
     return RunResult(
         kernel=func.name,
         isa=target.name,

@@ -23,7 +23,7 @@ from dspgen.vecdsl.build import build
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import Loop, Program
 from dspgen.vecdsl.promote import promote
-from dspgen.vecdsl.ranges import readable
+from dspgen.vecdsl.ranges import in_word, readable
 from dspgen.vecdsl.simplify import simplify
 from dspgen.vecdsl.straighten import straighten
 from dspgen.vecdsl.terms import statements
@@ -126,7 +126,7 @@ def _compile(
     # Without loops, what is made early only lives longer.
     program = hoist(best.program, target.lanes) if tree is not None or _has_loops(best.program) else best.program
     seen("rewritten", program)
-    assembly = lower(program, target, pipeline=options.pipeline, readable=readable(program))
+    assembly = lower(program, target, pipeline=options.pipeline, readable=readable(program), in_word=in_word(program))
     seen("lasm", assembly)
     if most is not None and (size := instruction_count(assembly.body)) > most:
         raise NoSchedule(Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", func.loc))
@@ -178,7 +178,7 @@ def simulate_kernel(
     try:
         return simulate(
             compiled.asm,
-            target,
+            target.real,
             function=compiled.source.name,
             arguments=arguments,
             engine=engine,

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dspgen.asmir.ir import Imm, Instr, Item, OperandValue, Reg
+from dspgen.asmir.macros import expand_macro, find_macro
 from dspgen.target.model import Instruction, Operand, Target
-from dspgen.vecdsl.ir import Const
+from dspgen.target.query import Index
+from dspgen.vecdsl.ir import ELEM_BYTES, Const
 
 if TYPE_CHECKING:
     from dspgen.asmir.emitter import Emitter
 
-_WORD = 1 << 32
+_WORD_BITS = 32
+_WORD = 1 << _WORD_BITS
+_JOIN = "d = or.i64(zext(a, 32), shl.i64(b, 32))"  # two words in a register of two
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class Constants:
     def __init__(self, target: Target, emitter: Emitter) -> None:
         self.target = target
         self.emitter = emitter
+        self.joins = Index(target).find(_JOIN, dict.fromkeys("abd", "scalar"))
         self.steps = [s for i in target.instructions if i.compile and (s := _step(i)) is not None]
 
     def make(self, const: Const, destination: Reg, items: list[Item]) -> None:
@@ -39,8 +44,47 @@ class Constants:
             low, high = _words(const)
             self._word(low, Reg(destination.vreg, "lo"), items)
             self._word(high, Reg(destination.vreg, "hi"), items)
+            return
+        low, high = _words(const)
+        if ELEM_BYTES[const.type.elem] * 8 <= _WORD_BITS or high == low >> (_WORD_BITS - 1):
+            self._word(low, destination, items)
         else:
-            self._word(_words(const)[0], destination, items)
+            self._double_word(low, high, destination, items)
+
+    def _double_word(self, low: int, high: int, destination: Reg, items: list[Item]) -> None:
+        """Two words joined in one register, or in every lane."""
+        emitter = self.emitter
+        cls, scalar = emitter.part_class(destination), emitter.classes.scalar.name
+        if cls != scalar:
+            whole = Reg(emitter.fresh(scalar, "k"))
+            self._double_word(low, high, whole, items)
+            self._spread(("i64", "f64"), whole, destination, items)
+            return
+        for match in self.joins:
+            parts = {name: Reg(emitter.fresh(scalar, "k")) for name in "ab"}
+            self._word(low, parts["a"], items)
+            self._word(high, parts["b"], items)
+            values: dict[str, OperandValue] = {match.binding[n]: r for n, r in {**parts, "d": destination}.items()}
+            row = match.instruction
+            items.append(Instr(row, tuple(values[o.name] for o in row.operands), None, emitter.loc))
+            return
+        raise emitter.missing("constant of two words", cls)
+
+    def _spread(self, elems: tuple[str, ...], source: Reg, destination: Reg, items: list[Item]) -> None:
+        """A scalar to every lane: by a row, or by a macro."""
+        emitter = self.emitter
+        cls, scalar = emitter.part_class(destination), emitter.part_class(source)
+        for elem in elems:
+            for form in emitter.table.forms("bcast", elem):
+                if cls in form.result_operand.classes and scalar in form.operand(0).classes:
+                    emitter.emit(form, {form.result: destination, form.args[0]: source}, into=items)
+                    return
+            if (macro := find_macro(emitter, f"bcast.{elem}", cls, [scalar])) is not None:
+                saved, emitter.items = emitter.items, items
+                expand_macro(emitter, macro, destination, [source], [])
+                emitter.items = saved
+                return
+        raise emitter.missing("constant", cls)
 
     def _word(self, value: int, destination: Reg, items: list[Item]) -> None:
         cls = self.emitter.part_class(destination)
@@ -61,13 +105,11 @@ class Constants:
     def _broadcast(self, value: int, destination: Reg, cls: str, items: list[Item]) -> None:
         emitter = self.emitter
         scalar = emitter.classes.scalar.name
-        for form in emitter.table.forms("bcast", "i32"):
-            if cls in form.result_operand.classes and scalar in form.operand(0).classes and cls != scalar:
-                copy = Reg(emitter.fresh(scalar, "k"))
-                self._word(value, copy, items)
-                emitter.emit(form, {form.result: destination, form.args[0]: copy}, into=items)
-                return
-        raise emitter.missing("constant", cls)
+        if cls == scalar:
+            raise emitter.missing("constant", cls)
+        copy = Reg(emitter.fresh(scalar, "k"))
+        self._word(value, copy, items)
+        self._spread(("i32",), copy, destination, items)
 
     def _usable(self, kind: str, cls: str) -> list[_Step]:
         found = [s for s in self.steps if s.kind == kind and cls in s.result.classes]
@@ -114,7 +156,5 @@ def _step(instruction: Instruction) -> _Step | None:
 
 
 def _reaches(step: _Step, value: int) -> bool:
-    if step.bits:
-        return -(1 << (step.bits - 1)) <= value < 1 << (step.bits - 1)
     low, high = step.immediate.imm or (0, -1)
-    return low <= value <= high
+    return low <= value <= high and (not step.bits or -(1 << (step.bits - 1)) <= value < 1 << (step.bits - 1))

@@ -24,11 +24,12 @@ from dspgen.asmir.accesses import (
 )
 from dspgen.asmir.coalesce import coalesce_moves
 from dspgen.asmir.emitter import Emitter
+from dspgen.asmir.extend import InWord, extend
 from dspgen.asmir.forms import is_pair_term, store_forms
 from dspgen.asmir.grouping import by_mode
 from dspgen.asmir.ir import Function, If, Item, Loop, Mem, MemRef, Predicate, Reg, Stream, VReg
 from dspgen.asmir.legalise import Readable, legalise
-from dspgen.asmir.pointers import Pointers
+from dspgen.asmir.pointers import Pointers, address_registers
 from dspgen.target.model import Side, Target
 from dspgen.target.operations import Form, OperationTable
 from dspgen.target.query import Index
@@ -41,14 +42,22 @@ _SHORT = 4
 _COMPUTED = 2  # address registers kept free for computed addresses
 
 
-def lower(program: Program, target: Target, *, pipeline: bool = True, readable: Readable | None = None) -> Function:
+def lower(
+    program: Program,
+    target: Target,
+    *,
+    pipeline: bool = True,
+    readable: Readable | None = None,
+    in_word: InWord | None = None,
+) -> Function:
     """Lower a whole program; raises NoSchedule where the machine lacks an operation or the ABI an argument.
 
     `readable(array, address, low, high)` tells whether elements `address + low` to `address + high` may be read, though
-    the program may not.
+    the program may not; `in_word(term)` whether a scalar integer term, computed exactly, fits 32 bits.
     """
     emitter = Emitter(target, OperationTable(target))
-    return _Lowering(legalise(program, emitter, readable), target, pipeline, emitter).run()
+    legal = extend(legalise(program, emitter, readable), target, in_word)
+    return _Lowering(legal, target, pipeline, emitter).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,7 @@ class _Lowering:
         self.labels = 0
         self.masks: dict[int, VReg] = {}
         self.pointers = Pointers(program, target, self.emitter)
-        self.address_registers = _address_registers(target)
+        self.address_registers = address_registers(target)
         self.sizes = {a.name: a.size for a in program.arrays}
         self.sums = Index(target).address_add(target.address_modes.base_classes["scalar"])
         if emitter.shuffles is not None:
@@ -468,13 +477,6 @@ class _Lowering:
 def _pair_reach(count: int, stride: int) -> int:
     """All elements from the low half's first to the high half's last."""
     return 2 * count if stride == 1 else stride * (count - 1) + 2
-
-
-def _address_registers(target: Target) -> dict[Side, int]:
-    """How many address registers of each side code may use freely."""
-    kept = {*target.abi.reserved, *target.abi.callee_saved}
-    classes = target.address_modes.base_classes
-    return {s: sum(n not in kept for n in target.register_class(c).names) for s, c in classes.items()}
 
 
 def _always_short(loop: v.Loop) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dspgen.asmir.ir import Imm, Instr, Mem, OperandValue, Phys, Reg
 from dspgen.errors import NoSchedule, Problem
+from dspgen.target.expressions import ExpressionError, evaluate
 from dspgen.target.model import Instruction, Macro, Operand, Target
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _operand(
     number = _number(text, numbers)
     if number is not None:
         return Imm(number) if operand.imm is not None and operand.imm[0] <= number <= operand.imm[1] else None
-    filled = re.sub(r"\{(\w+)\}", lambda m: str(numbers.get(m[1], m[0])), text)
+    filled = _filled(text, numbers)
     return Phys(filled) if _names(emitter.target, operand, filled) else None
 
 
@@ -101,16 +102,26 @@ def _memory(
 
 
 def _number(text: str, numbers: dict[str, int]) -> int | None:
-    filled = re.sub(r"\{(\w+)\}", lambda m: str(numbers.get(m[1], m[0])), text)
+    filled = _filled(text, numbers)
     if re.fullmatch(r"[-+*()0-9x a-fA-F<]+", filled) is None:
         return None
     return _evaluate(filled)
 
 
+def _filled(text: str, numbers: dict[str, int]) -> str:
+    """Braces around an expression of the macro's immediates give way to its value."""
+
+    def value(match: re.Match[str]) -> str:
+        try:
+            return str(evaluate(match[1], numbers))
+        except ExpressionError:
+            return match[0]
+
+    return re.sub(r"\{([^{}]+)\}", value, text)
+
+
 def _evaluate(text: str) -> int | None:
     """Integers, with `1<<n - 1`-like expressions spelled `(1<<n)-1`."""
-    from dspgen.target.expressions import evaluate
-
     if re.fullmatch(r"-?(0x[0-9a-fA-F]+|\d+)", text.strip()):
         return int(text, 0)
     try:

@@ -108,7 +108,7 @@ class Pointers:
             self._from_address(source, Reg(pointer.vreg, "lo"), ("trunc",))
             self._from_address(source, Reg(pointer.vreg, "hi"), ("bits",))
         else:
-            self._from_address(source, pointer, ("place", "trunc"))
+            self._from_address(source, pointer, ("place", "mov", "trunc"))
         return pointer
 
     def _from_address(self, source: Phys, pointer: Reg, operations: tuple[str, ...]) -> None:
@@ -206,6 +206,13 @@ def _narrow_form(target: Target) -> Form | None:
         if inner.op == "zext" and inner.args[0].op == "place" and inner.args[1].value == 32:
             return Form(instruction, statement.target.name, (inner.args[0].name,))
     return None
+
+
+def address_registers(target: Target) -> dict[Side, int]:
+    """How many address registers of each side code may use freely."""
+    kept = {*target.abi.reserved, *target.abi.callee_saved}
+    classes = target.address_modes.base_classes
+    return {s: sum(n not in kept for n in target.register_class(c).names) for s, c in classes.items()}
 
 
 def _signed(value: int) -> int:

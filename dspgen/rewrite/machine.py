@@ -177,7 +177,7 @@ class Machine:
         single = self._scalar_store(access)
         if not access.type.vector or single is None:
             return single
-        if access.pair or access.type.elem in ("f64", "i64"):
+        if access.pair or self._split(access.type):
             return None
         taken = 1 + access.indexed + access.masked
         return self.lanewise.spread(single, taken=taken, made=False)
@@ -238,7 +238,7 @@ class Machine:
             single = in_turn(single, self._masking(VType(access.type.elem, False)))
         if not access.type.vector or single is None:
             return single
-        if access.pair or access.type.elem in ("f64", "i64"):
+        if access.pair or self._split(access.type):
             return None
         if not access.period and not access.indexed and not access.masked and access.stride:
             whole = self._direct_load(replace(access, stride=1, alignment=ELEM_BYTES[access.elem]))
@@ -276,7 +276,7 @@ class Machine:
 
     def _roundabout(self, node: Node, args: Sequence[Value]) -> Implementation | None:
         """By other operations, as code selection does it where there is neither an instruction nor a macro."""
-        if node.pair or node.elem in ("f64", "i64") or any(a.pair or a.type.elem in ("f64", "i64") for a in args):
+        if node.pair or self._split(node.type) or any(a.pair or self._split(a.type) for a in args):
             return None
         by = self.lanewise
         match node.op:
@@ -370,6 +370,11 @@ class Machine:
                 occupancy += of_row(found).occupancy
             latency += max(1, found.latency if found is not None else 1)
         return Implementation(tuple(occupancy), latency, latency if macro.ordered else 0)
+
+    def _split(self, type: VType) -> bool:
+        """Whether a value lies in a register pair, or a lane of it in two lanes."""
+        base = self.vector if type.vector else self.scalar
+        return type.elem in ("f64", "i64") and (base is None or base.bits < 64)
 
     # -- classes and keys, as code selection has them
 

@@ -6,7 +6,7 @@ Requires: every operand fits its instruction (the assembler checked it). Ensures
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dspgen.errors import IsaError, Problem
 from dspgen.sched.ir import Address, Placed
@@ -254,7 +254,7 @@ class _Lowering:
     def _load(self, expr: SemExpr, total: int) -> Node:
         elem = expr.type.replace("f", "i")
         if expr.op == "ld":
-            return Node("load", elem, 0, (), 0, (1, 0))
+            return Node("load", elem, 0, (), 0, (1, self._int(expr.args[1]) if len(expr.args) > 1 else 0))
         stride, first = self._int(expr.args[1]), self._int(expr.args[2])
         lanes = self.target.lanes
         if total and int(elem[1:]) * lanes > total:
@@ -368,9 +368,7 @@ class _Lowering:
         elem = expr.type
         halves = []
         for arg in expr.args:
-            pair = self._expr(arg, 0)
-            parts = (Node(p, f"i{pair.width // 2}", pair.lanes, (pair,)) for p in ("lo", "hi"))
-            halves.append([self._retype(part, elem) for part in parts])
+            halves.append([self._retype(half, elem) for half in self._halves(arg)])
 
         def make(op: str, a: Node, b: Node) -> Node:
             return Node(op, elem, max(a.lanes, b.lanes), (a, b))
@@ -384,6 +382,14 @@ class _Lowering:
             real, imaginary = make("add", real, halves[2][0]), make("add", imaginary, halves[2][1])
         return self._cat(cast(real, f"i{real.width}"), cast(imaginary, f"i{imaginary.width}"))
 
+    def _halves(self, expr: SemExpr) -> tuple[Node, Node]:
+        """The low and the high half of a pair, which may be wider together than any element."""
+        if expr.op == "place" and not expr.part:
+            return self._leaf(replace(expr, part="lo")), self._leaf(replace(expr, part="hi"))
+        pair = self._expr(expr, 0)
+        low, high = (Node(p, f"i{pair.width // 2}", pair.lanes, (pair,)) for p in ("lo", "hi"))
+        return low, high
+
     # Effects
 
     def _branch(self, expr: SemExpr) -> int | Node:
@@ -396,7 +402,11 @@ class _Lowering:
 
     def _store(self, expr: SemExpr, masked: bool) -> Store:
         elem = expr.type.replace("f", "i")
-        stride, first = (self._int(expr.args[1]), self._int(expr.args[2])) if expr.op == "vst" else (1, 0)
+        stride, first = 1, 0
+        if expr.op == "vst":
+            stride, first = self._int(expr.args[1]), self._int(expr.args[2])
+        elif expr.op == "st" and len(expr.args) > 2:
+            first = self._int(expr.args[1])
         lane_bits = next((c.bits for c in self.target.registers if c.kind == "vector"), 32)
         index = self._typed(expr.args[1], "i32", 0) if expr.op == "scatter" else None
         value = self._expr(expr.args[-1], lane_bits * self.target.lanes if expr.op != "st" else 0)

@@ -8,21 +8,22 @@ An instruction's `semantics` are statements over its operands' names: `d = mac.f
     statement ::= place "=" expr | store
     place     ::= operand | operand ".lo" | operand ".hi" | REGISTER       a control register is named in upper case
     expr      ::= op "." type "(" expr, ... ")" | place | integer
-    store     ::= "st." type "(" m "," expr ")" | "vst." type "(" m "," stride "," first "," expr ")"
+    store     ::= "st." type "(" m ["," first] "," expr ")" | "vst." type "(" m "," stride "," first "," expr ")"
                 | "scatter." type "(" m "," expr "," expr ")"
-    loads        "ld." type "(" m ")"           | "vld." type "(" m "," stride "," first ")"
+    loads        "ld." type "(" m ["," first] ")" | "vld." type "(" m "," stride "," first ")"
                 | "gather." type "(" m "," expr ")"
 
 `op` is an operation of `dspgen.vecdsl.ir.OPS` (that table is the vocabulary), lane-wise where an operand is a vector.
-Memory types: i8 u8 i16 u16 i32 i64, sign- or zero-extended to the register; f32 moves as i32 and f64 as i64.
-`vld.i32(m, s, f)`: lane k = element `f + s*k` counted from the access's address. `gather.i32(m, x)`: lane k = element
-`x[k]` (signed) counted so; `scatter.i32(m, x, a)` stores lane k of `a` there, in the order of the lanes. Ops that only
-ISA files use: `perm.i32(a, b, mode)` and `perm.i16` (shuffle {b:a} by the byte pattern number `mode` in pattern
-memory), `branch(t)` (jump to a label or register), `addr(x)` (integer or pointer to address register), `cat(lo, hi)` (a
-pair's 64 bits), `trunc(x)`, `sext(x, bits)`, `zext(x, bits)`, `bits(x, high, low)`, `set_high(x, y)` (y's low 16 bits
-over x's high half). Operations with compile-time integers (`lane`, `insert`, ...) take them as their last arguments. A
-whole pair is its 64 bits: `add.f64(a, b)` on pairs. An address register is a 36-bit or other whole number, kept to its
-`bits`.
+An operation on vectors works on elements of its own type: on lanes wider than these, on all that they hold. Memory
+types: i8 u8 i16 u16 i32 i64, sign- or zero-extended to the register; f32 moves as i32 and f64 as i64. `vld.i32(m, s,
+f)`: lane k = element `f + s*k` counted from the access's address; `ld.i64(m, f)` is element `f`. `gather.i32(m, x)`:
+lane k = element `x[k]` (signed) counted so; `scatter.i32(m, x, a)` stores lane k of `a` there, in the order of the
+lanes. Ops that only ISA files use: `perm.i32(a, b, mode)` and `perm.i16` (shuffle {b:a} by the byte pattern number
+`mode` in pattern memory), `branch(t)` (jump to a label or register), `addr(x)` (integer or pointer to address
+register), `cat(lo, hi)` (a pair's 64 bits), `trunc(x)`, `sext(x, bits)`, `zext(x, bits)`, `bits(x, high, low)`,
+`set_high(x, y)` (y's low 16 bits over x's high half). Operations with compile-time integers (`lane`, `insert`, ...)
+take them as their last arguments. A whole pair is its 64 bits: `add.f64(a, b)` on pairs. An address register is a
+36-bit or other whole number, kept to its `bits`.
 """
 
 from __future__ import annotations
@@ -159,6 +160,7 @@ class Instruction:
     implicit_writes: tuple[str, ...] = ()
     equivalents: tuple[tuple[SemStatement, ...], ...] = ()  # the same effect in other words, for finding it
     note: str = ""
+    widened: bool = False  # in a view: computes on wider registers, right in the low word; see `dspgen.target.views`
 
     def operand(self, name: str) -> Operand:
         return next(o for o in self.operands if o.name == name)
@@ -282,7 +284,8 @@ class Macro:
     immediates; `temporaries` maps a name to its register class. Lines are separate packets, in order, each waiting for
     all earlier results; where `ordered` is False they only have to keep the order that registers ask for. A number in a
     line is the operand's value, without the rule that `Operand.literal` has for text. `setup` are lines of the same
-    kind, always in order, that run once before the code that uses the macro (a shuffle pattern, say).
+    kind, always in order, that run once before the code that uses the macro (a shuffle pattern, say). With `packed`, it
+    is for vectors of so many elements in each lane only.
     """
 
     implements: str
@@ -293,21 +296,25 @@ class Macro:
     body: tuple[str, ...]
     ordered: bool = True
     setup: tuple[str, ...] = ()
+    packed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A rewrite row of the ISA file's own: left and right are terms in the vector DSL's text."""
+    """A rewrite row of the ISA file's own: left and right are terms in the vector DSL's text. `packed`: see Macro."""
 
     name: str
     left: str
     right: str
     when: str = ""
     why: str = ""
+    packed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
+    """A machine, or a view of one (see `dspgen.target.views`): of `machine`, with `packed` elements in each lane."""
+
     name: str
     path: str
     description: str
@@ -328,6 +335,8 @@ class Target:
     rewrites: tuple[Rewrite, ...] = ()
     mask_register: str | None = None
     provenance: tuple[tuple[str, str, str], ...] = ()  # (key, label, source) of tables other than instructions
+    packed: int = 1
+    machine: Target | None = None
 
     def register_class(self, name: str) -> RegisterClass:
         return next(c for c in self.registers if c.name == name)
@@ -337,6 +346,11 @@ class Target:
 
     def memory(self, name: str) -> Memory:
         return next(m for m in self.memories if m.name == name)
+
+    @property
+    def real(self) -> Target:
+        """The machine itself, of a view."""
+        return self.machine or self
 
     @property
     def unit_members(self) -> tuple[str, ...]:

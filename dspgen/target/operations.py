@@ -84,6 +84,8 @@ def _single(instruction: Instruction, statement: SemStatement) -> tuple[tuple[st
     value, target = statement.value, statement.target
     if value.op in ("st", "vst"):
         *address, stored = value.args
+        if value.op == "st" and len(address) > 1:
+            return None
         if not _plain(stored) or not _plain(address[0]):
             return None
         shape = tuple(a.value for a in address[1:])
@@ -93,6 +95,8 @@ def _single(instruction: Instruction, statement: SemStatement) -> tuple[tuple[st
             return None
         return (value.op, value.type), Form(instruction, "", tuple(a.name for a in value.args))
     if target is None or not _plain(target) or not _is_operand(instruction, target.name):
+        return None
+    if value.op == "ld" and len(value.args) > 1:
         return None
     if value.op in ("ld", "vld"):
         shape = tuple(a.value for a in value.args[1:])
@@ -113,23 +117,31 @@ def _double(instruction: Instruction, first: SemStatement, second: SemStatement)
     low, high = first.value, second.value
     if low.op != high.op or low.type != high.type:
         return None
+    if low.op in ("ld", "st") and not _neighbours(low, high):
+        return None
     if low.op in ("st", "vst"):
         stored_low, stored_high = low.args[-1], high.args[-1]
         if stored_low.name != stored_high.name or (stored_low.part, stored_high.part) != ("lo", "hi"):
             return None
-        shape = tuple(a.value for s in (low, high) for a in s.args[1:-1])
+        shape = () if low.op == "st" else tuple(a.value for s in (low, high) for a in s.args[1:-1])
         return (f"{low.op}_pair", low.type), Form(instruction, "", (low.args[0].name, stored_low.name), shape)
     if first.target is None or second.target is None or first.target.name != second.target.name:
         return None
     if (first.target.part, second.target.part) != ("lo", "hi"):
         return None
     if low.op in ("ld", "vld"):
-        shape = tuple(a.value for s in (low, high) for a in s.args[1:])
+        shape = () if low.op == "ld" else tuple(a.value for s in (low, high) for a in s.args[1:])
         return (f"{low.op}_pair", low.type), Form(instruction, first.target.name, (low.args[0].name,), shape)
     if low.op == "bcast" and low.args[0].name == high.args[0].name:
         if (low.args[0].part, high.args[0].part) == ("lo", "hi"):
             return ("bcast_pair", low.type), Form(instruction, first.target.name, (low.args[0].name,))
     return None
+
+
+def _neighbours(low: SemExpr, high: SemExpr) -> bool:
+    """Whether the second of two scalar accesses is to the element after the first's."""
+    first, second = (e.args[1:] if e.op == "ld" else e.args[1:-1] for e in (low, high))
+    return [a.value for a in first] in ([], [0]) and [a.value for a in second] == [1]
 
 
 def _plain(expr: SemExpr) -> bool:

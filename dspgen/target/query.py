@@ -97,9 +97,10 @@ class Index:
         return self._all(("d = sub.i32(b, a)", "d = sub.i64(b, a)"), {"a": "immediate", "b": cls, "d": cls})
 
     def address_add(self, cls: str) -> list[Match]:
-        """`d = b + a` on addresses of class `cls`, `a` a scalar register that is sign-extended."""
+        """`d = b + a` on addresses of class `cls`, `a` a scalar register that is sign-extended, or wide."""
         kinds = {"a": "scalar", "b": cls, "d": cls}
-        return self._all(("d = add.i64(b, sext(a, 32))", "d = add.i64(sext(a, 32), b)"), kinds)
+        ways = [f"d = add.i64({pair})" for a in ("sext(a, 32)", "a") for pair in (f"b, {a}", f"{a}, b")]
+        return self._all(ways, kinds)
 
     def branch(self) -> Match | None:
         """The jump to a label `t`."""

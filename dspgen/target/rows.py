@@ -114,7 +114,7 @@ def build_rewrites(isa: schema.Isa, context: Context) -> tuple[Rewrite, ...]:
             if word and not known:
                 message = f"`{word}` is not a condition; known: {', '.join((*_CONDITIONS, *_RELATIONS))}, comparisons"
                 context.fault("DG114", (*path, "when"), message)
-        found.append(Rewrite(name, row.left, right, row.when, row.why))
+        found.append(Rewrite(name, row.left, right, row.when, row.why, row.packed))
     return tuple(found)
 
 
@@ -166,8 +166,19 @@ def build_macros(isa: schema.Isa, context: Context) -> tuple[Macro, ...]:
                 context.fault("DG114", at, f"`{word}` is not a mnemonic", suggest(word, sorted(mnemonics)))
         lines, before = tuple(line for _, _, line in body), tuple(line for _, _, line in setup)
         operands = tuple(row.operands.items())
-        macro = Macro(row.implements, row.result, row.result_class, operands, temporaries, lines, row.ordered, before)
-        found.append(macro)
+        found.append(
+            Macro(
+                implements=row.implements,
+                result=row.result,
+                result_class=row.result_class,
+                operands=operands,
+                temporaries=temporaries,
+                body=lines,
+                ordered=row.ordered,
+                setup=before,
+                packed=row.packed,
+            )
+        )
     return tuple(found)
 
 

@@ -241,6 +241,7 @@ class Macro:
     temporaries: dict[str, str] = field(default_factory=dict)
     ordered: bool = True
     setup: tuple[Line, ...] = ()
+    packed: Figure = Figure(0)
     label: Label = "assumed"
     source: str = ""
 
@@ -265,6 +266,7 @@ class Rewrite:
     tree: Tree | None = None
     when: str = ""
     why: str = ""
+    packed: Figure = Figure(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ MEMORY_TYPES = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "f32", "f64")
 TYPES = (*MEMORY_TYPES, "u64")
 LOADS = ("ld", "vld", "gather")
 STORES = ("st", "vst", "scatter")
-# Arguments, and whether a type must follow the name.
+# Arguments without what may be left out, and whether a type must follow the name.
 _OWN: dict[str, tuple[int, bool]] = {
     "ld": (1, True),
     "vld": (3, True),
@@ -36,6 +36,8 @@ _OWN: dict[str, tuple[int, bool]] = {
     "bits": (3, False),
     "set_high": (2, False),
 }
+# The number of a scalar access's element may be left out: it is 0.
+_OPTIONAL = {"ld": 1, "st": 1}
 # Compile-time integers that an operation takes after its arguments; -1: one for each lane.
 IMMEDIATES = {
     **dict.fromkeys(("lane", "insert", "dup_lane", "align", "mask_first", "transpose", "concat"), 1),
@@ -150,7 +152,7 @@ def _check_operation(expr: SemExpr, problems: list[str]) -> bool:
         problems.append(f"`{expr.op}` needs a type, as in `{expr.op}.i32`")
     elif expr.type and expr.type not in TYPES:
         problems.append(f"`{name}`: `{expr.type}` is not a type{_hint(expr.type, TYPES)}")
-    if arity >= 0 and len(expr.args) != arity:
+    if arity >= 0 and not arity <= len(expr.args) <= arity + _OPTIONAL.get(expr.op, 0):
         problems.append(f"`{name}` takes {arity} argument{'s' if arity != 1 else ''}, not {len(expr.args)}")
         return False
     return True

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import islpy as isl
 
 from dspgen.target.model import Target
+from dspgen.target.operations import OperationTable
+from dspgen.target.views import views
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import operation_counts
 from plant_core.affine import access_map, read_accesses, write
@@ -34,17 +36,18 @@ class Bound:
         return max(self.arithmetic, self.memory, 1)
 
 
-def bound(func: Func, target: Target, machine: Machine, *, data: str, values: dict[str, int]) -> Bound:
-    """The bound for `func` with its integer parameters at `values`. Statements that run as often as the data tells
-    count for nothing."""
+def bound(func: Func, target: Target, *, data: str, values: dict[str, int]) -> Bound:
+    """The bound for `func` with its integer parameters at `values`, on the machine itself where `target` is a view.
+    Statements that run as often as the data tells count for nothing."""
     defined = set(defined_parameters(func))
     sure = tuple(c for c in func.comps if not defined & used_parameters(c))
     unsure = {c.target.buf for c in func.comps if c not in sure}
     func = func.with_comps(sure)
-    return Bound(_arithmetic(func, machine, values), _memory(func, target, data, values, unsure))
+    machines = [Machine(view, OperationTable(view)) for view in views(target.real)]
+    return Bound(_arithmetic(func, machines, values), _memory(func, target, data, values, unsure))
 
 
-def _arithmetic(func: Func, machine: Machine, values: dict[str, int]) -> int:
+def _arithmetic(func: Func, machines: list[Machine], values: dict[str, int]) -> int:
     cycles = 0.0
     for comp in func.comps:
         elem = comp.target.dtype
@@ -52,11 +55,15 @@ def _arithmetic(func: Func, machine: Machine, values: dict[str, int]) -> int:
         for op, times in operation_counts(comp.value).items():
             if op not in _ARITHMETIC:
                 continue
-            forms = [machine.form(o, elem, vector=True) for o in ("mac", op, "mul", "add")]
-            units = max((len(f.instruction.units) for f in forms if f is not None), default=0)
-            if units:
-                cycles += points * times / (machine.lanes * units)
+            if rate := max(_rate(machine, op, elem) for machine in machines):
+                cycles += points * times / rate
     return math.ceil(cycles)
+
+
+def _rate(machine: Machine, op: str, elem: str) -> int:
+    """Elements that the units can do the operation on in a cycle; 0 where vectors can't do it."""
+    forms = [machine.form(o, elem, vector=True) for o in ("mac", op, "mul", "add")]
+    return machine.lanes * max((len(f.instruction.units) for f in forms if f is not None), default=0)
 
 
 def _memory(func: Func, target: Target, data: str, values: dict[str, int], unsure: set[str]) -> int:

@@ -206,6 +206,17 @@ def readable(program: Program) -> Callable[[str, Address, int, int], bool]:
     return inside
 
 
+def in_word(program: Program) -> Callable[[Term], bool]:
+    """A test whether a scalar integer term, computed exactly, always is a signed number of 32 bits."""
+    everything = _all_iterators(program)
+
+    def inside(term: Term) -> bool:
+        low, high = everything.interval(term)
+        return low is not None and high is not None and -(1 << 31) <= low and high < 1 << 31
+
+    return inside
+
+
 def over_reads(program: Program, lanes: int) -> dict[str, tuple[int, int]]:
     """For each array, how many elements before its start and past its end vector loads may touch.
 

@@ -145,24 +145,24 @@ def test_the_fallback_is_tried_last(tmp_path: Path) -> None:
     assert seen == ["a", "scalar"]
 
 
-def test_bound_of_a_product(tmp_path: Path, ft_m7002: Target, machine: Machine) -> None:
+def test_bound_of_a_product(tmp_path: Path, ft_m7002: Target) -> None:
     """20*40*30 multiply-adds on 3 units of 16 lanes; elements read once and written once at the memory's peak."""
-    found = bound(func_of(MATMUL, tmp_path), ft_m7002, machine, data="onchip", values={})
+    found = bound(func_of(MATMUL, tmp_path), ft_m7002, data="onchip", values={})
     peak = ft_m7002.memory("AM").bytes_per_cycle
     assert found.arithmetic == 20 * 40 * 30 // 48
     assert found.memory == -(-4 * (20 * 30 + 30 * 40 + 20 * 40) // peak)
 
 
-def test_an_element_written_first_is_not_read(tmp_path: Path, ft_m7002: Target, machine: Machine) -> None:
+def test_an_element_written_first_is_not_read(tmp_path: Path, ft_m7002: Target) -> None:
     text = "void f(float y[64]) { for (int i = 0; i < 64; i++) { y[i] = 1.0f; y[i] = y[i] + 2.0f; } }"
     peak = ft_m7002.memory("AM").bytes_per_cycle
-    assert bound(func_of(text, tmp_path), ft_m7002, machine, data="onchip", values={}).memory == 64 * 4 // peak
+    assert bound(func_of(text, tmp_path), ft_m7002, data="onchip", values={}).memory == 64 * 4 // peak
 
 
-def test_accesses_by_data_may_all_be_to_one_element(tmp_path: Path, ft_m7002: Target, machine: Machine) -> None:
+def test_accesses_by_data_may_all_be_to_one_element(tmp_path: Path, ft_m7002: Target) -> None:
     text = "void f(const int p[64], const float x[64], float y[64]) { for (int i = 0; i < 64; i++) y[p[i]] = x[p[i]]; }"
     peak = ft_m7002.memory("AM").bytes_per_cycle
-    found = bound(func_of(text, tmp_path), ft_m7002, machine, data="onchip", values={})
+    found = bound(func_of(text, tmp_path), ft_m7002, data="onchip", values={})
     assert found.memory == -(-64 * 4 // peak)
 
 
