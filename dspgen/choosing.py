@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
-from dspgen.asmir.ir import instruction_count
 from dspgen.errors import NoSchedule
-from dspgen.options import REWRITE_MODES, Options
-from dspgen.stages import CANDIDATE_SETS, Compiled, OnStage, Stages, compile_plan, cycles_of
+from dspgen.options import REWRITE_MODES, Options, RewriteMode
+from dspgen.sched.ir import Scheduled
+from dspgen.stages import CANDIDATE_SETS, Compiled, Planned, cycles_of, plan_program
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.arrange import arrangements
@@ -18,10 +17,11 @@ from dspgen.tiling.candidates import Candidate, Plans, candidates, scalar_candid
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
 from dspgen.tiling.search import Choice, Experience, search
+from dspgen.variants import Variants, modes_up_to
 from plant_core.affine import read_accesses
 from plant_core.budget import at_most
 from plant_core.defined import used_parameters
-from plant_core.dependence import Dependence, memory_dependences
+from plant_core.dependence import memory_dependences
 from plant_core.ir import Buf, Comp, Func, ScalarParam
 from plant_core.legality import check_legal
 from plant_core.loc import PlantError
@@ -33,112 +33,111 @@ TRIES = 8  # candidates that are compiled, those of all nests together, but for 
 FEWEST_TRIES = 3
 LARGEST_CANDIDATE = 800  # instructions
 LARGEST_REPEATED = 1200  # instructions of a function that is compiled again, with fewer rules
-SMALL = 40  # instructions of a candidate that is tried with fewer rules at once
 FEW_NESTS = 4  # of a function that is compiled again, with fewer rules
 
-Kept = dict[Plan, tuple[Stages, Compiled]]
-Again = Callable[[Options, int | None, OnStage], Compiled]
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The best code by loop nests, its cycles, and `plain`, those without rewriting; None where they aren't known."""
+
+    best: Compiled
+    cycles: int | None
+    plain: int | None
 
 
-def compile_nests(func: Func, target: Target, options: Options, seen: OnStage) -> Compiled:
-    """The function by its loop nests, each under the best plan that was found for it."""
-    choices, kept = choose_plans(func, target, options)
-    seen("plan", choices)
-    backend = _compile_choices(func, choices, kept, target, options, seen)
-    plan = _plan(backend.choices)
+def compile_nests(func: Func, target: Target, options: Options) -> Chosen:
+    """The function by its loop nests, each under the best plan that was found for it.
 
-    def again(options: Options, most: int | None, on_stage: OnStage) -> Compiled:
-        return compile_plan(func, plan, target, options, most=most, on_stage=on_stage)
-
-    best = backend
-    if len(backend.choices) <= FEW_NESTS and (plan not in kept or not _small(backend)):
-        best, stages = least_of_modes(backend, [], options, again)
-        for stage in stages:
-            seen(*stage)
-    return replace(best, choices=backend.choices, tiles=tuple(c.candidate.title for c in backend.choices))
-
-
-def _small(compiled: Compiled) -> bool:
-    return instruction_count(compiled.assembly.body) <= SMALL
-
-
-class _SameProgram(Exception):
-    """Ends a compilation that would only repeat another."""
-
-
-def least_of_modes(first: Compiled, stages: Stages, options: Options, again: Again) -> tuple[Compiled, Stages]:
-    """`first`, or the same as rewritten by fewer rules, where the schedule tells that this takes fewer cycles:
-    rewriting knows of units and recurrences, but not of prologs and registers. And the stages of what is given."""
-    best = first
-    for mode in REWRITE_MODES[: REWRITE_MODES.index(options.rewrite)]:
-        mine: Stages = []
-
-        def on_stage(name: str, value: object, mine: Stages = mine) -> None:
-            if name == "rewritten" and value == first.program:
-                raise _SameProgram
-            mine.append((name, value))
-
+    Plans are searched with the fewest rules first, and then again with more, so that all that fewer rules would be
+    given is among the candidates. Raises NoSchedule.
+    """
+    chooser = Chooser(func, target, options)
+    best: tuple[Compiled, int | None] | None = None
+    plain = None
+    refusal: NoSchedule | None = None
+    for mode in modes_up_to(options.rewrite):
         try:
-            other = again(replace(options, rewrite=mode), LARGEST_REPEATED, on_stage)
-        except (NoSchedule, PlantError, _SameProgram):
+            found = chooser.compiled(mode)
+        except NoSchedule as error:
+            refusal = error
             continue
-        if (other.scheduled.cycles or math.inf) < (best.scheduled.cycles or 0):
-            best, stages = other, mine
-    return best, stages
+        cycles = chooser.cycles(found)
+        if mode == REWRITE_MODES[0]:
+            plain = cycles
+        if best is None or best[1] is None or cycles is None or cycles <= best[1]:
+            best = found, cycles
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    return Chosen(*best, plain)
 
 
-def choose_plans(func: Func, target: Target, options: Options) -> tuple[tuple[Choice, ...], Kept]:
-    """Each nest's plan, by compiling and scheduling the model's finalists; where there is but one nest, its candidates
-    are whole functions, and are kept."""
-    machine = Machine(target, OperationTable(target))
-    found = nests(func)
-    kept: Kept = {}
-    choices = []
-    tries = max(TRIES // max(len(found), 1), FEWEST_TRIES)
-    experience = Experience()
-    for nest in found:
-        alone = func if len(found) == 1 else _alone(func, nest, len(target.abi.arguments))
-        known = memory_dependences(alone)
-        evaluate = _Evaluate(alone, known, target, options, kept)
-        arranged = tuple(arrangements(nest, alone, known, reassoc=options.fp == "reassoc"))
-        finalists = candidates(
-            arranged,
-            target,
-            machine,
-            FINALISTS,
-            known,
-            kept=evaluate.keeps,
-            single=options.tile == "one",
-            vectorize=options.vectorize,
-        )
-        most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
-        choices.append(
-            search(finalists, scalar_candidate(nest), evaluate, most=most, tries=tries, experience=experience)
-        )
-    return tuple(choices), kept
+@dataclass(slots=True)
+class Chooser:
+    """The plans of one function's nests, for one mode of rewriting after the other."""
 
+    func: Func
+    target: Target
+    options: Options
+    searches: tuple[_Search, ...] = ()
+    whole: dict[Plan, Variants] = field(default_factory=dict)
+    counted: list[tuple[Scheduled, int | None]] = field(default_factory=list)
 
-def _compile_choices(
-    func: Func, choices: tuple[Choice, ...], kept: Kept, target: Target, options: Options, seen: OnStage
-) -> Compiled:
-    """The whole function under its nests' plans. Where these together need more registers than there are, nests give
-    way to small tiles, and then to scalar code, one after the other."""
-    plan = _plan(choices)
-    if plan in kept:
-        stages, compiled = kept[plan]
-        for name, value in stages:
-            seen(name, value)
-        return replace(compiled, choices=choices)
-    for given_up in range(-1, len(choices)):
-        try:
-            return replace(compile_plan(func, plan, target, options, on_stage=seen), choices=choices)
-        except NoSchedule:
-            if given_up < 0:
-                choices = tuple(_modest(c) for c in choices)
+    def __post_init__(self) -> None:
+        machine = Machine(self.target, OperationTable(self.target))
+        found = nests(self.func)
+        most = len(self.target.abi.arguments)
+        parts = [(n, self.func if len(found) == 1 else _alone(self.func, n, most)) for n in found]
+        self.searches = tuple(_Search(self, nest, alone, machine) for nest, alone in parts)
+
+    def choices(self, mode: RewriteMode) -> tuple[Choice, ...]:
+        """Each nest's plan, by compiling and scheduling the model's finalists."""
+        experience = Experience()
+        tries = max(TRIES // max(len(self.searches), 1), FEWEST_TRIES)
+        return tuple(s.choice(mode, tries, experience) for s in self.searches)
+
+    def compiled(self, mode: RewriteMode) -> Compiled:
+        """The whole function by the plans of one mode, and by its rules or by fewer, whichever takes fewer cycles.
+        Raises NoSchedule."""
+        choices = self.choices(mode)
+        if len(choices) == 1:
+            # The nest's candidates were whole functions.
+            best = self.searches[0].variants(choices[0].candidate).least(mode)
+        else:
+            choices, variants = self._fitting(choices, mode)
+            few = len(choices) <= FEW_NESTS
+            best = variants.least(mode, most=LARGEST_REPEATED) if few else variants.under(mode)
+        return replace(best, choices=choices, tiles=tuple(c.candidate.title for c in choices))
+
+    def _fitting(self, choices: tuple[Choice, ...], mode: RewriteMode) -> tuple[tuple[Choice, ...], Variants]:
+        """Where the nests' plans together need more registers than there are, nests give way to small tiles, and then
+        to scalar code, one after the other."""
+        for given_up in range(-1, len(choices)):
+            variants = self._variants(_plan(choices))
+            try:
+                variants.under(mode)
+            except NoSchedule:
+                if given_up < 0:
+                    choices = tuple(_modest(c) for c in choices)
+                else:
+                    choices = tuple(_scalar(c) if k == given_up else c for k, c in enumerate(choices))
             else:
-                choices = tuple(_scalar(c) if k == given_up else c for k, c in enumerate(choices))
-            plan = _plan(choices)
-    return replace(compile_plan(func, plan, target, options, on_stage=seen), choices=choices)
+                return choices, variants
+        return choices, self._variants(_plan(choices))
+
+    def _variants(self, plan: Plan) -> Variants:
+        if plan not in self.whole:
+            func, target, options = self.func, self.target, self.options
+            self.whole[plan] = Variants(lambda: plan_program(func, plan, target, options), target, options, None)
+        return self.whole[plan]
+
+    def cycles(self, compiled: Compiled) -> int | None:
+        """See `cycles_of`; what a run counted is remembered."""
+        known = next((c for s, c in self.counted if s is compiled.scheduled), None)
+        if known is None:
+            known = cycles_of(compiled, self.target)
+            self.counted.append((compiled.scheduled, known))
+        return known
 
 
 def _modest(choice: Choice) -> Choice:
@@ -151,47 +150,74 @@ def _scalar(choice: Choice) -> Choice:
     return replace(choice, candidate=replace(choice.candidate, plans=(), title="scalar"))
 
 
+class _Search:
+    """The candidates of one nest, as a function of its own, `alone`; their code is made once for each mode."""
+
+    def __init__(self, chooser: Chooser, nest: Nest, alone: Func, machine: Machine) -> None:
+        target, options = chooser.target, chooser.options
+        self.chooser = chooser
+        self.alone = alone
+        self.known = memory_dependences(alone)
+        arranged = tuple(arrangements(nest, alone, self.known, reassoc=options.fp == "reassoc"))
+        self.finalists = candidates(
+            arranged,
+            target,
+            machine,
+            FINALISTS,
+            self.known,
+            kept=self._keeps,
+            single=options.tile == "one",
+            vectorize=options.vectorize,
+        )
+        self.fallback = scalar_candidate(nest)
+        self.most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
+        self.made: dict[Plan, Variants] = {}
+
+    def choice(self, mode: RewriteMode, tries: int, experience: Experience) -> Choice:
+        """The best plan by the rules of one mode. Raises NoSchedule."""
+        evaluate = _Evaluate(self, mode)
+        return search(self.finalists, self.fallback, evaluate, most=self.most, tries=tries, experience=experience)
+
+    def variants(self, candidate: Candidate) -> Variants:
+        plan = Plan(candidate.plans)
+        if plan not in self.made:
+            most = None if candidate.cycles == math.inf else LARGEST_CANDIDATE
+            target, options = self.chooser.target, self.chooser.options
+
+            def planned() -> Planned:
+                return plan_program(self.alone, plan, target, options, known=self.known, candidate=most is not None)
+
+            self.made[plan] = Variants(planned, target, options, most)
+        return self.made[plan]
+
+    def _keeps(self, plans: Plans) -> bool:
+        """Whether the plans keep all dependences, found out at little cost."""
+        lanes, reassoc = self.chooser.target.lanes, self.chooser.options.fp == "reassoc"
+        try:
+            with at_most(CANDIDATE_SETS):
+                check_legal(self.alone, Plan(plans), reassoc=reassoc, lanes=lanes, known=self.known)
+        except PlantError:
+            return False
+        return True
+
+
 @dataclass(slots=True)
 class _Evaluate:
     """A candidate's cycles. The schedule tells them where trips are constant; else a run on zeros counts them (control
     flow depends on sizes only), for the first few candidates; else the model's, scaled as these were."""
 
-    func: Func
-    known: tuple[Dependence, ...]
-    target: Target
-    options: Options
-    kept: Kept
+    search: _Search
+    mode: RewriteMode
     simulated: int = 0
     ratio: float | None = None
 
-    def keeps(self, plans: Plans) -> bool:
-        """Whether the plans keep all dependences, found out at little cost."""
-        try:
-            with at_most(CANDIDATE_SETS):
-                reassoc = self.options.fp == "reassoc"
-                check_legal(self.func, Plan(plans), reassoc=reassoc, lanes=self.target.lanes, known=self.known)
-        except PlantError:
-            return False
-        return True
-
     def __call__(self, candidate: Candidate) -> float:
-        plan = Plan(candidate.plans)
-        stages: Stages = []
-        most = None if candidate.cycles == math.inf else LARGEST_CANDIDATE
-        compiled = self._compiled(plan, self.options, most, lambda *stage: stages.append(stage))
-        if _small(compiled):
-            compiled, stages = least_of_modes(compiled, stages, self.options, partial(self._compiled, plan))
-        self.kept[plan] = (stages, compiled)
+        compiled = self.search.variants(candidate).least(self.mode, fresh=False)
         cycles = compiled.scheduled.cycles
         return float(cycles) if cycles is not None else self._unscheduled(compiled, candidate)
 
-    def _compiled(self, plan: Plan, options: Options, most: int | None, on_stage: OnStage) -> Compiled:
-        return compile_plan(
-            self.func, plan, self.target, options, known=self.known, most=most, on_stage=on_stage
-        )  # fmt: skip
-
     def _unscheduled(self, compiled: Compiled, candidate: Candidate) -> float:
-        counted = None if self.simulated == SIMULATED_FINALISTS else cycles_of(compiled, self.target)
+        counted = None if self.simulated == SIMULATED_FINALISTS else self.search.chooser.cycles(compiled)
         if counted is None:
             return candidate.cycles * (self.ratio or 1.0)
         self.simulated += 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dspgen import oracle
-from dspgen.choosing import compile_nests
+from dspgen.choosing import Chosen, compile_nests
 from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule
 from dspgen.frontend.read import read_c
@@ -19,7 +19,7 @@ from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
 from dspgen.sim.run import Engine
-from dspgen.stages import Compiled, OnStage, Stages, cycles_of, simulate_kernel
+from dspgen.stages import Compiled, OnStage, Stages, cycles_of, simulate_kernel, tell
 from dspgen.target.model import Target
 from dspgen.target.views import views
 from dspgen.tiling.arrange import spaced
@@ -119,30 +119,35 @@ def _best_code(source: Func, target: Target, options: Options, seen: OnStage) ->
     func = spaced(split(canonical(source, reassoc=options.fp == "reassoc")))
     seen("expanded", func)
     refusal: NoSchedule | None = None
-    backend: Compiled | None = None
+    chosen: Chosen | None = None
     try:
-        backend = compile_nests(func, target, options, seen)
+        chosen = compile_nests(func, target, options)
     except NoSchedule as error:
         refusal = error
-    limit = _worth_unrolling(source, backend, target, options)
-    unrolled = best_unrolled(source, target, options, limit, seen) if limit else None
+    limit = _worth_unrolling(source, chosen, target, options)
+    unrolled = best_unrolled(source, target, options, limit) if limit else None
     if unrolled is not None:
-        return unrolled.compiled, _unrolled_remarks(source, unrolled, backend, target)
-    if backend is None:
+        tell(unrolled.compiled, seen)
+        return unrolled.compiled, _unrolled_remarks(source, unrolled, chosen, target)
+    if chosen is None:
         assert refusal is not None
         raise refusal
-    return backend, _tile_remarks(source, func, backend.choices, target, options)
+    best = chosen.best
+    seen("plan", best.choices)
+    tell(best, seen)
+    return best, _tile_remarks(source, func, best.choices, target, options)
 
 
-def _worth_unrolling(source: Func, nests: Compiled | None, target: Target, options: Options) -> float:
-    """The cycles that unrolled code has to stay below to be taken; 0 where it isn't worth trying."""
+def _worth_unrolling(source: Func, nests: Chosen | None, target: Target, options: Options) -> float:
+    """The cycles that unrolled code has to stay below to be taken; 0 where it isn't worth trying. What it is worth is
+    told by code without rewriting, so that it is tried with more rules wherever it is with fewer."""
     if nests is None:
         return math.inf
-    cycles = cycles_of(nests, target)
+    cycles = nests.cycles
     if cycles is None or cycles > MOST_CYCLES or options.tile == "one" or depends_on_parameters(source):
         return 0
     least = bound(source, target, data="onchip", values={}).cycles
-    return cycles if least < GOOD * cycles else 0
+    return cycles if nests.plain is None or least < GOOD * nests.plain else 0
 
 
 @contextmanager
@@ -176,9 +181,9 @@ def _tile_remarks(
     return tuple(found)
 
 
-def _unrolled_remarks(source: Func, unrolled: Unrolled, nests: Compiled | None, target: Target) -> tuple[Remark, ...]:
+def _unrolled_remarks(source: Func, unrolled: Unrolled, nests: Chosen | None, target: Target) -> tuple[Remark, ...]:
     """One verdict for each loop that holds statements."""
-    instead = "" if nests is None else f", {cycles_of(nests, target)} by loops"
+    instead = "" if nests is None else f", {nests.cycles} by loops"
     message = f"{unrolled.title}: {unrolled.compiled.scheduled.cycles} cycles{instead}"
     kind = "vectorized" if unrolled.lanes else "not-vectorized"
     return tuple(Remark(loc, kind, message) for loc in dict.fromkeys(_loops_of(source).values()))

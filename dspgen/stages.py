@@ -12,7 +12,7 @@ from dspgen.asmir.lower import lower
 from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule, Problem, SourceError
 from dspgen.options import Options
-from dspgen.rewrite.optimise import Effort, Remark, optimise
+from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
 from dspgen.sched.ir import Scheduled
 from dspgen.sched.schedule import schedule
 from dspgen.sim.run import Engine, SimResult, simulate
@@ -48,14 +48,24 @@ Stages = list[tuple[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan's code as far as no rewriting touches it: its loop tree (None where the function was unrolled as a whole),
+    its vector program, and `promoted`, the same with memory kept in registers."""
+
+    func: Func
+    tree: Tree | None
+    built: Program
+    promoted: Program
+
+
+@dataclass(frozen=True, slots=True)
 class Compiled:
     """All that compiling one function made, stage by stage. `source` is the function as written; `choices` are empty
-    and `tree` None where it was unrolled as a whole; `tiles` tells the plans in words."""
+    where it was unrolled as a whole; `tiles` tells the plans in words."""
 
     source: Func
-    func: Func
+    planned: Planned
     choices: tuple[Choice, ...]
-    tree: Tree | None
     program: Program
     assembly: Function
     scheduled: Scheduled
@@ -64,76 +74,74 @@ class Compiled:
     compile_seconds: float
     tiles: tuple[str, ...] = ()
 
+    @property
+    def func(self) -> Func:
+        """The function that was compiled, in its canonical form."""
+        return self.planned.func
 
-def compile_plan(
+
+def plan_program(
     func: Func,
     plan: Plan,
     target: Target,
     options: Options,
     *,
     known: tuple[Dependence, ...] | None = None,
-    most: int | None = None,
-    on_stage: OnStage | None = None,
-) -> Compiled:
-    """One plan: loop tree, vector DSL, extraction, linear assembly, packets.
+    candidate: bool = False,
+) -> Planned:
+    """One plan: loop tree, vector DSL, memory in registers.
+
+    A `candidate` among others may cost so much only: raises PlantError where integer sets take more.
+    """
+    with at_most(CANDIDATE_SETS if candidate else None):
+        check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
+        tree = generate(func, plan)
+    built = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
+    promoted = hoist(straighten(promote(built, target.lanes), target.lanes), target.lanes)
+    return Planned(func, tree, built, promoted)
+
+
+def straight_program(func: Func, program: Program, target: Target) -> Planned:
+    """A program without most of its loops."""
+    built = simplify(signed_memory(program, _only_signed(target)))
+    return Planned(func, None, built, hoist(built, target.lanes) if _has_loops(built) else built)
+
+
+def rewrite(planned: Planned, target: Target, options: Options, effort: Effort) -> Optimised:
+    """Extraction of what the machine has, by the rules of `options.rewrite`."""
+    program = planned.promoted
+    found = optimise(
+        program, target, fp=options.fp, rewrite=options.rewrite, readable=readable(program), effort=effort
+    )  # fmt: skip
+    # Without loops, what is made early only lives longer.
+    loops = planned.tree is not None or _has_loops(found.program)
+    return replace(found, program=hoist(found.program, target.lanes)) if loops else found
+
+
+def pack(planned: Planned, rewritten: Optimised, target: Target, options: Options, most: int | None) -> Compiled:
+    """Linear assembly and packets.
 
     With `most`, it is a candidate among others: raises NoSchedule where the linear assembly has over `most`
     instructions, since scheduling costs more than linear time, or where registers are not soon found.
     """
-    seen: OnStage = on_stage or (lambda name, value: None)
-    with at_most(None if most is None else CANDIDATE_SETS):
-        check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
-        tree = generate(func, plan)
-    seen("tree", tree)
-    program = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
-    seen("vecdsl", program)
-    program = hoist(straighten(promote(program, target.lanes), target.lanes), target.lanes)
-    return _compile(func, program, tree, target, options, most, seen, Effort())
-
-
-def compile_straight(
-    func: Func,
-    program: Program,
-    target: Target,
-    options: Options,
-    *,
-    most: int | None,
-    effort: Effort,
-    on_stage: OnStage,
-) -> Compiled:
-    """A program without most of its loops, as a candidate among others (see `compile_plan`)."""
-    program = simplify(signed_memory(program, _only_signed(target)))
-    on_stage("vecdsl", program)
-    if _has_loops(program):
-        program = hoist(program, target.lanes)
-    return _compile(func, program, None, target, options, most, on_stage, effort)
-
-
-def _compile(
-    func: Func,
-    program: Program,
-    tree: Tree | None,
-    target: Target,
-    options: Options,
-    most: int | None,
-    seen: OnStage,
-    effort: Effort,
-) -> Compiled:
-    seen("promoted", program)
-    best = optimise(
-        program, target, fp=options.fp, rewrite=options.rewrite, readable=readable(program), effort=effort
-    )  # fmt: skip
-    # Without loops, what is made early only lives longer.
-    program = hoist(best.program, target.lanes) if tree is not None or _has_loops(best.program) else best.program
-    seen("rewritten", program)
+    func, program = planned.func, rewritten.program
     assembly = lower(program, target, pipeline=options.pipeline, readable=readable(program), in_word=in_word(program))
-    seen("lasm", assembly)
     if most is not None and (size := instruction_count(assembly.body)) > most:
         raise NoSchedule(Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", func.loc))
     limits = {} if most is None else {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED}
     scheduled = schedule(assembly, target, pipeline=options.pipeline, method=options.sched, **limits)
-    seen("packets", scheduled)
-    return Compiled(func, func, (), tree, program, assembly, scheduled, "", tuple(best.remarks), 0.0)
+    return Compiled(func, planned, (), program, assembly, scheduled, "", rewritten.remarks, 0.0)
+
+
+def tell(compiled: Compiled, seen: OnStage) -> None:
+    """Call `seen` with the name and the result of each stage below tiling."""
+    if compiled.planned.tree is not None:
+        seen("tree", compiled.planned.tree)
+    seen("vecdsl", compiled.planned.built)
+    seen("promoted", compiled.planned.promoted)
+    seen("rewritten", compiled.program)
+    seen("lasm", compiled.assembly)
+    seen("packets", compiled.scheduled)
 
 
 def _has_loops(program: Program) -> bool:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import islpy as isl
 
-from dspgen.choosing import LARGEST_CANDIDATE, least_of_modes
+from dspgen.choosing import LARGEST_CANDIDATE
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Effort
-from dspgen.stages import Compiled, OnStage, Stages, compile_straight
+from dspgen.stages import Compiled, straight_program
 from dspgen.straight.build import Straight, straight_programs
 from dspgen.target.model import Target
+from dspgen.variants import Variants
 from dspgen.vecdsl.ir import Program, Store
 from dspgen.vecdsl.terms import statements
 from plant_core.affine import access_map, read_accesses
@@ -22,7 +24,6 @@ from plant_core.ir import Func
 MOST_CYCLES = 20_000  # of the loop nests, beyond which the function is no small one
 GOOD = 0.25  # of the machine's bound: nests that reach it are left alone
 MOST_STATEMENTS = 900  # of all programs tried
-SMALL = 120  # statements of a program that is tried with fewer rules too
 EFFORT = Effort(terms=400)  # unrolled code is one large region
 
 
@@ -41,41 +42,26 @@ def depends_on_parameters(func: Func) -> bool:
     return any(r.involves_dims(isl.dim_type.param, 0, r.dim(isl.dim_type.param)) for r in relations)
 
 
-def best_unrolled(source: Func, target: Target, options: Options, limit: float, seen: OnStage) -> Unrolled | None:
-    """The unrolled form that takes the fewest cycles; None where none takes fewer than `limit`, or the function is too
-    large or its control isn't known beforehand."""
-    best: tuple[Unrolled, Stages] | None = None
+def best_unrolled(source: Func, target: Target, options: Options, limit: float) -> Unrolled | None:
+    """The unrolled form that takes the fewest cycles, by all rules or by fewer; None where none takes fewer than
+    `limit`, or the function is too large or its control isn't known beforehand."""
+    best: Unrolled | None = None
     spent = 0
     for straight in _programs(source, target, options):
         size = sum(1 for _ in statements(straight.program.body))
         if spent and spent + size > MOST_STATEMENTS:
             continue
         spent += size
+        plan = partial(straight_program, source, straight.program, target)
         try:
-            compiled, stages = _tried(source, straight.program, target, options, size <= SMALL)
+            compiled = Variants(plan, target, options, LARGEST_CANDIDATE, EFFORT).least(options.rewrite)
         except NoSchedule:
             continue
         cycles = compiled.scheduled.cycles or math.inf
         if cycles < limit:
             limit = cycles
-            unrolled = Unrolled(replace(compiled, tiles=(straight.title,)), straight.title, _laned(straight.program))
-            best = unrolled, stages
-    if best is None:
-        return None
-    for stage in best[1]:
-        seen(*stage)
-    return best[0]
-
-
-def _tried(source: Func, program: Program, target: Target, options: Options, small: bool) -> tuple[Compiled, Stages]:
-    """The program, compiled; a small one with fewer rules too, if that takes fewer cycles."""
-
-    def again(options: Options, most: int | None, on_stage: OnStage) -> Compiled:
-        return compile_straight(source, program, target, options, most=most, effort=EFFORT, on_stage=on_stage)
-
-    stages: Stages = []
-    compiled = again(options, LARGEST_CANDIDATE, lambda *stage: stages.append(stage))
-    return least_of_modes(compiled, stages, options, again) if small else (compiled, stages)
+            best = Unrolled(replace(compiled, tiles=(straight.title,)), straight.title, _laned(straight.program))
+    return best
 
 
 def _programs(source: Func, target: Target, options: Options) -> list[Straight]:

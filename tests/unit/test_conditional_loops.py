@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.choosing import choose_plans
+from dspgen.choosing import Chooser
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.pipeline import RunResult, run_file
@@ -59,7 +59,7 @@ def test_a_nest_that_makes_one_value_is_judged_with_it(tmp_path: Path) -> None:
     path = tmp_path / "k.c"
     path.write_text(SUM)
     func = spaced(split(canonical(read_c(str(path)), reassoc=True)))
-    choices, _ = choose_plans(func, FT, Options())
+    choices = Chooser(func, FT, Options()).choices("full")
     summing = next(c for c in choices if len(c.trials) > 1)
     assert all(t.cycles is None or t.cycles > 20 for t in summing.trials)
 

@@ -40,6 +40,7 @@ TOP = {
     "dspgen.choosing",
     "dspgen.stages",
     "dspgen.unrolled",
+    "dspgen.variants",
     "dspgen.cpu_road",
     "dspgen.cli",
     "dspgen.cli_bench",

@@ -1,0 +1,108 @@
+"""One plan's code as rewritten with all rules, or with fewer: what these have in common is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from dspgen.asmir.ir import instruction_count
+from dspgen.errors import NoSchedule
+from dspgen.options import REWRITE_MODES, Options, RewriteMode
+from dspgen.rewrite.optimise import Effort
+from dspgen.stages import Compiled, Planned, pack, rewrite
+from dspgen.target.model import Target
+from dspgen.vecdsl.ir import Program
+from plant_core.loc import PlantError
+
+SMALL = 40  # instructions of code that is tried with fewer rules at once
+
+Refusal = NoSchedule | PlantError
+_T = TypeVar("_T", Compiled, Planned)
+
+
+def modes_up_to(mode: RewriteMode) -> tuple[RewriteMode, ...]:
+    """Those with fewer rules first."""
+    return REWRITE_MODES[: REWRITE_MODES.index(mode) + 1]
+
+
+@dataclass(slots=True)
+class Variants:
+    """The code of one plan. `plan` makes what is before rewriting; `most` is how many instructions it may have, None
+    where it is no candidate among others (see `pack`)."""
+
+    plan: Callable[[], Planned]
+    target: Target
+    options: Options
+    most: int | None
+    effort: Effort = Effort()
+    made: dict[RewriteMode, Compiled | Refusal] = field(default_factory=dict)
+    programs: list[tuple[Program, int | None, Compiled | Refusal]] = field(default_factory=list)
+    planned: Planned | Refusal | None = None
+
+    def under(self, mode: RewriteMode, most: int | None = None) -> Compiled:
+        """The code by the rules of one mode; the first to ask for it may set a smaller bound than the plan's own.
+
+        Raises NoSchedule, and PlantError where the plan itself is refused.
+        """
+        if mode not in self.made:
+            try:
+                self.made[mode] = self._make(mode, most or self.most)
+            except (NoSchedule, PlantError) as refusal:
+                self.made[mode] = refusal
+        return _given(self.made[mode])
+
+    def least(self, mode: RewriteMode, *, fresh: bool = True, most: int | None = None) -> Compiled:
+        """The code of the fewest cycles by the rules of `mode`, or of a mode with fewer, if the schedule tells cycles:
+        rewriting knows of units and recurrences, but not of prologs and registers. Not `fresh`: of modes with fewer
+        rules only what was made already, unless the code is small. `most` bounds what is made by fewer rules."""
+        best: Compiled | None = None
+        refusal: Refusal | None = None
+        for other in reversed(modes_up_to(mode)):
+            if best is not None and not (fresh or other in self.made or _small(best)):
+                continue
+            try:
+                found = self.under(other, None if other == mode else most)
+            except (NoSchedule, PlantError) as error:
+                refusal = refusal or error
+                continue
+            if best is None or _fewer(found, best):
+                best = found
+        if best is None:
+            assert refusal is not None
+            raise refusal
+        return best
+
+    def _make(self, mode: RewriteMode, most: int | None) -> Compiled:
+        if self.planned is None:
+            try:
+                self.planned = self.plan()
+            except (NoSchedule, PlantError) as refusal:
+                self.planned = refusal
+        planned = _given(self.planned)
+        rewritten = rewrite(planned, self.target, replace(self.options, rewrite=mode), self.effort)
+        for program, limit, found in self.programs:
+            if limit in (None, most) and program == rewritten.program:
+                return replace(_given(found), remarks=rewritten.remarks)
+        result: Compiled | Refusal
+        try:
+            result = pack(planned, rewritten, self.target, self.options, most)
+        except (NoSchedule, PlantError) as refusal:
+            result = refusal
+        self.programs.append((rewritten.program, most, result))
+        return _given(result)
+
+
+def _given(found: _T | Refusal) -> _T:
+    if isinstance(found, NoSchedule | PlantError):
+        raise found
+    return found
+
+
+def _fewer(one: Compiled, other: Compiled) -> bool:
+    cycles, least = one.scheduled.cycles, other.scheduled.cycles
+    return cycles is not None and least is not None and cycles < least
+
+
+def _small(compiled: Compiled) -> bool:
+    return instruction_count(compiled.assembly.body) <= SMALL
