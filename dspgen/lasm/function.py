@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.ir import Function, VReg
+from dspgen.asmir.ir import Function, Instr, Jump, Mark, VReg
 from dspgen.errors import Problem, SourceError
 from dspgen.lasm.build import Builder, with_keeps, without_idle_marks
 from dspgen.lasm.forms import classify
@@ -12,6 +13,7 @@ from dspgen.lasm.ir import Program
 from dspgen.lasm.live import Liveness
 from dspgen.lasm.loops import Note, Structure, without_idle_code
 from dspgen.lasm.read import read_linear
+from dspgen.lasm.values import State
 from dspgen.target.model import Target
 
 
@@ -47,9 +49,9 @@ def _linear(program: Program, target: Target) -> Linear:
     builder = Builder(program, classify(program, target), target)
     builder.run()
     code = without_idle_marks(builder.code)
+    unset = _unset(code, builder, target)
     live = Liveness(code, target)
-    unset = sorted({a[0] for a in live.before[0]} - {v for v, _ in builder.inputs}) if code else []
-    notes = [Note(program.loc, "unset", f"{_written_name(v)} may be read before it is written") for v in unset]
+    notes = [Note(program.loc, "unset", f"{name} may be read before it is written") for name in unset]
     keeps = {name: tuple(dict.fromkeys(sorted(a[0] for a in atoms))) for name, atoms in live.at.items()}
     code = with_keeps(code, keeps)
     sequence = Function(program.name, tuple(builder.inputs), tuple(code))
@@ -59,5 +61,10 @@ def _linear(program: Program, target: Target) -> Linear:
     return Linear(program, function, sequence, (*notes, *structure.notes), tuple(builder.arguments))
 
 
-def _written_name(register: VReg) -> str:
-    return register.name.strip(":")
+def _unset(code: Sequence[Instr | Mark | Jump], builder: Builder, target: Target) -> list[str]:
+    """Variables that may be read before they are written, lanes that a mask leaves out apart."""
+    plain = [replace(c, masked=False) if isinstance(c, Instr) else c for c in code]
+    given = {atom for register, _ in builder.inputs for atom in State(target).atoms(register)}
+    halves: dict[tuple[VReg, str], str] = {half: name for name, half in builder.halves.items()}
+    found = [halves.get((r, part), r.name) for r, part in Liveness(plain, target).before[0] - given]
+    return sorted(found)

@@ -1,0 +1,127 @@
+"""The programs of examples/linear: scheduled, simulated, and compared with the C functions beside them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dspgen.frontend.preprocess import run_compiler
+from dspgen.linear_road import ScheduledLinear, schedule_text
+from dspgen.sim.evaluate import evaluate
+from dspgen.sim.run import simulate
+from dspgen.target.load import load_target
+
+TARGET = "ft_m7002"
+ROOM = 32  # words that vectors may read past an array's end
+Arguments = list[tuple[str, Any]]
+
+
+def floats(rng: np.random.Generator, size: int) -> np.ndarray:
+    return rng.standard_normal(size).astype(np.float32)
+
+
+def words(rng: np.random.Generator, size: int) -> np.ndarray:
+    return rng.integers(-1000, 1000, size, dtype=np.int32)
+
+
+def shorts(rng: np.random.Generator, size: int) -> np.ndarray:
+    return rng.integers(-30000, 30000, size, dtype=np.int16)
+
+
+def _filter(rng: np.random.Generator, n: int, taps: int, width: int = 1) -> Arguments:
+    x = floats(rng, width * (n + taps) + ROOM * width)
+    return [("x", x), ("h", floats(rng, width * taps + 1)), ("y", floats(rng, width * n + 1)), ("n", n), ("taps", taps)]
+
+
+def _lms(rng: np.random.Generator, n: int, taps: int) -> Arguments:
+    arrays = [("x", n + taps + 1), ("d", n + 1), ("w", taps + 1), ("e", n + 1)]
+    return [*((name, floats(rng, size)) for name, size in arrays), ("n", n), ("taps", taps), ("mu", np.float32(0.0625))]
+
+
+def _matvec(rng: np.random.Generator, rows: int, columns: int) -> Arguments:
+    a = floats(rng, rows * columns + ROOM)
+    return [("a", a), ("x", floats(rng, columns + 1)), ("y", floats(rng, rows + 1)), ("m", rows), ("n", columns)]
+
+
+def _transpose(rng: np.random.Generator, rows: int, columns: int) -> Arguments:
+    size = rows * columns + 1
+    return [("a", words(rng, size)), ("b", words(rng, size)), ("rows", rows), ("columns", columns)]
+
+
+def _biquad(rng: np.random.Generator, n: int) -> Arguments:
+    return [("x", floats(rng, n + 1)), ("c", 0.4 * floats(rng, 5)), ("y", floats(rng, n + 1)), ("n", n)]
+
+
+def _gemm(rng: np.random.Generator, k: int) -> Arguments:
+    return [("a", floats(rng, 6 * k + 2)), ("b", floats(rng, 48 * k + 1)), ("c", floats(rng, 288)), ("k", k)]
+
+
+CASES: dict[str, tuple[Callable[..., Arguments], list[tuple[int, ...]]]] = {
+    "biquad": (_biquad, [(0,), (1,), (2,), (21,)]),
+    "cfir": (lambda r, n, taps: _filter(r, n, taps, 2), [(0, 3), (1, 1), (16, 0), (37, 5), (19, 12)]),
+    "copy": (lambda r, n: [("to", words(r, n + 1)), ("from", words(r, n + 1)), ("n", n)], [(0,), (1,), (95,), (417,)]),
+    "dot": (lambda r, n: [("x", shorts(r, n + 1)), ("y", shorts(r, n + 1)), ("n", n)], [(0,), (1,), (16,), (201,)]),
+    "fir": (_filter, [(0, 3), (1, 1), (2, 2), (16, 0), (37, 7), (33, 19)]),
+    "gemm": (_gemm, [(0,), (1,), (2,), (3,), (4,), (17,)]),
+    "lms": (_lms, [(0, 4), (1, 1), (2, 0), (9, 7), (6, 12)]),
+    "matvec": (_matvec, [(0, 2), (1, 1), (2, 0), (20, 9), (35, 13)]),
+    "maxsearch": (lambda r, n: [("x", words(r, n + 1)), ("n", n)], [(0,), (1,), (2,), (51,)]),
+    "transpose": (_transpose, [(0, 3), (3, 0), (1, 1), (2, 2), (7, 9)]),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def library(root: Path, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    path = tmp_path_factory.mktemp("linear") / "linear.so"
+    sources = [str(p) for p in sorted((root / "examples" / "linear").glob("*.c"))]
+    flags = ["-O1", "-ffp-contract=off", "-fwrapv", "-fno-builtin", "-shared", "-fPIC"]
+    assert run_compiler([*flags, *sources, "-o", str(path)]).returncode == 0
+    return ctypes.CDLL(str(path))
+
+
+def run_c(library: ctypes.CDLL, name: str, arguments: Arguments) -> tuple[int, dict[str, np.ndarray]]:
+    arrays = {k: v.copy() for k, v in arguments if isinstance(v, np.ndarray)}
+    given: list[Any] = []
+    for key, value in arguments:
+        if key in arrays:
+            given.append(arrays[key].ctypes.data_as(ctypes.c_void_p))
+        else:
+            given.append(ctypes.c_float(float(value)) if isinstance(value, np.float32) else ctypes.c_int(value))
+    return int(getattr(library, name)(*given)), arrays
+
+
+def scheduled(root: Path, name: str) -> ScheduledLinear:
+    path = root / "examples" / "linear" / f"{name}.sa"
+    (function,) = schedule_text(path.read_bytes(), load_target(TARGET), file=str(path))
+    return function
+
+
+def test_every_example_has_its_case(root: Path) -> None:
+    found = {p.stem for p in (root / "examples" / "linear").glob("*.sa")}
+    assert found == set(CASES) == {p.stem for p in (root / "examples" / "linear").glob("*.c")}
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_as_the_c_function(name: str, root: Path, library: ctypes.CDLL) -> None:
+    target, (make, sizes) = load_target(TARGET), CASES[name]
+    function = scheduled(root, name)
+    assert any(loop.pipelined for loop in function.scheduled.loops)
+    for size in sizes:
+        arguments = make(np.random.default_rng(1), *size)
+        result, expected = run_c(library, name, arguments)
+        fresh = [(k, v.copy() if isinstance(v, np.ndarray) else v) for k, v in arguments]
+        got = simulate(function.asm, target, arguments=fresh, strict=False)
+        sequential = evaluate(function.linear.sequence, target, fresh, strict=False)
+        for key, value in expected.items():
+            if value.dtype.kind == "f":
+                np.testing.assert_allclose(got.outputs[key], value, rtol=1e-4, atol=1e-4, err_msg=f"{key} at {size}")
+            else:
+                np.testing.assert_array_equal(got.outputs[key], value, err_msg=f"{key} at {size}")
+            np.testing.assert_array_equal(got.outputs[key], sequential.outputs[key], err_msg=f"{key} at {size}")
+        if function.linear.program.outputs:
+            assert got.result == result, size
