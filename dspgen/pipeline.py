@@ -19,7 +19,7 @@ from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
 from dspgen.sim.run import Engine
-from dspgen.stages import Compiled, OnStage, Stages, cycles_of, simulate_kernel, tell
+from dspgen.stages import Compiled, OnStage, Stages, cycles_of, polished, simulate_kernel, tell
 from dspgen.target.model import Target
 from dspgen.target.views import views
 from dspgen.tiling.arrange import spaced
@@ -78,13 +78,13 @@ def _best_view(source: Func, target: Target, options: Options, seen: OnStage) ->
     the function's types allow."""
     able = _fitting_views(source, target)
     if len(able) == 1:
-        return _best_code(source, able[0], options, seen)
+        return _polished_code(source, able[0], options, seen)
     best: tuple[float, tuple[Compiled, tuple[Remark, ...]], Stages] | None = None
     refusal: NoSchedule | None = None
     for view in able:
         stages: Stages = []
         try:
-            made = _best_code(source, view, options, lambda *stage, stages=stages: stages.append(stage))
+            made = _polished_code(source, view, options, lambda *stage, stages=stages: stages.append(stage))
         except NoSchedule as error:
             refusal = refusal or error
             continue
@@ -112,6 +112,17 @@ def _expected(compiled: Compiled, target: Target) -> float:
     if cycles is not None:
         return cycles
     return sum(min((t.cycles for t in c.trials if t.cycles is not None), default=math.inf) for c in compiled.choices)
+
+
+def _polished_code(
+    source: Func, target: Target, options: Options, seen: OnStage
+) -> tuple[Compiled, tuple[Remark, ...]]:
+    """The best code, its packets found with more patience than those of all the candidates before it."""
+    best, remarks = _best_code(source, target, options, seen)
+    after = polished(best, target, options)
+    if after is not best:
+        seen("packets", after.scheduled)
+    return after, remarks
 
 
 def _best_code(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:

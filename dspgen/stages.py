@@ -13,7 +13,7 @@ from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule, Problem, SourceError
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
-from dspgen.sched.ir import Scheduled
+from dspgen.sched.ir import Method, Scheduled
 from dspgen.sched.schedule import schedule
 from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.model import Target
@@ -40,6 +40,8 @@ from plant_core.values import NUMPY, is_float
 
 CANDIDATE_ATTEMPTS = 6
 CANDIDATE_PLACED = 16_000  # operations, in search of loop schedules
+CANDIDATE_LOOK = 40_000  # operations, in search of short straight code
+FINAL_LOOK = 800_000
 CANDIDATE_SETS = 500_000  # operations on integer sets
 SPILL_ROOM = 8192  # bytes of stack besides local arrays
 
@@ -129,7 +131,8 @@ def pack(planned: Planned, rewritten: Optimised, target: Target, options: Option
     if most is not None and (size := instruction_count(assembly.body)) > most:
         raise NoSchedule(Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", func.loc))
     limits = {} if most is None else {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED}
-    scheduled = schedule(assembly, target, pipeline=options.pipeline, method=options.sched, **limits)
+    method: Method = "list" if options.sched == "list" else "dp"
+    scheduled = schedule(assembly, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, **limits)
     return Compiled(func, planned, (), program, assembly, scheduled, "", rewritten.remarks, 0.0)
 
 
@@ -142,6 +145,26 @@ def tell(compiled: Compiled, seen: OnStage) -> None:
     seen("rewritten", compiled.program)
     seen("lasm", compiled.assembly)
     seen("packets", compiled.scheduled)
+
+
+def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
+    """The same, scheduled again with more patience (`--sched exact`: and with proofs) where that gains something."""
+    before = compiled.scheduled
+    if options.sched == "list" or (options.sched == "dp" and all(block.optimal for block in before.straight)):
+        return compiled
+    try:
+        after = schedule(
+            compiled.assembly, target, pipeline=options.pipeline, method=options.sched, look=FINAL_LOOK
+        )  # fmt: skip
+    except NoSchedule:
+        return compiled
+    if before.cycles is None or after.cycles is None:
+        better = len(after.loops) == len(before.loops) and all(
+            (a.pipelined, a.ii) == (b.pipelined, b.ii) for a, b in zip(after.loops, before.loops, strict=True)
+        )
+    else:
+        better = after.cycles <= before.cycles
+    return replace(compiled, scheduled=after) if better else compiled
 
 
 def _has_loops(program: Program) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from dspgen.asmir.ir import Imm, Label, Phys, Place, Reg, VReg
 from dspgen.sched.facts import Facts
-from dspgen.sched.ir import Address, LabelLine, Nop, Packet, Placed
+from dspgen.sched.ir import Address, CommentLine, LabelLine, Nop, Packet, Placed, StraightReport
 from dspgen.sched.ops import Op
 from dspgen.sched.sections import Block
 
-Line = LabelLine | Packet | Nop
+Line = LabelLine | CommentLine | Packet | Nop
 
 
 def finished_lines(
@@ -20,6 +20,8 @@ def finished_lines(
     lines: list[Line] = []
     for block in blocks:
         lines += [LabelLine(label) for label in block.labels]
+        if block.report is not None:
+            lines.append(CommentLine(_told(block.report)))
         idle = 0
         for packet in block.cycles:
             if not packet:
@@ -33,6 +35,11 @@ def finished_lines(
         if idle:
             lines.append(Nop(idle))
     return tuple(lines)
+
+
+def _told(report: StraightReport) -> str:
+    proof = "proven optimal" if report.optimal else f"{report.bound} at least"
+    return f"straight code: {report.cycles} cycles, {proof}"
 
 
 def _register_names(facts: Facts) -> dict[tuple[str, ...], str]:

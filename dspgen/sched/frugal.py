@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dspgen.asmir.ir import VReg
 from dspgen.sched.ddg import Graph
 from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.instance import Version
 from dspgen.sched.live import Live
 from dspgen.sched.ops import Op
 
@@ -122,3 +123,27 @@ def _versions(ops: Sequence[Op], facts: Facts, after: Live) -> _Versions:
     for cls in found.cls:
         found.live.setdefault(cls, 0)
     return found
+
+
+def versions_of(ops: Sequence[Op], facts: Facts, after: Live) -> tuple[list[Version], dict[str, int]]:
+    """The values that are in registers at some time, and the registers of each class that only pass through."""
+    found = _versions(ops, facts, after)
+    landing = {
+        version: (k, facts.landing(latency))
+        for k, (op, made) in enumerate(zip(ops, found.made, strict=True))
+        for version, latency in zip(made, (n for a, n in op.writes if isinstance(a[0], VReg)), strict=True)
+    }
+    readers = [0] * len(found.cls)
+    for k, read in enumerate(found.read):
+        for version in read:
+            readers[version] |= 1 << k
+    versions = [
+        Version(cls, *landing.get(v, (-1, 0)), readers[v], found.remaining[v] >= 1 << 30)
+        for v, cls in enumerate(found.cls)
+        if cls
+    ]
+    through = dict(found.live)
+    for v, cls in enumerate(found.cls):
+        if v not in landing:
+            through[cls] -= 1
+    return versions, through

@@ -84,6 +84,20 @@ class LoopReport:
 
 
 @dataclass(frozen=True, slots=True)
+class StraightReport:
+    """A block of straight code, with what it shares packets with of the loops before and after it: its cycles, and a
+    bound that no schedule of it can go below, whatever the registers."""
+
+    operations: int
+    cycles: int
+    bound: int
+
+    @property
+    def optimal(self) -> bool:
+        return self.cycles <= self.bound
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduled:
     """`cycles` is the estimate from entry through the return's delay slots, None where a trip is unknown."""
 
@@ -92,3 +106,4 @@ class Scheduled:
     loops: tuple[LoopReport, ...]
     cycles: int | None
     registers_used: tuple[str, ...] = ()
+    straight: tuple[StraightReport, ...] = ()

@@ -10,9 +10,9 @@ from dspgen.errors import NoSchedule
 from dspgen.sched.budget import Budget
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Atom, Facts
-from dspgen.sched.ir import LoopReport, Method
+from dspgen.sched.fit import Searches, fit_block
+from dspgen.sched.ir import LoopReport, Method, StraightReport
 from dspgen.sched.kit import Kit
-from dspgen.sched.list_sched import fit_block
 from dspgen.sched.live import NOTHING, Live, live_before, registers, remove_dead
 from dspgen.sched.ops import Op, make_op
 from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
@@ -45,6 +45,7 @@ class Settings:
     plans: dict[object, Plan | list[tuple[int, str]]] = field(default_factory=dict)  # of earlier attempts
     bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
+    searches: Searches = field(default_factory=Searches)
 
 
 @dataclass(slots=True)
@@ -138,12 +139,17 @@ class Layout:
             head=self.head,
             tail=tail,
             branch=branch,
-            after=self.live if frugal else None,
+            after=self.live,
+            frugal=frugal,
             in_text_order=piece in self.settings.textual,
+            method=self.settings.method,
+            searches=self.settings.searches,
         )
         self.head, self.head_owner = None, ()
         if fitted.cycles:
             self._append(fitted.cycles, target, through, owner, piece=piece)
+            if ops and fitted.bound:
+                self.laid.blocks[-1].report = StraightReport(len(ops), fitted.length, fitted.bound)
 
     def _append(
         self,

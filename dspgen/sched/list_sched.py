@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dspgen.sched.ddg import Graph, straight_graph
+from dspgen.sched.ddg import straight_graph
+from dspgen.sched.downsets import Found
 from dspgen.sched.facts import Facts, Reservation
-from dspgen.sched.frugal import frugal_order
-from dspgen.sched.live import Live
+from dspgen.sched.instance import Instance, instance_of
 from dspgen.sched.machine import ReservationTable
 from dspgen.sched.ops import Op
 from dspgen.sched.sections import Envelope, Section, shared, touching
@@ -22,100 +22,161 @@ _BRANCH = 1 << 30  # the branch's number in the reservation table
 
 @dataclass(slots=True)
 class Fitted:
-    """The block's packets, and the cycle at which the tail starts."""
+    """The block's packets, the cycle at which the tail starts, and a length below which there is no schedule."""
 
     cycles: list[list[tuple[Op, int]]]
     tail_at: int
+    bound: int = 0
+
+    @property
+    def length(self) -> int:
+        return len(self.cycles)
 
 
-def fit_block(
-    ops: Sequence[Op],
-    facts: Facts,
-    *,
-    head: Section | None = None,
-    tail: Section | None = None,
-    branch: Op | None = None,
-    after: Live | None = None,
-    in_text_order: bool = False,
-) -> Fitted:
-    """Schedule a block; `branch`, if any, ends it, with its delay slots filled by the rest.
+class Block:
+    """A block to be scheduled: straight code, the rigid pieces at its ends, and the branch that may close it."""
 
-    `after`, where given, are the registers read later: issue then in an order that needs few registers, or in that of
-    the text.
-    """
-    table = ReservationTable(facts)
-    number = len(ops)
-    if head is not None:
-        for op, cycle, unit in head.members:
-            table.take(number, cycle, unit, op.reservation)
-            number += 1
-        for unit, cycle in head.blocked:
-            table.take(number, cycle, unit, Reservation((unit,), 1, ()))
-            number += 1
-    everything = list(ops) if branch is None else [*ops, branch]
-    graph = straight_graph(everything, facts)
-    floor = [_after_head(op, head.envelope, facts) if head is not None else 0 for op in everything]
-    slack = [_before_tail(op, tail) for op in ops]
-    placed = _place(ops, graph, table, floor, slack, facts, after, in_text_order)
-    ends = [placed[k] + op.longest for k, op in enumerate(ops)]
-    landed = max(ends, default=0)
-    if head is not None:
-        landed = max([landed, head.length, *head.envelope.lands.values()])
-    tail_at = landed
-    if tail is not None:
-        tail_at = _fit_tail(tail, ops, placed, head, table, facts, number)
-        for k, (op, cycle, unit) in enumerate(tail.members):
-            table.take(number + k, cycle + tail_at, unit, op.reservation)
-    length = max(landed, tail_at + (tail.length if tail is not None else 0))
-    branch_at = -1
-    if branch is not None:
-        branch_at, length = _place_branch(branch, len(ops), graph, placed, floor, table, facts, length)
-    cycles: list[list[tuple[Op, int]]] = [[] for _ in range(length)]
-    for k, op in enumerate(ops):
-        cycles[placed[k]].append((op, table.unit_of[k]))
-    if head is not None:
-        for k, (op, cycle, _) in enumerate(head.members):
-            cycles[cycle].append((op, table.unit_of[len(ops) + k]))
-    if tail is not None:
-        for k, (op, cycle, _) in enumerate(tail.members):
-            cycles[cycle + tail_at].append((op, table.unit_of[number + k]))
-    if branch is not None:
-        cycles[branch_at].append((branch, table.unit_of[_BRANCH]))
-    return Fitted(cycles, tail_at)
+    def __init__(
+        self, ops: Sequence[Op], facts: Facts, head: Section | None, tail: Section | None, branch: Op | None
+    ) -> None:
+        self.ops, self.facts, self.head, self.tail, self.branch = ops, facts, head, tail, branch
+        self.everything = list(ops) if branch is None else [*ops, branch]
+        self.graph = straight_graph(self.everything, facts)
+        self.floor = [_after_head(op, head.envelope, facts) if head is not None else 0 for op in self.everything]
+        self.slack = [_before_end(op, tail) for op in ops]
+        if branch is not None:
+            self.slack.append(1 + facts.branch_delay)
+        self.least = 0 if branch is None else 1 + facts.branch_delay
+        self._tail_number = len(ops) + (len(head.members) + len(head.blocked) if head is not None else 0)
+        if head is not None:
+            self.least = max([self.least, head.length, *head.envelope.lands.values()])
+        if tail is not None:
+            self.least = max(self.least, tail.length + (_tail_after_head(head, tail) if head is not None else 0))
+
+    def instance(self) -> Instance:
+        """The block as numbers. Its length may be asked for where nothing but one end, if any, stands at the bottom."""
+        return instance_of(
+            [op.reservation for op in self.everything],
+            self.graph,
+            self.floor,
+            self.slack,
+            self.facts,
+            head=self.head,
+            tail=self.tail,
+            least=self.least,
+            pinned=len(self.ops) if self.branch is not None else -1,
+        )
+
+    def table(self) -> ReservationTable:
+        """What the head takes."""
+        table = ReservationTable(self.facts)
+        if self.head is not None:
+            number = len(self.ops)
+            for op, cycle, unit in self.head.members:
+                table.take(number, cycle, unit, op.reservation)
+                number += 1
+            for unit, cycle in self.head.blocked:
+                table.take(number, cycle, unit, Reservation((unit,), 1, ()))
+                number += 1
+        return table
+
+    def listed(self, rank: Sequence[int], *, in_order: bool = False) -> Fitted:
+        """By list scheduling: of the operations that wait for none, the one of the lowest rank as early as it fits; or
+        (`in_order`) none before the one placed last. Then the ends as early as they fit."""
+        table = self.table()
+        placed = _placed(self, rank, table, in_order)
+        length = self._after(placed)
+        while not self._close(table, length):
+            length += 1
+        return self._packets(placed, table, length)
+
+    def listed_within(self, rank: Sequence[int], latest: Sequence[int], length: int) -> Fitted | None:
+        """By list scheduling round the ends of a block of this length; None where an operation comes too late."""
+        table = self.table()
+        if not self._close(table, length):
+            return None
+        placed = _placed(self, rank, table, False)
+        if any(at > length - late for at, late in zip(placed, latest, strict=False)):
+            return None
+        return self._packets(placed, table, length)
+
+    def placed(self, found: Found) -> Fitted:
+        """With each operation in a given cycle on a given unit."""
+        table = self.table()
+        for k, op in enumerate(self.ops):
+            table.take(k, found.cycles[k], found.units[k], op.reservation)
+        if not self._close(table, found.length):
+            raise ValueError(f"the ends of a block do not fit the schedule of {found.length} cycles found for it")
+        return self._packets(found.cycles, table, found.length)
+
+    def _after(self, placed: Sequence[int]) -> int:
+        """The least length with operations in these cycles, before the units that the ends need are looked at."""
+        size = len(self.ops)
+        length = max([self.least, *(at + late for at, late in zip(placed, self.slack, strict=False))])
+        if self.branch is not None:
+            waits = (placed[s] + latency for s, latency, _ in self.graph.predecessors[size])
+            length = max(length, max([self.floor[size], *waits]) + self.slack[size])
+        return length
+
+    def _close(self, table: ReservationTable, length: int) -> bool:
+        """Reserve for the tail and the branch at the bottom of a block of this length, if that is possible."""
+        if length < self.least:
+            return False
+        if self.branch is not None and not table.place(
+            _BRANCH, length - self.slack[len(self.ops)], self.branch.reservation
+        ):
+            return False
+        if self.tail is None:
+            return True
+        tail_at = length - self.tail.length
+        members = [(self._tail_number + k, *m[1:], m[0].reservation) for k, m in enumerate(self.tail.members)]
+        if not table.fits(members, tail_at):
+            if self.branch is not None:
+                table.remove(_BRANCH)
+            return False
+        for number, cycle, unit, reservation in members:
+            table.take(number, cycle + tail_at, unit, reservation)
+        return True
+
+    def _packets(self, placed: Sequence[int], table: ReservationTable, length: int) -> Fitted:
+        ops = self.ops
+        cycles: list[list[tuple[Op, int]]] = [[] for _ in range(length)]
+        for k, op in enumerate(ops):
+            cycles[placed[k]].append((op, table.unit_of[k]))
+        if self.head is not None:
+            for k, (op, cycle, _) in enumerate(self.head.members):
+                cycles[cycle].append((op, table.unit_of[len(ops) + k]))
+        tail_at = length
+        if self.tail is not None:
+            tail_at -= self.tail.length
+            for k, (op, cycle, _) in enumerate(self.tail.members):
+                cycles[cycle + tail_at].append((op, table.unit_of[self._tail_number + k]))
+        if self.branch is not None:
+            cycles[length - self.slack[len(ops)]].append((self.branch, table.unit_of[_BRANCH]))
+        return Fitted(cycles, tail_at)
 
 
-def _place(
-    ops: Sequence[Op],
-    graph: Graph,
-    table: ReservationTable,
-    floor: Sequence[int],
-    slack: Sequence[int],
-    facts: Facts,
-    after: Live | None,
-    in_text_order: bool,
-) -> list[int]:
-    """The cycle of each operation: by longest path first, or (frugal with registers) none before its predecessor."""
-    size = len(ops)
-    heights = [0] * size
-    for k in range(size - 1, -1, -1):
-        heights[k] = max([slack[k], *(heights[t] + latency for t, latency, _ in graph.successors[k] if t < size)])
+def heights_of(block: Block) -> list[int]:
+    """The longest path from each operation to the block's end."""
+    heights = list(block.slack)
+    for k in range(len(heights) - 1, -1, -1):
+        heights[k] = max([heights[k], *(heights[t] + latency for t, latency, _ in block.graph.successors[k])])
+    return heights
+
+
+def _placed(block: Block, rank: Sequence[int], table: ReservationTable, in_order: bool) -> list[int]:
+    """The cycle of each operation."""
+    size, graph = len(block.ops), block.graph
     cycle = [-1] * size
     waiting = [sum(1 for s, _, _ in graph.predecessors[k] if s < size) for k in range(size)]
     ready = [k for k in range(size) if waiting[k] == 0]
-    in_order = after is not None or in_text_order
-    rank = [-h for h in heights]
-    if in_text_order:
-        rank = list(range(size))
-    elif after is not None:
-        room = {c.name: len(set(c.names) - facts.untouchable) for c in facts.target.registers}
-        rank = frugal_order(ops, graph, heights, facts, after, room)
     last = 0
     while ready:
         op = min(ready, key=lambda k: (rank[k], k))
         ready.remove(op)
-        earliest = max([floor[op], 0, *(cycle[s] + latency for s, latency, _ in graph.predecessors[op])])
+        earliest = max([block.floor[op], 0, *(cycle[s] + latency for s, latency, _ in graph.predecessors[op])])
         at = max(earliest, last) if in_order else earliest
-        while not table.place(op, at, ops[op].reservation):
+        while not table.place(op, at, block.ops[op].reservation):
             at += 1
         cycle[op] = at
         last = at if in_order else 0
@@ -149,52 +210,29 @@ def _after_head(op: Op, head: Envelope, facts: Facts) -> int:
     return earliest
 
 
-def _before_tail(op: Op, tail: Section | None) -> int:
-    """How many cycles before the tail's end the operation should issue: its height above the tail."""
+def _before_end(op: Op, tail: Section | None) -> int:
+    """How many cycles before the block's end the operation must issue: all of it lands within the block, and before
+    what the tail does with the same registers and arrays."""
     if tail is None:
         return op.longest
-    height = op.longest
-    for atom, latency in op.writes:
-        if atom in tail.envelope.reads:
-            height = max(height, tail.length + latency - tail.envelope.reads[atom])
-    return height
-
-
-def _fit_tail(
-    tail: Section,
-    ops: Sequence[Op],
-    placed: Sequence[int],
-    head: Section | None,
-    table: ReservationTable,
-    facts: Facts,
-    number: int,
-) -> int:
-    """The earliest start of the tail: its inputs are there, its units are free, and nothing lands after its end."""
-    at = 0
     envelope = tail.envelope
-    for k, op in enumerate(ops):
-        at = max(at, placed[k] + op.longest - tail.length, placed[k] + 1 - tail.length)
-        for atom, latency in op.writes:
-            if atom in envelope.reads:
-                at = max(at, placed[k] + latency - envelope.reads[atom])
-            if atom in envelope.lands:
-                at = max(at, placed[k] + latency + 1 - envelope.lands[atom])
-        for atom, late in op.reads:
-            if atom in envelope.lands:
-                at = max(at, placed[k] + late + 1 - envelope.lands[atom])
-        if op.touches_memory:
-            after = touching(envelope.stores, op)
-            if op.is_store:
-                after += touching(envelope.loads, op)
-            at = max([at, *(placed[k] + 1 - t for t in after)])
-        if op.ordered and envelope.ordered is not None:
-            at = max(at, placed[k] + op.longest - envelope.ordered)
-    if head is not None:
-        at = max(at, _tail_after_head(head, tail))
-    members = [(number + k, cycle, unit, op.reservation) for k, (op, cycle, unit) in enumerate(tail.members)]
-    while not table.fits(members, at):
-        at += 1
-    return at
+    least = max(op.longest, 1)
+    for atom, latency in op.writes:
+        if atom in envelope.reads:
+            least = max(least, tail.length + latency - envelope.reads[atom])
+        if atom in envelope.lands:
+            least = max(least, tail.length + latency + 1 - envelope.lands[atom])
+    for atom, late in op.reads:
+        if atom in envelope.lands:
+            least = max(least, tail.length + late + 1 - envelope.lands[atom])
+    if op.touches_memory:
+        after = touching(envelope.stores, op)
+        if op.is_store:
+            after += touching(envelope.loads, op)
+        least = max([least, *(tail.length + 1 - t for t in after)])
+    if op.ordered and envelope.ordered is not None:
+        least = max(least, tail.length + op.longest - envelope.ordered)
+    return least
 
 
 def _tail_after_head(head: Section, tail: Section) -> int:
@@ -218,23 +256,3 @@ def _tail_after_head(head: Section, tail: Section) -> int:
     if before.ordered is not None and after.ordered is not None:
         at = max(at, before.ordered - after.ordered)
     return at
-
-
-def _place_branch(
-    branch: Op,
-    index: int,
-    graph: Graph,
-    placed: Sequence[int],
-    floor: Sequence[int],
-    table: ReservationTable,
-    facts: Facts,
-    length: int,
-) -> tuple[int, int]:
-    """Where the branch issues, and the block's length with its delay slots."""
-    at = max([floor[index], length - 1 - facts.branch_delay, 0])
-    for source, latency, _ in graph.predecessors[index]:
-        if source < len(placed):
-            at = max(at, placed[source] + latency)
-    while not table.place(_BRANCH, at, branch.reservation):
-        at += 1
-    return at, max(length, at + 1 + facts.branch_delay)

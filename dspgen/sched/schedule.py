@@ -9,6 +9,7 @@ from dspgen.errors import NoSchedule, Problem
 from dspgen.sched.budget import Budget
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.finish import finished_lines
+from dspgen.sched.fit import Searches
 from dspgen.sched.flow import occupancy
 from dspgen.sched.ir import Method, Scheduled
 from dspgen.sched.kit import Kit
@@ -22,6 +23,7 @@ from dspgen.target.model import Target
 
 _ATTEMPTS = 60
 _SPILLS = 4  # times that registers are put into memory before the order of the text is tried
+_LOOK = 200_000
 _BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
@@ -33,14 +35,15 @@ def schedule(
     method: Method = "dp",
     attempts: int = _ATTEMPTS,
     most: int | None = None,
+    look: int = _LOOK,
 ) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
     `attempts` bounds how often it is tried anew, each time asking for less; `most` bounds the operations placed in
-    search of loop schedules.
+    search of loop schedules, `look` those looked at in search of short straight code.
     """
     facts = Facts(target)
-    settings = Settings(pipeline=pipeline, method=method, budget=Budget(most))
+    settings = Settings(pipeline=pipeline, method=method, budget=Budget(most), searches=Searches(look))
     failure: Failure | None = None
     laid: Laid | None = None
     kit = Kit(facts)
@@ -279,5 +282,10 @@ def _scheduled(
     used = {name for names in registers.values() for name in names}
     order = [n for c in target.registers if c.pair_of is None for n in c.names]
     return Scheduled(
-        function.name, lines, tuple(laid.reports), cycles, tuple(dict.fromkeys(n for n in order if n in used))
+        function.name,
+        lines,
+        tuple(laid.reports),
+        cycles,
+        tuple(dict.fromkeys(n for n in order if n in used)),
+        tuple(b.report for b in laid.blocks if b.report is not None),
     )

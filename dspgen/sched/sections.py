@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dspgen.asmir.ir import MemRef
 from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.ir import StraightReport
 from dspgen.sched.ops import Op
 
 Member = tuple[Op, int, int]  # operation, cycle, unit
@@ -50,6 +51,7 @@ class Block:
     through: bool = True
     trips: int | None = 1
     steady: bool = False
+    report: StraightReport | None = None
 
 
 def envelope_of(members: Iterable[tuple[Op, int]], facts: Facts, *, first: bool) -> Envelope:
