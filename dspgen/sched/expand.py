@@ -6,8 +6,9 @@ that the kernel divides the rest), one pass of the kernel holds `unroll` iterati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from dspgen.asmir.ir import Instr, Mem, OperandValue, Place, Predicate, Reg, VReg
 from dspgen.sched.facts import Atom, Facts
@@ -79,7 +80,7 @@ def live_ranges(body: Body, facts: Facts) -> list[dict[Atom, tuple[int, int]]]:
 
 
 def choose_shape(body: Body, facts: Facts, trip: int | None) -> Shape | None:
-    """Copies and unroll factor with the fewest registers; None if the trip is too short for a kernel.
+    """Copies and unroll factor with the fewest registers; None if the trip is too short for all stages to be busy.
 
     Without a trip, the unroll factor is a power of two.
     """
@@ -103,13 +104,14 @@ def choose_shape(body: Body, facts: Facts, trip: int | None) -> Shape | None:
         return Shape(copies, unroll, stages - 1, 4)
     passes, extra = divmod(trip - (stages - 1), unroll)
     if trip < stages - 1 + unroll:
-        return None
+        # All iterations once, one after the other: nothing branches, and no copy comes round again.
+        return Shape(needed, 1, trip - 1, 1) if trip >= stages else None
     return Shape(copies, unroll, stages - 1 + extra, passes)
 
 
 class _Expander:
-    def __init__(self, body: Body, shape: Shape, facts: Facts) -> None:
-        self.body, self.shape, self.facts = body, shape, facts
+    def __init__(self, body: Body, shape: Shape, facts: Facts, first: Mapping[tuple[int, int], VReg]) -> None:
+        self.body, self.shape, self.facts, self.first = body, shape, facts, first
         self.names: dict[tuple[int, int], VReg] = {}
         self.halves: set[int] = set()
         self.places = {(a.op, a.operand): (g, a) for g in body.groups for a in g.members}
@@ -151,6 +153,8 @@ class _Expander:
             web, distance = slots[k]
             offset = self.offset(index, k, iteration)
             match value:
+                case Reg() if iteration == 0 and trip is not None and (index, k) in self.first:
+                    operands.append(Reg(self.first[(index, k)], value.part))
                 case Reg() if web >= 0:
                     part = "" if web in self.halves else value.part
                     operands.append(Reg(self.name(web, iteration - distance), part))
@@ -176,9 +180,20 @@ class _Expander:
         return self.cache[key]
 
 
-def expand(body: Body, shape: Shape, facts: Facts, kit: Kit, *, passes: int | VReg) -> Pipelined | str:
-    """The pieces of the pipelined loop, or why they can't be made; the kernel runs `passes` times."""
-    work = _Expander(body, shape, facts)
+def expand(
+    body: Body,
+    shape: Shape,
+    facts: Facts,
+    kit: Kit,
+    *,
+    passes: int | VReg,
+    first: Mapping[tuple[int, int], VReg] = MappingProxyType({}),
+) -> Pipelined | str:
+    """The pieces of the pipelined loop, or why they can't be made; the kernel runs `passes` times.
+
+    `first` are registers that operands of the first iteration read instead of their own.
+    """
+    work = _Expander(body, shape, facts, first)
     interval, cycles = body.schedule.interval, body.schedule.cycles
     start = shape.before * interval
     length = shape.unroll * interval
@@ -263,9 +278,10 @@ def _entry(work: _Expander, kit: Kit) -> list[Instr]:
             if register not in steps:
                 steps[register] = None
                 entry += kit.offset_constant(register, units)
+    replaced = {v.vreg for op, k in work.first if isinstance(v := work.body.ops[op].operands[k], Reg)}
     for index, web in enumerate(work.body.values.webs):
         first = work.name(index, -1)
-        if web.carried and first != web.register:
+        if web.carried and first != web.register and web.register not in replaced:
             entry += kit.move(first, web.register)
     return entry
 

@@ -123,6 +123,15 @@ class Kit:
                     ]
         raise self._missing(f"copy a register of class {target.cls}")
 
+    def copied(self, instr: Instr) -> VReg | None:
+        """The register that an instruction copies as it is, if that is what it does."""
+        copy = next((c for c in self._copies if c.instruction.id == instr.instruction.id), None)
+        if copy is None or not _plain_copy(copy.value):
+            return None
+        names = [o.name for o in instr.instruction.operands]
+        source = instr.operands[names.index(copy.source.name)]
+        return source.vreg if isinstance(source, Reg) and not source.part else None
+
     def shelter(self, name: str, room: Mapping[str, int]) -> tuple[Instr, Instr] | None:
         """Copy a physical register away and back, to the class with the most `room` that can hold it; or None."""
         cls = self.class_of(name)

@@ -11,14 +11,23 @@ from dspgen.sched.budget import Budget
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.fit import Searches, fit_block
+from dspgen.sched.initial import initial_reads, with_first_inside
 from dspgen.sched.ir import LoopReport, Method, StraightReport
 from dspgen.sched.kit import Kit
 from dspgen.sched.live import NOTHING, Live, live_before, registers, remove_dead
-from dspgen.sched.ops import Op, make_op
+from dspgen.sched.nests import nest_of
+from dspgen.sched.ops import Op, make_op, relabelled
 from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
 from dspgen.sched.sections import Block, Section
 from dspgen.sched.straight import straight_ops
-from dspgen.sched.unroll import flat_iterations, is_innermost, peeled, with_explicit_streams, without_idle_streams
+from dspgen.sched.unroll import (
+    flat_iterations,
+    is_innermost,
+    next_iteration,
+    peeled,
+    with_explicit_streams,
+    without_idle_streams,
+)
 
 
 @dataclass(slots=True)
@@ -31,6 +40,7 @@ class Settings:
     plain: set[str] = field(default_factory=set)
     frugal: set[int] = field(default_factory=set)
     apart: set[int] = field(default_factory=set)
+    apart_runs: set[str] = field(default_factory=set)  # outer loops in which runs of the inner one do not overlap
     textual: set[int] = field(default_factory=set)  # straight blocks that keep the order of the text
     pipeline: bool = True
     method: Method = "dp"
@@ -55,6 +65,16 @@ class Laid:
     owners: list[tuple[str, ...]]  # for each block, the loops whose prolog, kernel or epilog is in it
     pieces: list[int]  # for each block, the number of the straight piece that it is, -1 for kernels
     intervals: dict[str, int]
+    overlapped: set[str] = field(default_factory=set)  # outer loops in which runs of the inner one overlap
+
+
+@dataclass(slots=True)
+class _Pipelining:
+    """A loop of known trip, pipelined: `peeled` are iterations that go before it."""
+
+    plan: Plan
+    made: Pipelined
+    peeled: list[Instr]
 
 
 class Layout:
@@ -184,7 +204,8 @@ class Layout:
             if outcome is None:
                 return
             tried = outcome
-        self._plain(loop, live_out, tried)
+        if is_innermost(loop) or not self._overlapped(loop, live_out):
+            self._plain(loop, live_out, tried)
 
     def _plan(self, loop: Loop, live_out: Live, factor: int) -> Plan | list[tuple[int, str]]:
         settings = self.settings
@@ -209,6 +230,21 @@ class Layout:
 
     def _known(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:
         """Pipeline a loop of known trip; None if that was done, else what was tried."""
+        found = self._pipelined(loop, live_out, self.pending)
+        if isinstance(found, _Pipelining):
+            self.pending += found.peeled
+            self._lead_in(found.plan, found.made, live_out, found.plan.shape.passes)
+            self._steady(found.plan, found.made, live_out, found.plan.shape.passes)
+            return None
+        if isinstance(loop.trip, int) and loop.trip * len(loop.body) <= 4 * self.settings.flat_limit:
+            self.pending += flat_iterations(loop, loop.trip, self.kit)
+            return None
+        return found
+
+    def _pipelined(
+        self, loop: Loop, live_out: Live, before: Sequence[Instr]
+    ) -> _Pipelining | tuple[tuple[int, str], ...]:
+        """The pieces of a loop of known trip, after straight code; or what was tried."""
         if not isinstance(loop.trip, int):
             return ()
         factor = unroll_factor(loop, self.facts, self.kit, registers(live_out))
@@ -216,17 +252,12 @@ class Layout:
         shortened = peeled(loop, rest) if rest else loop
         plan = self._plan(shortened, live_out, factor)
         if not isinstance(plan, Plan):
-            if loop.trip * len(loop.body) <= 4 * self.settings.flat_limit:
-                self.pending += flat_iterations(loop, loop.trip, self.kit)
-                return None
             return tuple(plan)
+        plan = replace(plan, shape=with_first_inside(before, plan.body, plan.shape, self.facts, self.kit))
         made = pieces_of(plan, self.facts, self.kit, plan.shape.passes)
         if isinstance(made, str):
             return ((plan.report.ii, made),)
-        if rest:
-            self.pending += flat_iterations(loop, rest, self.kit)
-        self._place(plan, made, live_out, plan.shape.passes)
-        return None
+        return _Pipelining(plan, made, flat_iterations(loop, rest, self.kit) if rest else [])
 
     def _unknown(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:
         """Pipeline a loop whose trip is in a register: a plain loop takes short trips and what the kernel leaves.
@@ -263,27 +294,58 @@ class Layout:
         short = replace(loop, label=f"{loop.label}_rest", trip=rest, min_trip=1)
         live = live_out | live_before((loop,), live_out, facts) | {(passes, ""), (large, "")}
         self._if(rest, lambda: self._plain(short, live, ()))
-        self._if(large, lambda: self._place(plan, made, live_out, passes))
+
+        def long() -> None:
+            self._lead_in(plan, made, live_out, passes)
+            self._steady(plan, made, live_out, passes)
+
+        self._if(large, long)
         return None
 
-    def _place(self, plan: Plan, made: Pipelined, live_out: Live, passes: int | VReg) -> None:
-        """Append prolog and kernel, and keep the epilog for the code that follows."""
+    def _lead_in(
+        self,
+        plan: Plan,
+        made: Pipelined,
+        live_out: Live,
+        passes: int | VReg,
+        back: tuple[VReg, Instr, str] | None = None,
+    ) -> None:
+        """Append the prolog, with the pending code before and between; `back` is a branch to end it: what it reads,
+        and where it leads."""
         loop = plan.loop
-        owner = (loop.label,)
+        initial = initial_reads(self.pending, plan.body, plan.shape, self.facts, self.kit)
+        if initial.reads:
+            again = pieces_of(plan, self.facts, self.kit, passes, initial.reads)
+            if not isinstance(again, str):
+                made = again
+                self.pending += initial.setup
         bases = {s.base for s in plan.streams}
-        inside = {a for a in live_before((loop,), live_out, self.facts) if a[0] not in bases}
-        wanted = {*inside, *live_out, *made.prolog.envelope.reads}
-        for register in (*(g.base for g in plan.body.groups), made.counter):
+        before = live_before((loop,), live_out, self.facts)
+        inside = {a for a in before if a[0] not in initial.replaced and (a[0] not in bases or a in live_out)}
+        wanted = {*inside, *(a for a in made.prolog.envelope.reads if a[0] not in initial.replaced)}
+        for register in (*(g.base for g in plan.body.groups), made.counter, back[0] if back else None):
             if register is not None:
                 wanted.update(self.facts.atoms(register))
         self.pending = remove_dead([*self.pending, *plan.setup, *made.entry], wanted, self.facts)
-        self.live = frozenset(wanted) - self._own_values(made.prolog, inside | live_out)
-        self.flush(tail=made.prolog, tail_owner=owner)
+        self.live = frozenset(wanted) - self._own_values(made.prolog, inside)
+        branch, target = (back[1], back[2]) if back else (None, None)
+        self.flush(tail=made.prolog, tail_owner=(loop.label,), branch=branch, target=target)
+
+    def _steady(self, plan: Plan, made: Pipelined, live_out: Live, passes: int | VReg, *, again: bool = False) -> None:
+        """Append the kernel, and keep the epilog for the code that follows; `again` for a second copy."""
+        loop = plan.loop
+        owner = (loop.label,)
         outer = self.trips
         if passes != 1:
-            self.labels.append(loop.label)
+            label = f"{loop.label}_last" if again else loop.label
+            kernel = (
+                made.kernel
+                if not again
+                else [[(relabelled(op, label, self.facts), u) for op, u in p] for p in made.kernel]
+            )
+            self.labels.append(label)
             self.trips = outer * passes if outer is not None and isinstance(passes, int) else None
-            self._append(made.kernel, loop.label, True, owner, steady=True)
+            self._append(kernel, label, True, owner, steady=True)
             self.trips = outer
         else:
             self._append(made.kernel, None, True, owner)
@@ -293,8 +355,67 @@ class Layout:
             if stream.base in registers(live_out) and isinstance(loop.trip, int):
                 whole = stream.step * (loop.trip // plan.report.unroll)
                 self.pending += self.kit.add(stream.base, stream.base, whole)
-        self.laid.reports.append(plan.report)
-        self.laid.intervals[loop.label] = plan.report.ii
+        if not again:
+            self.laid.reports.append(plan.report)
+            self.laid.intervals[loop.label] = plan.report.ii
+
+    def _overlapped(self, loop: Loop, live_out: Live) -> bool:
+        """A loop round a pipelined one: each epilog runs with the next prolog; False where it can't be done.
+
+        Before: A; prolog; kernel; epilog; B: so in each iteration.
+        After:  A; prolog, then kernel; epilog + B + A + prolog in all iterations but the last, then kernel; epilog; B.
+        """
+        kit = self.kit
+        loop = without_idle_streams(loop, registers(live_out), self.facts)
+        loop = with_explicit_streams(loop, [s.base for s in loop.streams], kit)
+        nest = nest_of(loop)
+        if nest is None or not self.settings.pipeline or {loop.label, nest.inner.label} & self.settings.plain:
+            return False
+        if loop.label in self.settings.apart_runs:
+            return False
+        counter, predicate = kit.fresh(kit.scalar, f"n.{loop.label}"), kit.fresh(kit.scalar, f"again.{loop.label}")
+        live = live_out | live_before((loop,), live_out, self.facts) | set(self.facts.atoms(counter))
+        after = live_before(nest.after, live, self.facts)
+        found = self._pipelined(nest.inner, after, nest.before)
+        if not isinstance(found, _Pipelining):
+            return False
+        passes = found.plan.shape.passes
+        last: tuple[VReg, Instr, str] | None = None
+        if isinstance(loop.trip, int):
+            self.pending += kit.constant(counter, loop.trip - 1)
+        else:
+            self.pending += kit.add(counter, loop.trip, -1)
+            only = kit.fresh(kit.scalar, "if")
+            self.pending += kit.move(only, counter)
+            label = f"{loop.label}_last"
+            last = (only, kit.branch(label, Predicate(only, negated=True)), label)
+        outer = self.trips
+        self.pending += [*nest.before, *found.peeled]
+        self._lead_in(found.plan, found.made, after, passes, last)
+        first = len(self.laid.blocks)
+        self.labels.append(loop.label)
+        self.trips = None if outer is None or not isinstance(loop.trip, int) else outer * (loop.trip - 1)
+        self._steady(found.plan, found.made, after, passes)
+        self.pending += [*nest.after, *kit.add(predicate, counter, -1), *kit.add(counter, counter, -1)]
+        self.pending += next_iteration(loop, [*nest.before, *found.peeled])
+        self.head_owner = (*self.head_owner, loop.label)
+        self._lead_in(
+            found.plan, found.made, after, passes, (predicate, kit.branch(loop.label, Predicate(predicate)), loop.label)
+        )
+        self.trips = outer
+        length = sum(len(b.cycles) for b in self.laid.blocks[first:])
+        self.laid.overlapped.add(loop.label)
+        self.laid.reports.append(
+            LoopReport(
+                loop.label, loop.loc, False, length, 0, 0, 1, 1, loop.trip if isinstance(loop.trip, int) else None
+            )
+        )  # fmt: skip
+        if last is not None:
+            self.labels.append(last[2])
+        self._steady(found.plan, found.made, after, passes, again=True)
+        self.pending += nest.after
+        self.live = live_out
+        return True
 
     def _own_values(self, prolog: Section, needed: Set[Atom]) -> set[Atom]:
         """What the prolog both makes and reads: the code before it needs no registers for that."""

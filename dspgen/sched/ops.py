@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dspgen.asmir.ir import PATTERNS, Instr, Mem, MemRef, OperandValue, Phys, Place, Predicate, Reg, VReg
+from dspgen.asmir.ir import PATTERNS, Instr, Label, Mem, MemRef, OperandValue, Phys, Place, Predicate, Reg, VReg
 from dspgen.sched.facts import Atom, Facts, Reservation
 from dspgen.target.model import Instruction
 from plant_core.loc import Loc
@@ -114,6 +114,14 @@ def build_op(
         facts.reservation(instruction),
         access,
     )
+
+
+def relabelled(op: Op, label: str, facts: Facts) -> Op:
+    """The operation, to `label` if it branches to one."""
+    if not any(isinstance(v, Label) for v in op.operands):
+        return op
+    operands = tuple(Label(label) if isinstance(v, Label) else v for v in op.operands)
+    return build_op(op.instruction, operands, op.predicate, facts, op.loc, op.comment, ordered=op.ordered)
 
 
 def _base_atoms(base: VReg | Phys, facts: Facts) -> tuple[Atom, ...]:

@@ -22,6 +22,7 @@ from dspgen.sched.modulo import (
     shorten_lifetimes,
 )
 from dspgen.sched.ops import Op, make_op
+from dspgen.sched.slack import slack_schedule
 from dspgen.sched.straight import tie_masked, with_places
 from dspgen.sched.streams import Group, can_lead, merge_groups, split_stream, stream_accesses
 from dspgen.sched.unroll import (
@@ -177,7 +178,7 @@ def _at_interval(
     trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
     reservations = [op.reservation for op in prepared.ops]
     failures = []
-    for scheduler in (modulo_schedule, modulo_schedule_late):
+    for scheduler in (modulo_schedule, modulo_schedule_late, slack_schedule):
         budget.spend(len(reservations))
         schedule = scheduler(prepared.graph, reservations, facts, interval)
         if isinstance(schedule, str):
@@ -221,7 +222,7 @@ def _attempt(
         return f"{trip} iterations are too few for {schedule.stages} stages"
     if (excess := _register_excess(body, facts, kit, through)) is not None:
         return excess
-    if isinstance(made := expand(body, shape, facts, kit, passes=2), str):
+    if isinstance(made := expand(body, shape, facts, kit, passes=shape.passes), str):
         return made
     return body, shape
 
@@ -291,8 +292,10 @@ def _register_excess(body: Body, facts: Facts, kit: Kit, through: Mapping[str, i
     return None
 
 
-def pieces_of(plan: Plan, facts: Facts, kit: Kit, passes: int | VReg) -> Pipelined | str:
-    return expand(plan.body, plan.shape, facts, kit, passes=passes)
+def pieces_of(
+    plan: Plan, facts: Facts, kit: Kit, passes: int | VReg, first: Mapping[tuple[int, int], VReg] | None = None
+) -> Pipelined | str:
+    return expand(plan.body, plan.shape, facts, kit, passes=passes, first=first or {})
 
 
 def _report(

@@ -202,6 +202,9 @@ def _relax(
         return True
     if not failure.predicate and _borrow(settings, failure, facts, kit):
         return True
+    if overlapped := laid.overlapped.intersection(*(laid.owners[f.block] for f in failures[:1])):
+        settings.apart_runs |= overlapped
+        return _afresh(settings)
     if _relax_pieces([laid.pieces[f.block] for f in failures], settings):
         return True
     if not failure.predicate and _save(settings, failure, facts, kit, stack, enough=True):

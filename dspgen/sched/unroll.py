@@ -65,6 +65,14 @@ def advanced(access: MemRef | None, iterator: str, advance: int) -> MemRef | Non
     return replace(access, constant=access.constant + shift) if shift else access
 
 
+def next_iteration(loop: Loop, instrs: Iterable[Instr]) -> list[Instr]:
+    """Instructions of a loop's body as the next iteration does them: what they touch in memory, and nothing else."""
+    return [
+        replace(instr, operands=tuple(_moved(v, {}, loop.iterator, loop.step) for v in instr.operands))
+        for instr in instrs
+    ]
+
+
 def unrolled(loop: Loop, factor: int) -> Loop:
     """`factor` iterations in one; the trip count must be a multiple of it."""
     if not isinstance(loop.trip, int) or loop.trip % factor:

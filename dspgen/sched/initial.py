@@ -1,0 +1,115 @@
+"""First values of carried variables, read where they come from: the first iteration of a pipelined loop needs no copy.
+
+Before: acc = zero; loop: acc = x * y + acc.   After: the prolog's first instance does acc = x * y + zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from dspgen.asmir.ir import Imm, Instr, Reg, VReg
+from dspgen.sched.expand import Body, Shape
+from dspgen.sched.facts import Facts
+from dspgen.sched.kit import Kit
+from dspgen.sched.ops import make_op
+from dspgen.sched.straight import tie_masked
+
+
+@dataclass(slots=True)
+class Initial:
+    """`reads[op, operand]` is the register that an operand of a loop's operation reads in its first iteration instead;
+    `setup` fills those registers that are new; `replaced` are the variables that need no value before the loop."""
+
+    reads: dict[tuple[int, int], VReg] = field(default_factory=dict)
+    setup: list[Instr] = field(default_factory=list)
+    replaced: set[VReg] = field(default_factory=set)
+
+
+def initial_reads(pending: Sequence[Instr], body: Body, shape: Shape, facts: Facts, kit: Kit) -> Initial:
+    """What can be read elsewhere, `pending` being the straight code just before the loop."""
+    found = Initial()
+    written = {atom[0] for op in body.ops for atom, _ in op.writes}
+    constants: dict[Instr, VReg] = {}
+    for register, source in _sources(pending, facts, kit).items():
+        slots = _first_reads(register, body, shape) if register in written else []
+        if not slots or (isinstance(source, VReg) and source in written):
+            continue
+        if isinstance(source, Instr):
+            if source not in constants:
+                constants[source] = kit.fresh(register.cls, "first")
+                found.setup.append(_into(source, constants[source]))
+            source = constants[source]
+        found.reads.update(dict.fromkeys(slots, source))
+        found.replaced.add(register)
+    return found
+
+
+def with_first_inside(pending: Sequence[Instr], body: Body, shape: Shape, facts: Facts, kit: Kit) -> Shape:
+    """A shape whose prolog has all first reads of carried variables, if the straight code before makes it worth it."""
+    longer = Shape(shape.copies, shape.unroll, shape.before + shape.unroll, shape.passes - 1)
+    if shape.passes < 2:
+        return shape
+    now, then = (initial_reads(pending, body, s, facts, kit).replaced for s in (shape, longer))
+    return longer if len(then) > len(now) else shape
+
+
+def _sources(pending: Sequence[Instr], facts: Facts, kit: Kit) -> dict[VReg, VReg | Instr]:
+    """For variables that straight code leaves with a copy of a register, or with a constant: that register, or the
+    instruction without its result."""
+    ops = [make_op(instr, facts) for instr in pending]
+    tie_masked(ops, facts)
+    found: dict[VReg, VReg | Instr] = {}
+    for instr, op in zip(pending, ops, strict=True):
+        changed = {atom[0] for atom, _ in op.writes}
+        found = {r: s for r, s in found.items() if r not in changed and s not in changed}
+        results = [v for o, v in zip(instr.instruction.operands, instr.operands, strict=True) if o.write]
+        if op.tied or op.touches_memory or op.ordered or len(results) != 1:
+            continue
+        result = results[0]
+        if not isinstance(result, Reg) or result.part or changed != {result.vreg}:
+            continue
+        source = kit.copied(instr)
+        if isinstance(source, VReg) and source.cls == result.vreg.cls:
+            found[result.vreg] = source
+        elif all(isinstance(v, Imm) for v in instr.operands if v is not result):
+            found[result.vreg] = _into(instr, VReg("", result.vreg.cls))
+    return found
+
+
+def _into(instr: Instr, register: VReg) -> Instr:
+    """The instruction with another result."""
+    operands = tuple(Reg(register) if isinstance(v, Reg) else v for v in instr.operands)
+    return replace(instr, operands=operands)
+
+
+def _first_reads(register: VReg, body: Body, shape: Shape) -> list[tuple[int, int]]:
+    """The operands that read what a variable holds before the loop, in its first iteration; empty where one of them is
+    no plain register operand, or issues in the kernel."""
+    values = body.values
+    readers: dict[int, None] = {}
+    for index, version in enumerate(values.versions):
+        if version.atom[0] == register and version.writer < 0 and values.web_of[index] >= 0:
+            if values.webs[values.web_of[index]].invariant:
+                return []
+            readers.update(dict.fromkeys(op for op, _ in version.readers))
+    found = []
+    for index in readers:
+        op = body.ops[index]
+        if body.schedule.cycles[index] // body.schedule.interval >= shape.before:
+            return []
+        if any(atom[0] == register for atom in op.tied):
+            return []
+        slots = [
+            k
+            for k, (operand, value) in enumerate(zip(op.instruction.operands, op.operands, strict=True))
+            if operand.read and isinstance(value, Reg) and value.vreg == register
+        ]
+        elsewhere = op.predicate is not None and op.predicate.register == register
+        elsewhere |= any(register in (getattr(v, "base", None), getattr(v, "offset", None)) for v in op.operands)
+        if not slots or elsewhere:
+            return []
+        found += [(index, k) for k in slots]
+    # A write that keeps part of what was there needs it in the variable's own register.
+    tied = any(atom[0] == register for op in body.ops for atom in op.tied)
+    return [] if tied else found

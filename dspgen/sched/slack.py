@@ -1,0 +1,131 @@
+"""Slack modulo scheduling (R. A. Huff, "Lifetime-Sensitive Modulo Scheduling", PLDI 1993): the operation with the
+least room is placed next, near its readers or its sources; what stands in its way is taken out again.
+
+It is for the bodies that defeat `modulo_schedule`: long recurrences whose operations also crowd a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dspgen.sched.ddg import Graph, all_edges
+from dspgen.sched.facts import Facts, Reservation
+from dspgen.sched.machine import ReservationTable
+from dspgen.sched.modulo import ModuloSchedule
+
+_BUDGET = 12  # operations placed, per operation of the body, before an interval is given up
+_FAR = 1 << 20
+
+
+def slack_schedule(
+    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int
+) -> ModuloSchedule | str:
+    """A schedule at this initiation interval, or why there is none."""
+    distance = least_distances(graph, interval)
+    if distance is None:
+        return "a dependence cycle is longer"
+    work = _Slack(distance, reservations, facts, interval)
+    budget = _BUDGET * graph.size + 64
+    while len(work.table.cycle_of) < graph.size:
+        if budget == 0:
+            return "no schedule found in the search budget"
+        budget -= 1
+        if not work.step():
+            return "the units of one operation are always taken"
+    first = min(work.table.cycle_of.values(), default=0) // interval * interval
+    cycles = [work.table.cycle_of[k] - first for k in range(graph.size)]
+    for op, cycle in enumerate(cycles):
+        work.table.cycle_of[op] = cycle
+    return ModuloSchedule(interval, cycles, work.table)
+
+
+def least_distances(graph: Graph, interval: int) -> np.ndarray | None:
+    """How many cycles after each operation (rows) each other must issue at least; None where one must follow itself."""
+    size = graph.size
+    reach = np.full((size, size), -_FAR, dtype=np.int64)
+    np.fill_diagonal(reach, 0)
+    for source, target, latency, distance in all_edges(graph):
+        reach[source, target] = max(reach[source, target], latency - distance * interval)
+    for k in range(size):
+        np.maximum(reach, reach[:, k : k + 1] + reach[k : k + 1, :], out=reach)
+    if (np.diagonal(reach) > 0).any():
+        return None
+    reach[reach < -_FAR // 2] = -_FAR
+    return reach
+
+
+class _Slack:
+    """A partial schedule: `early` and `late` are where each operation may issue, given those that are placed."""
+
+    def __init__(self, reach: np.ndarray, reservations: Sequence[Reservation], facts: Facts, interval: int) -> None:
+        self.reach, self.reservations, self.interval = reach, reservations, interval
+        self.table = ReservationTable(facts, interval)
+        size = len(reservations)
+        self.placed = np.zeros(size, dtype=bool)
+        self.cycle = np.zeros(size, dtype=np.int64)
+        self.first = np.maximum(reach.max(axis=0), 0)
+        height = np.maximum(reach.max(axis=1), 0)
+        self.last = int((self.first + height).max(initial=0)) + interval - 1 - height
+        self.last_tried = np.full(size, -1, dtype=np.int64)
+        self.readers = (reach > 0).sum(axis=1)
+        self.sources = (reach > 0).sum(axis=0)
+        use: dict[int, int] = {}
+        for reservation in reservations:
+            for unit in reservation.alternatives if len(reservation.alternatives) == 1 else ():
+                use[unit] = use.get(unit, 0) + reservation.busy
+        crowded = {unit for unit, cycles in use.items() if 10 * cycles >= 9 * interval}
+        self.weight = np.array([1 if crowded.intersection(r.alternatives) else 2 for r in reservations], dtype=np.int64)
+
+    def step(self) -> bool:
+        """Place one more operation; False where its units can't be freed."""
+        early, late = self._bounds()
+        room = (late - early) * self.weight
+        room[self.placed] = _FAR * 4
+        smallest = np.flatnonzero(room == room.min())
+        op = int(smallest[np.argmin(late[smallest])])
+        at = self._free_cycle(op, int(early[op]), int(late[op]))
+        if at is None:
+            at = self._forced(op, int(early[op]))
+            if at is None:
+                return False
+        self.placed[op] = True
+        self.cycle[op] = self.last_tried[op] = at
+        return True
+
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        if not self.placed.any():
+            return self.first, self.last
+        at = self.cycle[self.placed]
+        early = np.maximum(self.first, (at[:, None] + self.reach[self.placed]).max(axis=0))
+        late = np.minimum(self.last, (at[None, :] - self.reach[:, self.placed]).min(axis=1))
+        return early, late
+
+    def _free_cycle(self, op: int, early: int, late: int) -> int | None:
+        """The first cycle with room: from the early end where it reads more of what is placed than it is read by."""
+        end = min(late, early + self.interval - 1)
+        order = range(early, end + 1)
+        if self.sources[op] < self.readers[op]:
+            order = range(end, early - 1, -1)
+        for at in order:
+            if self.table.place(op, at, self.reservations[op]):
+                return at
+        return None
+
+    def _forced(self, op: int, early: int) -> int | None:
+        """Place it all the same: what takes its units, or no longer agrees with it, is to be placed anew."""
+        at = early if self.last_tried[op] < early else int(self.last_tried[op]) + 1
+        for victim in self.table.blockers(at, self.reservations[op], self.readers.tolist()):
+            self._remove(victim)
+        if not self.table.place(op, at, self.reservations[op]):
+            return None
+        wrong = self.placed & ((self.cycle < at + self.reach[op]) | (self.cycle + self.reach[:, op] > at))
+        wrong[op] = False
+        for other in np.flatnonzero(wrong):
+            self._remove(int(other))
+        return at
+
+    def _remove(self, op: int) -> None:
+        self.table.remove(op)
+        self.placed[op] = False

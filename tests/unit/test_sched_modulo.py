@@ -1,0 +1,80 @@
+"""Modulo schedules of random bodies, against the exact scheduler and against the rules that any schedule obeys."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from dspgen.sched.ddg import all_edges
+from dspgen.sched.exact_modulo import exact_modulo_schedule
+from dspgen.sched.facts import Facts
+from dspgen.sched.modulo import ModuloSchedule, modulo_schedule, modulo_schedule_late
+from dspgen.sched.slack import slack_schedule
+from dspgen.target.load import load_target
+from tests.support.cyclic_graphs import CyclicGraph, cyclic_graph
+
+FACTS = Facts(load_target("ft_m7002"))
+SCHEDULERS = (modulo_schedule, modulo_schedule_late, slack_schedule)
+
+
+def check(body: CyclicGraph, found: ModuloSchedule) -> None:
+    """Every dependence holds, and no unit or other resource is held twice in a row of the kernel."""
+    interval = found.interval
+    for source, target, latency, distance in all_edges(body.graph):
+        assert found.cycles[target] + distance * interval >= found.cycles[source] + latency
+    held: set[tuple[int, int]] = set()
+    for op, reservation in enumerate(body.reservations):
+        unit, at = found.table.unit_of[op], found.cycles[op]
+        assert unit in reservation.alternatives
+        spans = [(unit, 0, reservation.busy), *reservation.extras]
+        cells = [((at + k) % interval, r) for r, first, n in spans for k in range(first, first + n)]
+        assert len(set(cells)) == len(cells) and not held.intersection(cells)
+        held.update(cells)
+
+
+def least_found(body: CyclicGraph) -> int:
+    for interval in count(body.least):
+        for scheduler in SCHEDULERS:
+            found = scheduler(body.graph, body.reservations, FACTS, interval)
+            if isinstance(found, ModuloSchedule):
+                check(body, found)
+                return interval
+    raise AssertionError
+
+
+@pytest.mark.parametrize("first", [0, 50])
+def test_no_interval_is_missed_that_there_is(first: int) -> None:
+    """The exact scheduler finds no shorter one for at least 95 of 100."""
+    missed = 0
+    for seed in range(first, first + 50):
+        body = cyclic_graph(FACTS, seed)
+        found = least_found(body)
+        shorter = [
+            exact_modulo_schedule(body.graph, body.reservations, FACTS, interval, effort=1.0)
+            for interval in range(body.least, found)
+        ]
+        for schedule in shorter:
+            if isinstance(schedule, ModuloSchedule):
+                check(body, schedule)
+        missed += any(verdict != "infeasible" for verdict in shorter)
+    assert missed <= 2
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_each_scheduler_obeys_the_rules(scheduler: type) -> None:
+    done = 0
+    for seed in range(100, 160):
+        body = cyclic_graph(FACTS, seed)
+        found = scheduler(body.graph, body.reservations, FACTS, body.least)
+        if isinstance(found, ModuloSchedule):
+            check(body, found)
+            done += 1
+    assert done >= 45
+
+
+def test_below_the_bound_is_proven_infeasible() -> None:
+    for seed in range(8):
+        body = cyclic_graph(FACTS, seed)
+        if body.least > 1:
+            assert exact_modulo_schedule(body.graph, body.reservations, FACTS, body.least - 1) == "infeasible"
