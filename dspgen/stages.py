@@ -20,6 +20,7 @@ from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.search import Choice
 from dspgen.vecdsl.build import build
+from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import Loop, Program
 from dspgen.vecdsl.promote import promote
@@ -100,13 +101,14 @@ def plan_program(
         tree = generate(func, plan)
     built = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
     promoted = hoist(straighten(promote(built, target.lanes), target.lanes), target.lanes)
-    return Planned(func, tree, built, promoted)
+    return Planned(func, tree, built, deal(promoted, target))
 
 
 def straight_program(func: Func, program: Program, target: Target) -> Planned:
     """A program without most of its loops."""
     built = simplify(signed_memory(program, _only_signed(target)))
-    return Planned(func, None, built, hoist(built, target.lanes) if _has_loops(built) else built)
+    promoted = hoist(built, target.lanes) if _has_loops(built) else built
+    return Planned(func, None, built, deal(promoted, target))
 
 
 def rewrite(planned: Planned, target: Target, options: Options, effort: Effort) -> Optimised:

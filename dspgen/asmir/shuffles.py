@@ -7,12 +7,13 @@ holds is remembered within a block, and set before a loop that uses one pattern 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dspgen.asmir.ir import PATTERNS, If, Instr, Item, Jump, Loop, Mark, Mem, MemRef, OperandValue, Phys, Reg, VReg
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.crossing import WordShuffle
+from dspgen.target.operations import Form
 from dspgen.vecdsl.ir import Const, Op, VType
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 I32 = VType("i32", False)
 _WORD = 4
+_KEPT = 24  # words of patterns in registers, while patterns are written
 Pattern = tuple[int, ...]
 MakeAddress = Callable[[int], VReg]
 
@@ -61,6 +63,8 @@ class Shuffles:
         self.entry: list[Item] = []
         self.address: MakeAddress | None = None
         self._numbers: dict[Pattern, int] = {}
+        self._words: dict[bytes, Reg] = {}
+        self._bases: dict[int, VReg] = {}
         self._mode: int | None = None
 
     def forget(self) -> None:
@@ -70,7 +74,7 @@ class Shuffles:
     def emit(self, first: Reg, second: Reg, pattern: Pattern, into: Reg) -> None:
         """`into` = the shuffle of two vectors of 32-bit lanes by `pattern`."""
         emitter, machine = self.emitter, self.machine
-        number = self._number(tuple(k if p < 0 else p for k, p in enumerate(pattern)))
+        number = self._number(pattern)
         if self._mode != number:
             select = machine.select
             values: dict[str, OperandValue] = {
@@ -84,14 +88,29 @@ class Shuffles:
         emitter.items.append(Instr(machine.instruction, operands, None, emitter.loc))
 
     def _number(self, pattern: Pattern) -> int:
-        """The pattern's mode number; its bytes are written at the function's entry."""
-        if pattern not in self._numbers:
-            step = max(1, -(-_padded(len(pattern)) // self.machine.memory.bytes_per_mode))
-            number = len(self._numbers) * step
-            self._check_room((number + step) * self.machine.memory.bytes_per_mode)
-            self._numbers[pattern] = number
-            self._write(pattern, number)
-        return self._numbers[pattern]
+        """The mode number of the pattern, or of one that agrees with it where it doesn't care; its bytes are written at
+        the function's entry."""
+        for known, number in self._numbers.items():
+            if _agrees(pattern, known):
+                return number
+        step = max(1, -(-_padded(len(pattern)) // self.machine.memory.bytes_per_mode))
+        number = len(self._numbers) * step
+        self._check_room((number + step) * self.machine.memory.bytes_per_mode)
+        words = self._whole(pattern)
+        whole = tuple(b for word in words for b in word)[: len(pattern)]
+        self._numbers[whole] = number
+        self._write(words, number)
+        return number
+
+    def _whole(self, pattern: Pattern) -> list[bytes]:
+        """The pattern's bytes by words; where it doesn't care, those that are in registers already."""
+        padded = (*pattern, *(-1 for _ in range(_padded(len(pattern)) - len(pattern))))
+        parts = [padded[k : k + _WORD] for k in range(0, len(padded), _WORD)]
+        made: dict[int, bytes] = {}
+        for k in sorted(range(len(parts)), key=lambda k: parts[k].count(-1)):
+            there = (w for w in (*made.values(), *self._words) if _agrees(parts[k], w))
+            made[k] = next(there, bytes(_WORD * k + j if p < 0 else p for j, p in enumerate(parts[k])))
+        return [made[k] for k in range(len(parts))]
 
     def _check_room(self, size: int) -> None:
         memory = self.machine.memory
@@ -100,25 +119,37 @@ class Shuffles:
             message = f"more shuffle patterns than {region.name} holds"
             raise NoSchedule(Problem("DG309", message, self.emitter.loc, "use smaller tiles, or rewriting less"))
 
-    def _write(self, pattern: Pattern, number: int) -> None:
+    def _write(self, words: Sequence[bytes], number: int) -> None:
         """Store the pattern's bytes, a word at a time."""
         emitter = self.emitter
-        if self.address is None:
-            raise emitter.missing("shuffle", "i32", vector=True)
         form = next(iter(emitter.table.forms("st", "i32")), None)
         if form is None:
             raise emitter.missing("store", "i32")
         saved, emitter.items = emitter.items, self.entry
-        contents = bytes(pattern).ljust(_padded(len(pattern)), b"\0")
         start = number * self.machine.memory.bytes_per_mode
-        base = self.address(self.machine.memory.base + start)
-        for offset in range(0, len(contents), _WORD):
-            word = Reg(emitter.fresh(emitter.classes.scalar.name, "pattern"))
-            value = int.from_bytes(contents[offset : offset + _WORD], "little", signed=True)
-            emitter.constant(Const(value, I32), word)
-            access = MemRef(PATTERNS, start + offset, (), _WORD, 1, _WORD)
-            emitter.emit(form, {form.args[0]: Mem(base, offset, access), form.args[1]: word})
+        for k, contents in enumerate(words):
+            offset = start + k * _WORD
+            base, beyond = self._base(offset, form)
+            if contents not in self._words:
+                if len(self._words) == _KEPT:
+                    del self._words[next(iter(self._words))]
+                self._words[contents] = Reg(emitter.fresh(emitter.classes.scalar.name, "pattern"))
+                value = int.from_bytes(contents, "little", signed=True)
+                emitter.constant(Const(value, I32), self._words[contents])
+            access = MemRef(PATTERNS, offset, (), _WORD, 1, _WORD)
+            emitter.emit(form, {form.args[0]: Mem(base, beyond, access), form.args[1]: self._words[contents]})
         emitter.items = saved
+
+    def _base(self, offset: int, form: Form) -> tuple[VReg, int]:
+        """An address register from which the patterns' byte `offset` is reached, and how far it is from there."""
+        if self.address is None:
+            raise self.emitter.missing("shuffle", "i32", vector=True)
+        scale = form.instruction.memory.scale if form.instruction.memory is not None else 1
+        reach = self.emitter.target.address_modes.plus_imm["scalar"][1] * scale
+        start = next((s for s in self._bases if 0 <= offset - s <= reach), offset)
+        if start not in self._bases:
+            self._bases[start] = self.address(self.machine.memory.base + start)
+        return self._bases[start], offset - start
 
     def hoisted(self, body: list[Item]) -> tuple[list[Item], list[Item]]:
         """What sets the mode before the loop, and the loop's body without it, where the body uses one mode only."""
@@ -146,6 +177,10 @@ class Shuffles:
                 return any(self._selects(x) or self._selects_below(x) for x in inner)
             case _:
                 return False
+
+
+def _agrees(pattern: Pattern, whole: Sequence[int]) -> bool:
+    return all(p in (-1, k) for p, k in zip(pattern, whole, strict=True))
 
 
 def _writes(item: Item, register: VReg | None) -> bool:

@@ -13,15 +13,19 @@ from dspgen.tiling.nests import FlatAccess
 _PAIRED = 0.75
 # Where each lane has an index, that is loaded as well, or moved to a scalar register.
 _INDEXED = 1.5
+# A stride from which on elements are reached by whole vectors and shuffles, where these are few.
+_FAR = 8
 _STANDS_IN = {"add": "mac", "sub": "mac", "mul": "mac"}
 
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """The elements of one access on the lanes: `stride` apart, None where computed for each; in `pieces` runs."""
+    """The elements of one access on the lanes: `stride` apart, None where computed for each; in `pieces` runs. The last
+    lane's lies `reach` from the first one's, where that is known."""
 
     stride: int | None
     pieces: int = 1
+    reach: int = 0
 
 
 class Machine:
@@ -112,6 +116,9 @@ class Machine:
         """`across` is None where the comp is scalar."""
         elem = bits_elem(access.elem)
         stride = None if across is None else across.stride
+        if across is not None and (vectors := self._dealt(across)):
+            self._add_dealt(pressure, elem, vectors, distinct, written, read=read)
+            return
         if across is not None and stride != 0 and across.pieces > 1 and stride == 1:
             distinct *= across.pieces
             self.add(pressure, "add", "i32", True, distinct)
@@ -129,9 +136,33 @@ class Machine:
         if stride is not None and stride < 0:
             self._spread_reverse(pressure, distinct)
 
+    def _dealt(self, across: Across) -> int:
+        """How many vectors, shuffled, hold the elements of irregular lanes; 0 where that isn't how they are reached."""
+        stride = across.stride
+        if self._shuffle is None or stride is None or (across.pieces == 1 and abs(stride) < _FAR):
+            return 0
+        steps = [s for s in (4, 2) if stride % s == 0 and across.reach % s == 0 and self._pairs(s)]
+        vectors = -(-(abs(across.reach) + 1) // (self.lanes * max(steps, default=1)))
+        if across.pieces > 1:
+            vectors = min(vectors, across.pieces)
+        return vectors if vectors <= self.lanes // 2 else 0
+
+    def _pairs(self, stride: int) -> bool:
+        return self.has_vector_access(stride, "f32", store=False) and self.has_vector_access(stride, "f32", store=True)
+
+    def _add_dealt(
+        self, pressure: dict[str, float], elem: str, vectors: int, distinct: float, written: bool, *, read: bool
+    ) -> None:
+        """A vector is loaded or stored for each of the accesses that share it, and shuffled for each."""
+        for op, wanted in (("vld", read), ("vst", written)):
+            if wanted and (form := self.form(op, elem, vector=True)) is not None:
+                self._spread(pressure, form, distinct)
+                if self._shuffle is not None:
+                    self._press(pressure, self._shuffle.instruction, distinct * max(vectors - 1, 1))
+
     def lane_by_lane(self, access: FlatAccess, across: Across | None, *, written: bool, read: bool) -> bool:
         """Whether the access takes an instruction, or several, for each lane."""
-        if across is None or across.stride == 0 or (across.pieces > 1 and across.stride == 1):
+        if across is None or self._dealt(across) or across.stride == 0 or (across.pieces > 1 and across.stride == 1):
             return False
         if across.stride is None or across.pieces > 1:
             return True

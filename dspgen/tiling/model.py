@@ -210,11 +210,12 @@ def across(access: FlatAccess, lane: Lane | None, lanes: int) -> Across | None:
         return Across(None)
     outer = access.coefficient(lane.iterator) * lane.sign
     if lane.inner is None:
-        return Across(outer)
+        return Across(outer, 1, outer * (lanes - 1))
     inner = access.coefficient(lane.inner)
     if outer == inner * lane.period:
-        return Across(inner)
-    return Across(inner, -(-lanes // lane.period))
+        return Across(inner, 1, inner * (lanes - 1))
+    pieces = -(-lanes // lane.period)
+    return Across(inner, pieces, inner * (lane.period - 1) + outer * (pieces - 1))
 
 
 def operation_counts(value: Expr) -> dict[str, int]:

@@ -1,0 +1,45 @@
+"""How many lanes of each value are of use: those that a store with fewer active lanes reads, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dspgen.vecdsl.ir import OPS, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var
+from dspgen.vecdsl.terms import block_of, children, own_terms
+
+
+def passes_lanes(op: Op) -> bool:
+    """Whether each lane of the result depends on the same lane of the arguments only."""
+    return op.type.vector and OPS[op.name].kind in ("lane", "bits")
+
+
+def demands(program: Program, lanes: int) -> dict[str, int]:
+    """For each Let that is used, the first lanes of it that are."""
+    found: dict[str, int] = {}
+    _block(program.body, found, lanes)
+    return found
+
+
+def _block(body: Iterable[Stmt], found: dict[str, int], lanes: int) -> None:
+    """Uses come after what they use, so that a walk upwards knows all of a Let's."""
+    for stmt in reversed(list(body)):
+        if isinstance(stmt, Loop):
+            for carried in stmt.carried:
+                _term(carried.next, lanes, found, lanes)
+        _block(block_of(stmt), found, lanes)
+        count = lanes
+        if isinstance(stmt, Let):
+            count = found.get(stmt.name, 0)
+        elif isinstance(stmt, Store) and stmt.active is not None:
+            count = min(stmt.active, lanes)
+        for term in own_terms(stmt):
+            _term(term, count, found, lanes)
+
+
+def _term(term: Term, count: int, found: dict[str, int], lanes: int) -> None:
+    if isinstance(term, Var):
+        found[term.name] = max(found.get(term.name, 0), count)
+        return
+    inner = lanes if isinstance(term, Load) or (isinstance(term, Op) and not passes_lanes(term)) else count
+    for child in children(term):
+        _term(child, inner, found, lanes)
