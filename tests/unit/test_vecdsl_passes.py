@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dspgen.target.load import load_target
 from dspgen.vecdsl.carry import carry_loads
+from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.evaluate import evaluate
 from dspgen.vecdsl.footprint import Footprint, Overlap, overlap
 from dspgen.vecdsl.hoist import hoist
@@ -22,12 +24,14 @@ from dspgen.vecdsl.straighten import straighten
 from dspgen.vecdsl.verify import verify
 from tests.support.vector_programs import LANES, random_inputs, random_program
 
+SHUFFLING = load_target("ft_m7002", [("lanes", str(LANES))])
 PASSES: dict[str, Callable[[Program], Program]] = {
     "simplify": simplify,
     "promote": lambda p: promote(p, LANES),
     "hoist": lambda p: hoist(p, LANES, vectors=3, scalars=3),
     "straighten": lambda p: straighten(p, LANES),
     "carry": lambda p: carry_loads(p, vectors=3, scalars=4),
+    "deal": lambda p: deal(p, SHUFFLING),
     "all": lambda p: simplify(carry_loads(hoist(promote(simplify(p), LANES), LANES), vectors=2, scalars=2)),
 }
 
