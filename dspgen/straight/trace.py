@@ -13,9 +13,10 @@ import islpy as isl
 
 from dspgen.errors import NoSchedule, Problem
 from dspgen.vecdsl.expressions import Translator, dtype_of
+from dspgen.vecdsl.fold import make
 from dspgen.vecdsl.ir import Address, Const, Elem, Load, Op, Term, Var, VType
 from dspgen.vecdsl.ranges import Ranges
-from dspgen.vecdsl.terms import register_elem
+from dspgen.vecdsl.terms import INTEGER, integer, leaves, register_elem
 from plant_core.affine import all_bufs
 from plant_core.ir import Buf, Comp, Expr, Func
 from plant_core.ir import Load as MemoryLoad
@@ -56,7 +57,7 @@ class Trace:
     def element(self, node: int) -> Element | None:
         """The element of memory, as it was on entry, that a node loads."""
         leaf = self.nodes[node].leaf
-        return (leaf.array, leaf.address.constant) if isinstance(leaf, Load) else None
+        return (leaf.array, leaf.address.constant) if isinstance(leaf, Load) and leaf.index is None else None
 
     def constant(self, node: int) -> Const | None:
         leaf = self.nodes[node].leaf
@@ -93,7 +94,7 @@ class Trace:
 
 def trace(func: Func, *, most: int) -> Trace:
     """The graph of `func`'s operations. Raises NoSchedule where `func` has parametric or over `most` instances, or a
-    subscript that isn't a constant at each of them."""
+    subscript that isn't a constant at each of them, but for reads of what it never writes."""
     return _Tracer(func).run(_instances(func, most))
 
 
@@ -152,6 +153,7 @@ class _Tracer:
         self.numbers: dict[Node, int] = {}
         self.memory: dict[Element, int] = {}
         self.versions: dict[Element, int] = {}
+        self.stored = {comp.target.buf for comp in func.comps}
 
     def run(self, instances: list[tuple[Comp, tuple[int, ...]]]) -> Trace:
         for comp, point in instances:
@@ -190,6 +192,8 @@ class _Tracer:
         return int(found.value)
 
     def _read(self, access: MemoryLoad, translator: Translator) -> Term:
+        if access.buf not in self.stored and (load := self._computed(access, translator)) is not None:
+            return Var(f"{_NODE}{self._number_of(Node('load', (), load.type, load))}", load.type)
         element = self._element(access, translator)
         node = self.memory.get(element)
         if node is None:
@@ -200,6 +204,39 @@ class _Tracer:
             load = Load(access.buf, Address(element[1]), 1, elem, VType(register_elem(elem), False))
             node = self._number_of(Node("load", (), load.type, load))
         return self.trace.constant(node) or Var(f"{_NODE}{node}", self.trace.nodes[node].type)
+
+    def _computed(self, access: MemoryLoad, translator: Translator) -> Load | None:
+        """A load at a place that is known at run time only, made of what there is on entry; None where it is known."""
+        constant = 0
+        rest: Term | None = None
+        buf = self.buffers[access.buf]
+        for index, extent in zip(access.indices, buf.extents, strict=True):
+            constant *= extent
+            if rest is not None:
+                rest = make("mul", (rest, integer(extent)), INTEGER)
+            value: Term = self._on_entry(translator.value(index), access)
+            while isinstance(value, Op) and value.name == "add" and isinstance(value.args[1], Const):
+                constant, value = constant + int(value.args[1].value), value.args[0]
+            if isinstance(value, Const):
+                constant += int(value.value)
+            else:
+                rest = value if rest is None else make("add", (rest, value), INTEGER)
+        type = VType(register_elem(buf.dtype), False)
+        return None if rest is None else Load(access.buf, Address(constant), 1, buf.dtype, type, index=rest)
+
+    def _on_entry(self, term: Term, access: MemoryLoad) -> Term:
+        """An integer term with nodes replaced by what they load on entry, or compute from that."""
+        if isinstance(term, Var) and term.name.startswith(_NODE):
+            node = self.trace.nodes[int(term.name[len(_NODE) :])]
+            if node.leaf is not None:
+                return node.leaf
+            args = tuple(Var(f"{_NODE}{a}", self.trace.nodes[a].type) for a in node.args)
+            return self._on_entry(Op(node.name, args, node.type), access)
+        if isinstance(term, Op):
+            term = make(term.name, tuple(self._on_entry(a, access) for a in term.args), term.type)
+        if term.type != INTEGER or any(isinstance(x, Load) and x.array in self.stored for x in leaves(term)):
+            raise refused(f"a subscript of '{access.buf}' is known at run time only", self.trace.func)
+        return term
 
     def _intern(self, term: Term) -> int:
         """The node of a term whose variables are nodes and parameters."""

@@ -246,3 +246,26 @@ def random_text(seed: int) -> str:
 def test_random_functions(tmp_path: Path, seed: int) -> None:
     func = from_text(tmp_path, random_text(seed))
     check(func, (4, 16)[seed % 2], reassoc=bool(seed % 3 == 0) and func.bufs[0].dtype == "i32", seed=seed)
+
+
+def test_reads_at_places_known_at_run_time(tmp_path: Path) -> None:
+    """What the function never writes may be read anywhere; what it writes may not."""
+    path = tmp_path / "k.c"
+    path.write_text(
+        "void k(const float x[16], const int p[4], float y[8]) {\n"
+        "  for (int i = 0; i < 4; i++) { y[2*i] = x[2*p[i]]; y[2*i+1] = 2.0f * x[2*p[i] + 1]; }\n}\n",
+        encoding="utf-8",
+    )
+    func = read_c(str(path))
+    graph = trace(func, most=100)
+    indexed = [n.leaf for n in graph.nodes if isinstance(n.leaf, Load) and n.leaf.index is not None]
+    assert [load.address.constant for load in indexed] == [0, 1] * 4
+    values = values_for(func, 1)
+    values["p"] = np.array([3, 0, 7, 3], dtype=np.int32)
+    wanted = run(func, values)
+    for straight in straight_programs(func, load_target("ft_m7002"), reassoc=True):
+        got = evaluate(verify(straight.program), 16, values, slack=16)
+        np.testing.assert_array_equal(got["y"], wanted["y"])
+    path.write_text("void k(const int p[4], float y[8]) { for (int i = 0; i < 4; i++) y[i] = y[p[i]] + 1.0f; }\n")
+    with pytest.raises(NoSchedule):
+        trace(read_c(str(path)), most=100)
