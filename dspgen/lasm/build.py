@@ -240,7 +240,8 @@ class Builder:
         if token.address is not None:
             address = token.address
             offset = address.offset if isinstance(address.offset, int) else self.register(address.offset).vreg
-            return Place(self.register(address.base).vreg, address.mode, offset, None)
+            place = Place(self.register(address.base).vreg, address.mode, offset, None)
+            return self._steps_apart(place, use, before, after)
         names = token.text.split(":")
         if any(n not in self.classes.of for n in names):
             known = {n for c in self.target.registers for n in c.names}
@@ -254,6 +255,43 @@ class Builder:
         if whole is not None:
             return Reg(whole)
         return self._put_together(operand, names[0], names[1], use, before, after)
+
+    def _steps_apart(self, place: Place, use: Use, before: list[Instr], after: list[Instr]) -> Place:
+        """A step beyond the mode's range is an addition of its own, where the text has it."""
+        memory, modes = use.row.memory, self.target.address_modes
+        if memory is None or not place.updates or not isinstance(place.offset, int) or not isinstance(place.base, VReg):
+            return place
+        down = place.mode in ("post_dec", "pre_dec")
+        low, high = modes.decrement_imm if down else modes.increment_imm
+        if low <= place.offset <= high:
+            return place
+        amount = -place.offset * memory.scale if down else place.offset * memory.scale
+        predicate = self._predicate(use) if use.row.predicable == "scalar" else None
+        made = [replace(i, predicate=predicate) for i in self._advance(place.base, amount, use.line.loc)]
+        (before if place.mode in ("pre_inc", "pre_dec") else after).extend(made)
+        return replace(place, mode="none", offset=0)
+
+    def _advance(self, register: VReg, amount: int, loc: Loc) -> list[Instr]:
+        """`register += amount`, in bytes."""
+        step = self.fresh(self.target.abi.scalar_class, "step")
+        ways = self.index.address_add(register.cls) or self.index.find(
+            "d = add.i64(a, b)", {"a": step.cls, "b": register.cls, "d": register.cls}
+        )
+        for match in ways[:1]:
+            for steps in self.index.load_constant(step.cls, amount)[:1]:
+                code = [
+                    Instr(s.instruction, tuple(Reg(step) if v is None else Imm(v) for v in s.operands), loc=loc)
+                    for s in steps
+                ]
+                values: dict[str, OperandValue] = {
+                    match.binding["a"]: Reg(step),
+                    match.binding["b"]: Reg(register),
+                    match.binding["d"]: Reg(register),
+                }
+                row = match.instruction
+                return [*code, Instr(row, tuple(values[o.name] for o in row.operands), loc=loc)]
+        what = f"{self.target.name} has no instruction to add {amount} to a register of class {register.cls}"
+        raise SourceError(Problem("DG302", what, loc))
 
     def _takes_pair(self, operand: Operand) -> bool:
         return all(c in self._pair_class.values() for c in operand.classes)

@@ -7,11 +7,10 @@ classes narrow each other until nothing changes. What stays open is settled by t
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dspgen.errors import Problem, SourceError
-from dspgen.lasm.ir import Program, Statement
+from dspgen.lasm.ir import Program
 from dspgen.lasm.templates import missing_rows
 from dspgen.sim.lower import literal_value
 from dspgen.sim.text import Line, Token
@@ -91,6 +90,7 @@ class _Classifier:
         }
         self.domain = {name: self._declared_classes(d.kind) for name, d in program.declared.items()}
         self.why: dict[str, tuple[Loc, str]] = {}
+        self.told: set[int] = set()  # conflicts that were told
 
     def run(self) -> Classes:
         uses: dict[int, Use] = {}
@@ -102,6 +102,7 @@ class _Classifier:
                 unknown.setdefault(statement.line.word, []).append(statement.line)
             elif (rows := self._rows(statement.line)) is not None:
                 uses[k] = Use(statement.line, rows)
+        self._outputs()
         self._settle(uses)
         self._unknown(unknown)
         if self.problems:
@@ -160,7 +161,7 @@ class _Classifier:
                 return Misfit(2, f"a label is needed here, not {token.text}", token.loc)
             close = difflib.get_close_matches(token.text, sorted(self.labels), 1)
             remedy = f"did you mean {close[0]}?" if close else ""
-            return Misfit(5, f"unknown label {token.text}", token.loc, remedy, "DG345")
+            return Misfit(7, f"unknown label {token.text}", token.loc, remedy, "DG345")
         if token.kind == "int":
             return self._number(operand, token)
         return self._name(form, operand, token)
@@ -231,19 +232,21 @@ class _Classifier:
             if cls is None:
                 return Misfit(3, f"memory has no offset registers on the {side} side", token.loc)
             slots.append(Slot(name, frozenset({cls}), token.loc))
-        if isinstance(address.offset, int) and address.mode != "none":
-            low, high = self._range(address.mode, side)
-            if not low <= address.offset <= high:
-                return Misfit(4, f"offset {address.offset} is out of range: {low} to {high}", token.loc)
         return slots
 
-    def _range(self, mode: str, side: str) -> tuple[int, int]:
-        modes = self.target.address_modes
-        if mode in ("plus", "minus"):
-            table = modes.plus_imm if mode == "plus" else modes.minus_imm
-            low, high = next(v for k, v in table.items() if k == side)
-            return min(low, 0), high
-        return modes.decrement_imm if mode in ("post_dec", "pre_dec") else modes.increment_imm
+    def _outputs(self) -> None:
+        """What is returned can be in the result's register."""
+        classes = self._classes_with((self.target.abi.result,))
+        for group in self.program.outputs:
+            for name in group.names:
+                if name not in self.domain:
+                    found = self._undeclared(name, group.loc)
+                    self.problems.append(Problem(found.code, found.message, found.loc, found.remedy))
+                elif self.domain[name] & classes:
+                    self.domain[name] &= classes
+                    self.why[name] = (group.loc, ".output")
+                else:
+                    self.problems.append(Problem("DG342", f"{name} can't be returned", group.loc))
 
     # -- narrowing
 
@@ -283,7 +286,8 @@ class _Classifier:
             for use in list(uses.values()):
                 fits = [r for r in use.rows if all(self.domain[s.name] & s.classes for s in r.slots)]
                 if not fits:
-                    if not any(p.loc == use.line.loc for p in self.problems):
+                    if id(use) not in self.told:
+                        self.told.add(id(use))
                         self._conflict(use)
                     continue
                 changed |= len(fits) < len(use.rows)
@@ -318,9 +322,9 @@ class _Classifier:
 
     def _word(self, cls: str) -> str:
         found = self.single[cls]
-        side = f" on the {found.side} side" if found.side is not None else ""
-        article = "an" if found.kind[0] in "aeo" else "a"
-        return f"{article} {found.kind}{side}"
+        if found.side is not None:
+            return f"a {found.side}-side {found.kind}"
+        return f"{'an' if found.kind[0] in 'aeo' else 'a'} {found.kind}"
 
     # -- the rest
 
@@ -346,7 +350,3 @@ class _Classifier:
 
     def _fold(self, text: str) -> str:
         return text if self.target.text.case_sensitive else text.upper()
-
-
-def instructions(program: Program) -> Iterator[tuple[int, Statement]]:
-    yield from ((k, s) for k, s in enumerate(program.statements) if s.line is not None)

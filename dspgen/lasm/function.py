@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.ir import Function, Instr, Jump, Mark, VReg
+from dspgen.asmir.ir import Function, Instr, Item, Jump, Loop, Mark, Mem, OperandValue, Place, VReg
 from dspgen.errors import Problem, SourceError
 from dspgen.lasm.build import Builder, with_keeps, without_idle_marks
 from dspgen.lasm.forms import classify
@@ -57,8 +57,28 @@ def _linear(program: Program, target: Target) -> Linear:
     sequence = Function(program.name, tuple(builder.inputs), tuple(code))
     structure = Structure(code, builder, target, program.apart)
     structure.run()
-    function = replace(sequence, body=without_idle_code(structure.items, target))
+    body = tuple(_reachable(i, target) for i in without_idle_code(structure.items, target))
+    function = replace(sequence, body=body)
     return Linear(program, function, sequence, (*notes, *structure.notes), tuple(builder.arguments))
+
+
+def _reachable(item: Item, target: Target) -> Item:
+    """Offsets beyond a mode's range as plain ones, which the scheduler brings into range."""
+    if isinstance(item, Loop):
+        return replace(item, body=tuple(_reachable(i, target) for i in item.body))
+    if not isinstance(item, Instr) or item.instruction.memory is None:
+        return item
+    memory, modes = item.instruction.memory, target.address_modes
+    operands: list[OperandValue] = []
+    for value in item.operands:
+        if isinstance(value, Place) and isinstance(value.offset, int) and value.mode in ("plus", "minus"):
+            table = modes.plus_imm if value.mode == "plus" else modes.minus_imm
+            low, high = table[memory.side]
+            if not min(low, 0) <= value.offset <= high:
+                offset = value.offset * memory.scale * (1 if value.mode == "plus" else -1)
+                value = Mem(value.base, offset, value.access)
+        operands.append(value)
+    return replace(item, operands=tuple(operands))
 
 
 def _unset(code: Sequence[Instr | Mark | Jump], builder: Builder, target: Target) -> list[str]:

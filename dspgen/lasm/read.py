@@ -216,10 +216,6 @@ class _Reader:
         loc = draft.loc or (draft.statements[0].loc if draft.statements else Loc(self.file, 1))
         if not draft.name:
             self._problem("DG340", "a function without a name", loc, "start it with .global NAME")
-        for group in draft.outputs:
-            for name in group.names:
-                if name not in draft.declared:
-                    self._problem("DG341", f"{name} is not declared", group.loc)
         return Program(
             self.file,
             draft.name,

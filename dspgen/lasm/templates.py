@@ -31,7 +31,7 @@ def _table(name: str, word: str, operands: Sequence[str], line: Line, target: Ta
     rows += [f'  mnemonic = "{word}"'] if name != word else []
     rows.append(f'  units = "?"            # of {units}')
     rows.append(f"  operands = {{ {', '.join(f'{a} = {o}' for a, o in zip(letters, operands, strict=True))} }}")
-    rows.append(f'  semantics = "{letters[-1] if letters else "d"} = ?"')
+    rows.append('  semantics = "d = ?"' if "d" in letters else '  semantics = "?"')
     rows.append("  latency = 1            # cycles until the result can be read")
     if '"memory"' in operands:
         rows.append('  memory = { scale = "?", bytes = "?", align = "?" }')
