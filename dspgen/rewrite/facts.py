@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from dspgen.rewrite.egraph import Fact
@@ -21,8 +22,11 @@ _PASSES = frozenset("bcast lane dup_lane reverse lo hi align even odd zip_lo zip
                     "transpose concat vec all_min all_max reduce_min reduce_max".split())  # fmt: skip
 
 
-def facts_of(graph: TermGraph, relations: frozenset[str]) -> list[Fact]:
-    """The facts of these relations. Adds the constants that they name to the graph."""
+def facts_of(graph: TermGraph, relations: frozenset[str], still: Set[Node] = frozenset()) -> list[Fact]:
+    """The facts of these relations. Adds the constants that they name to the graph.
+
+    `still`: the nodes that the loop around the region need not compute again in each iteration.
+    """
     found: list[Fact] = []
     for number, node in enumerate(list(graph.nodes)):
         if node.kind == "const":
@@ -40,6 +44,8 @@ def facts_of(graph: TermGraph, relations: frozenset[str]) -> list[Fact]:
                 found += [Fact(name, (n,)) for n in inside]
     if "factor" in relations:
         found += [Fact("factor", (n,)) for n, node in enumerate(graph.nodes) if is_factor(node)]
+    if "reused" in relations:
+        found += [Fact("reused", (n,)) for n in _reused(graph, still)]
     if "number" in relations:
         found += [
             Fact("number", (n,), (int(node.text),))
@@ -52,6 +58,16 @@ def facts_of(graph: TermGraph, relations: frozenset[str]) -> list[Fact]:
 def is_factor(node: Node) -> bool:
     """Whether a common factor of this kind is worth taking out: with 0, 1 and -1 any sum is one of products."""
     return node.kind != "const" or float(node.text) not in (0.0, 1.0, -1.0)
+
+
+def _reused(graph: TermGraph, still: Set[Node]) -> list[int]:
+    """The factors of subtracted products that are `still`, or that several of these products have."""
+    products: dict[int, None] = {}
+    for node in graph.nodes:
+        if node.kind == "op" and node.op in ("sub", "neg") and graph.nodes[node.args[-1]].op == "mul":
+            products[node.args[-1]] = None
+    uses = Counter(factor for p in products for factor in set(graph.nodes[p].args))
+    return sorted(f for f, count in uses.items() if count > 1 or graph.nodes[f] in still)
 
 
 def _constant_facts(graph: TermGraph, number: int, node: Node, relations: frozenset[str]) -> list[Fact]:

@@ -279,7 +279,8 @@ class _RegionWork:
         if not rules:
             return unsaturated(graph)
         relations = frozenset(r.name for i in rules for r in i.typed.relations)
-        facts = [*same, *(facts_of(graph, relations) if relations else [])]
+        still = self._invariants(unsaturated(graph)) if "reused" in relations else frozenset()
+        facts = [*same, *(facts_of(graph, relations, still) if relations else [])]
         work = saturated_apart if may_grow(rules, self._own_rows()) else None
         egraph = saturate(graph, rules, facts, owner.machine.lanes, owner.effort.limits, work)
         owner.nodes += egraph.size

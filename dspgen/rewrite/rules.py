@@ -5,8 +5,8 @@ A row holds for scalars and vectors alike where its operations do, and for each 
 signed zeros and rounding; exact for integers); `contract` (one rounding where there were two, or the reverse);
 `log2 ?c ?k` (?c is the constant 2**?k), `negated ?c ?d`, `inverse ?c ?r` (1/?c, exact), `reciprocal ?c ?r` (1/?c,
 rounded), `short16 ?a` (always within 16 bits, signed), `flag ?a` (always 0 or 1), `number ?a ?n` (the constant of value
-?n, which integer expressions may use), `factor ?a` (a term of the program that is not 0, 1 or -1); and integer
-comparisons.
+?n, which integer expressions may use), `factor ?a` (a term of the program that is not 0, 1 or -1), `reused ?a`
+(a factor that the loop around does not change, or of two subtracted products); and integer comparisons.
 """
 
 from __future__ import annotations

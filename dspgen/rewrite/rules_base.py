@@ -11,9 +11,10 @@ from typing import Literal
 class Rule:
     """`use`: "gain" may make code cheaper; "lowering" replaces what the machine lacks, and is used only then; "both"
     is either; "optional" is used on request. A row is not used where the machine has one of the operations `unless`:
-    other rows do the same with fewer terms. It is used only where the machine has one of the operations `given`, and
-    where the region as written has one of the operations `start`, if there are any; and not where the operations
-    `dearer` together occupy no more of the machine than those of the right side."""
+    other rows do the same with fewer terms; nor where it lacks one of `only`, of the row's type and side. It is used
+    only where the machine has one of the operations `given`, and where the region as written has one of the operations
+    `start`, if there are any; and not where the operations `dearer` together occupy no more of the machine than those
+    of the right side."""
 
     name: str
     left: str
@@ -22,6 +23,7 @@ class Rule:
     why: str = ""
     use: Literal["gain", "lowering", "both", "optional"] = "gain"
     unless: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     start: tuple[str, ...] = ()
     dearer: tuple[str, ...] = ()
@@ -42,16 +44,32 @@ def dearer(operations: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(replace(r, dearer=tuple(operations.split())) for r in rules)
 
 
-def row(name: str, left: str, right: str, when: str = "", why: str = "") -> Rule:
-    return Rule(name, left, right, when, why)
+def row(
+    name: str,
+    left: str,
+    right: str,
+    when: str = "",
+    why: str = "",
+    unless: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
+) -> Rule:
+    return Rule(name, left, right, when, why, "gain", unless, only)
 
 
 def lower(name: str, left: str, right: str, when: str = "", why: str = "", unless: tuple[str, ...] = ()) -> Rule:
     return Rule(name, left, right, when, why, "lowering", unless)
 
 
-def both(name: str, left: str, right: str, when: str = "", why: str = "", unless: tuple[str, ...] = ()) -> Rule:
-    return Rule(name, left, right, when, why, "both", unless)
+def both(
+    name: str,
+    left: str,
+    right: str,
+    when: str = "",
+    why: str = "",
+    unless: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
+) -> Rule:
+    return Rule(name, left, right, when, why, "both", unless, only)
 
 
 def optional(name: str, left: str, right: str, when: str = "", why: str = "") -> Rule:

@@ -140,12 +140,20 @@ def _lacks(machine: Machine, key: OpKey, present: Iterable[OpKey]) -> bool:
     return not all(_can(machine, (op, elem, stride, s)) for s in sides)
 
 
+def _has(machine: Machine, op: str, elem: str, side: str, present: Iterable[OpKey]) -> bool:
+    """Whether the machine has an operation on the side, or on one of those that the region has."""
+    sides = {side} if side else {k[3] for k in present}
+    return any(_can(machine, (op, elem, 0, s)) for s in sides)
+
+
 def _wanted(
     instance: Instance, machine: Machine, present: frozenset[OpKey], mode: RewriteMode, *, associate: bool
 ) -> bool:
     side = instance.typed.roots[0].side
     shown = side if side in ("s", "v") else ""
     if any(not _lacks(machine, (op, instance.elem, 0, shown), present) for op in instance.rule.unless):
+        return False
+    if any(not _has(machine, op, instance.elem, shown, present) for op in instance.rule.only):
         return False
     gainful = mode == "full" or mode == "vector" and not _cooperates(instance)
     match instance.rule.use:

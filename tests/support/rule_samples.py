@@ -132,7 +132,7 @@ class Sample:
             power = self.rng.randrange(1, 4 if numbers else 31)
             constant: float = self.rng.choice([-3.0, 0.7, 5.0, 2.5])
             match relation.name:
-                case "factor":
+                case "factor" | "reused":
                     continue
                 case "log2":
                     drawn: tuple[float, ...] = (1 << power, power)
@@ -299,7 +299,7 @@ def differs(instance: Instance, trials: int = 40, lanes: int = LANES) -> str | N
     exact = instance.elem not in FLOATS or not set(parse_when(instance.rule.when).words) & {"reassoc", "contract"}
     ops = {n.op for n in apply_nodes((*instance.typed.left, *instance.typed.right))}
     estimated = bool(ops & {"rcp_est", "rsqrt_est"})
-    modular = not exact and ops <= MODULAR_OPS and all(r.name == "factor" for r in instance.typed.relations)
+    modular = not exact and ops <= MODULAR_OPS and all(r.name in ("factor", "reused") for r in instance.typed.relations)
     for seed in range(trials):
         rng = random.Random(f"{instance.rule.name} {instance.elem} {seed}")
         sample = Sample(instance, Modular() if modular else IEEE, rng, gentle=not exact or estimated, lanes=lanes)
