@@ -123,7 +123,7 @@ def forget() -> None:
 
 
 def saturated(job: Job, on_round: Callable[[EGraph], None] | None = None) -> EGraph:
-    """What becomes of a job; `on_round` is told what there is after each round but the last."""
+    """What becomes of a job; `on_round` is told what there is after a round by which the graph has doubled."""
     nodes, limits = job.nodes, job.limits
     engine = _engine(job.lines, job.heads)
     run = engine.run
@@ -138,14 +138,16 @@ def saturated(job: Job, on_round: Callable[[EGraph], None] | None = None) -> EGr
             columns = [*(f"({_TERM} {n})" for n in fact.nodes), *(str(i) for i in fact.integers)]
             run(f"({'union' if fact.relation == 'same' else f'fact_{fact.relation}'} {' '.join(columns)})")
         reason: Literal["saturated", "budget"] = "budget"
-        done = 0
+        done, told = 0, len(nodes)
         for done in range(1, limits.iterations + 1):
             if not run("(run dspgen_rules 1)")[0].report.updated:
                 reason = "saturated"
                 break
-            if done < limits.iterations and engine.size() > limits.nodes:
+            size = engine.size() if done < limits.iterations else 0
+            if size > limits.nodes:
                 break
-            if on_round is not None:
+            if on_round is not None and size > 2 * told:
+                told = size
                 on_round(_read_back(engine, len(nodes), reason, done))
         return _read_back(engine, len(nodes), reason, done)
     finally:

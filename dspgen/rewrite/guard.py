@@ -2,7 +2,7 @@
 
 The general rules are known to stay small. A row of an ISA file that makes, by way of other rules, what it takes itself
 may not: an iteration of egglog cannot be interrupted, and may fill the memory. Such rules run in a process with a limit
-on memory and, as a backstop, on time; it tells the graph after each round, so that what is known by its end counts.
+on memory and, as a backstop, on time; it tells the graph whenever that has doubled, so that this counts if it ends.
 The process starts when it is first needed and is kept for what follows.
 """
 
@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any
+from typing import IO
 
 from dspgen.rewrite.egraph import Job, saturated
 from dspgen.rewrite.graph import EGraph
@@ -24,6 +24,7 @@ from dspgen.rewrite.rules import Instance
 MEGABYTES = 1024  # beyond what the process has before its first job
 _SECONDS = 120  # of processor time, for one job
 _WAIT = 5.0
+_MORE, _LAST = b"+", b"."  # whether another message follows for the same job
 _START = "import sys; sys.path[:] = {path!r}; from dspgen.rewrite.guard import serve; serve({megabytes})"
 
 
@@ -63,16 +64,15 @@ class _Worker:
 
     def ask(self, job: Job) -> tuple[EGraph | None, bool]:
         """The last graph that was told, and whether the process lived to say that it is the end."""
-        last: EGraph | None = None
+        last = b""
         try:
-            _send(self.process.stdin, job)
-            while True:
-                done, graph = _receive(self.process.stdout)
-                last = graph or last
-                if done:
-                    return last, True
-        except (EOFError, OSError, pickle.UnpicklingError):
-            return last, False
+            _send(self.process.stdin, _LAST, job)
+            mark = _MORE
+            while mark != _LAST:
+                mark, last = _receive(self.process.stdout)
+            return pickle.loads(last), True
+        except (EOFError, OSError):
+            return (pickle.loads(last) if last else None), False
 
     def stop(self) -> None:
         self.process.kill()
@@ -119,12 +119,11 @@ def serve(megabytes: int) -> None:
     _limit_memory(megabytes)
     while True:
         try:
-            job = _receive(source)
+            _, job = _receive(source)
         except EOFError:
             return
         _limit_time()
-        last = saturated(job, lambda graph: _send(sink, (False, graph)))
-        _send(sink, (True, last))
+        _send(sink, _LAST, saturated(pickle.loads(job), lambda graph: _send(sink, _MORE, graph)))
 
 
 def _limit_memory(megabytes: int) -> None:
@@ -145,18 +144,19 @@ def _limit_time() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
-def _send(stream: IO[bytes] | None, value: Any) -> None:
+def _send(stream: IO[bytes] | None, mark: bytes, value: Job | EGraph) -> None:
     if stream is None:
         raise EOFError
     text = pickle.dumps(value)
-    stream.write(len(text).to_bytes(8, "little") + text)
+    stream.write(mark + len(text).to_bytes(8, "little") + text)
     stream.flush()
 
 
-def _receive(stream: IO[bytes] | None) -> Any:
-    if stream is None or len(head := stream.read(8)) < 8:
+def _receive(stream: IO[bytes] | None) -> tuple[bytes, bytes]:
+    """The mark of a message, and its value as it was packed."""
+    if stream is None or len(head := stream.read(9)) < 9:
         raise EOFError
-    size = int.from_bytes(head, "little")
+    size = int.from_bytes(head[1:], "little")
     if len(text := stream.read(size)) < size:
         raise EOFError
-    return pickle.loads(text)
+    return head[:1], text

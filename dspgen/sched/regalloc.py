@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from dspgen.asmir.ir import VReg
 from dspgen.sched.facts import Atom, Facts
@@ -139,38 +140,39 @@ def _degree(register: VReg, nodes: _Nodes) -> int:
 
 def _simplified(free: list[VReg], nodes: _Nodes) -> list[VReg]:
     """Take away the register with the most room for its neighbours, again and again; colour in reverse."""
-    base_of = {r: nodes.facts.classes[r.cls].pair_of or r.cls for r in free}
-    owner: dict[int, VReg] = {}
-    for r in free:
-        for atom in nodes.atoms[r]:
-            if atom >= 0:
-                owner[atom] = r
+    bases = [nodes.facts.classes[r.cls].pair_of or r.cls for r in free]
+    own = [[atom for atom in nodes.atoms[r] if atom >= 0] for r in free]
+    width = [len(nodes.atoms[r]) for r in free]
+    owner = {atom: k for k, atoms in enumerate(own) for atom in atoms}
     members: dict[str, int] = {}
-    for atom, r in owner.items():
-        members[base_of[r]] = members.get(base_of[r], 0) | (1 << atom)
-    mask = {r: 0 for r in free}
-    for r in free:
-        for atom in nodes.atoms[r]:
-            if atom >= 0:
-                mask[r] |= nodes.found.neighbours[atom] & members[base_of[r]]
-    room = {r: len(nodes.places(r)) * len(nodes.atoms[r]) for r in free}
-    pressure = {r: mask[r].bit_count() - room[r] for r in free}
-    position = {r: k for k, r in enumerate(free)}
-    left = dict.fromkeys(free)
+    for atom, k in owner.items():
+        members[bases[k]] = members.get(bases[k], 0) | (1 << atom)
+    mask = [0] * len(free)
+    for k, atoms in enumerate(own):
+        for atom in atoms:
+            mask[k] |= nodes.found.neighbours[atom] & members[bases[k]]
+    pressure = [mask[k].bit_count() - len(nodes.places(r)) * width[k] for k, r in enumerate(free)]
+    waiting = [(pressure[k], -k) for k in range(len(free))]
+    heapify(waiting)
+    left = [True] * len(free)
     removed: list[VReg] = []
-    while left:
-        pick = min(left, key=lambda r: (pressure[r], -position[r]))
-        del left[pick]
-        removed.append(pick)
-        touched: dict[VReg, int] = {}
+    while waiting:
+        least, negative = heappop(waiting)
+        pick = -negative
+        if not left[pick] or least != pressure[pick]:
+            continue
+        left[pick] = False
+        removed.append(free[pick])
+        touched: set[int] = set()
         rest = mask[pick]
         while rest:
             low = rest & -rest
-            other = owner[low.bit_length() - 1]
-            touched[other] = len(nodes.atoms[pick])
+            touched.add(owner[low.bit_length() - 1])
             rest ^= low
-        for other, width in touched.items():
-            pressure[other] -= width
+        for other in touched:
+            if left[other]:
+                pressure[other] -= width[pick]
+                heappush(waiting, (pressure[other], -other))
     return removed[::-1]
 
 
