@@ -13,6 +13,7 @@ from dspgen.stages import CANDIDATE_SETS, Compiled, Planned, cycles_of, plan_pro
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.arrange import arrangements
+from dspgen.tiling.bound import count
 from dspgen.tiling.candidates import Candidate, Plans, candidates, scalar_candidate
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
@@ -33,6 +34,7 @@ TRIES = 8  # candidates that are compiled, those of all nests together, but for 
 FEWEST_TRIES = 3
 LARGEST_CANDIDATE = 800  # instructions
 LARGEST_REPEATED = 1200  # instructions of a function that is compiled again, with fewer rules
+SURE = 2.0  # times the cycles of other code: no more is tried for nests that take so many
 FEW_NESTS = 4  # of a function that is compiled again, with fewer rules
 
 
@@ -45,18 +47,28 @@ class Chosen:
     plain: int | None
 
 
-def compile_nests(func: Func, target: Target, options: Options) -> Chosen:
+class Outdone(Exception):
+    """The nests take many times the cycles of other code: about `cycles`, as far as they were looked at."""
+
+    def __init__(self, cycles: float) -> None:
+        super().__init__(cycles)
+        self.cycles = cycles
+
+
+def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     """The function by its loop nests, each under the best plan that was found for it.
 
     Plans are searched with the fewest rules first, and then again with more, so that all that fewer rules would be
-    given is among the candidates. Raises NoSchedule.
+    given is among the candidates. `known` are the cycles of other code by the fewest rules. Raises NoSchedule; Outdone
+    where the nests by the fewest rules take many times `known`.
     """
-    chooser = Chooser(func, target, options)
     best: tuple[Compiled, int | None] | None = None
     plain = None
     refusal: NoSchedule | None = None
-    for mode in modes_up_to(options.rewrite):
+    for mode in modes_up_to(chooser.options.rewrite):
         try:
+            if mode == REWRITE_MODES[0]:
+                chooser.choices(mode, enough=SURE * known)
             found = chooser.compiled(mode)
         except NoSchedule as error:
             refusal = error
@@ -82,6 +94,7 @@ class Chooser:
     searches: tuple[_Search, ...] = ()
     whole: dict[Plan, Variants] = field(default_factory=dict)
     counted: list[tuple[Scheduled, int | None]] = field(default_factory=list)
+    known: dict[RewriteMode, tuple[Choice, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         machine = Machine(self.target, OperationTable(self.target))
@@ -90,11 +103,28 @@ class Chooser:
         parts = [(n, self.func if len(found) == 1 else _alone(self.func, n, most)) for n in found]
         self.searches = tuple(_Search(self, nest, alone, machine) for nest, alone in parts)
 
-    def choices(self, mode: RewriteMode) -> tuple[Choice, ...]:
-        """Each nest's plan, by compiling and scheduling the model's finalists."""
+    @property
+    def expected(self) -> float:
+        """The model's cycles for the best candidates of all nests; 0 where it knows too little."""
+        each = [s.expected for s in self.searches]
+        return sum(each) if all(each) else 0.0
+
+    def choices(self, mode: RewriteMode, *, enough: float = math.inf) -> tuple[Choice, ...]:
+        """Each nest's plan, by compiling and scheduling the model's finalists. Raises Outdone where the first of them
+        that work out take over `enough` cycles together."""
+        if mode in self.known:
+            return self.known[mode]
         experience = Experience()
         tries = max(TRIES // max(len(self.searches), 1), FEWEST_TRIES)
-        return tuple(s.choice(mode, tries, experience) for s in self.searches)
+        found = []
+        spent = 0.0
+        for nest in self.searches:
+            found.append(nest.choice(mode, tries, experience, enough - spent))
+            spent += min((t.cycles for t in found[-1].trials if t.cycles is not None), default=0.0)
+            if spent > enough:
+                raise Outdone(spent)
+        self.known[mode] = tuple(found)
+        return self.known[mode]
 
     def compiled(self, mode: RewriteMode) -> Compiled:
         """The whole function by the plans of one mode, and by its rules or by fewer, whichever takes fewer cycles.
@@ -169,14 +199,33 @@ class _Search:
             single=options.tile == "one",
             vectorize=options.vectorize,
         )
+        self.nest = nest
         self.fallback = scalar_candidate(nest)
         self.most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
         self.made: dict[Plan, Variants] = {}
 
-    def choice(self, mode: RewriteMode, tries: int, experience: Experience) -> Choice:
-        """The best plan by the rules of one mode. Raises NoSchedule."""
-        evaluate = _Evaluate(self, mode)
-        return search(self.finalists, self.fallback, evaluate, most=self.most, tries=tries, experience=experience)
+    @property
+    def expected(self) -> float:
+        """The model's cycles for the best candidate, where rows differ in length for the share of the box that there
+        is; 0 where it knows too little, since a size is not known."""
+        comps = self.nest.comps
+        if not self.finalists or not all(x.known for c in comps for x in c.loops):
+            return 0.0
+        share = min((count(c.comp.domain) / max(c.volume, 1) for c in comps if not c.box), default=1.0)
+        return share * min(c.cycles for c in self.finalists)
+
+    def choice(self, mode: RewriteMode, tries: int, experience: Experience, enough: float) -> Choice:
+        """The best plan by the rules of one mode; the first that works out if it takes over `enough` cycles. Raises
+        NoSchedule."""
+        return search(
+            self.finalists,
+            self.fallback,
+            _Evaluate(self, mode),
+            most=self.most,
+            tries=tries,
+            experience=experience,
+            enough=enough,
+        )
 
     def variants(self, candidate: Candidate) -> Variants:
         plan = Plan(candidate.plans)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dspgen import oracle
-from dspgen.choosing import Chosen, compile_nests
+from dspgen.choosing import Chooser, Chosen, Outdone, compile_nests
 from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule
 from dspgen.frontend.read import read_c
@@ -126,20 +126,33 @@ def _polished_code(
 
 
 def _best_code(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
-    """The function by its loop nests, or unrolled as a whole; and the remarks on its loops."""
+    """The function by its loop nests, or unrolled as a whole; and the remarks on its loops.
+
+    Where the model expects that nests are far from the bound, unrolled code is made first, and nests only as far as
+    they may still win. What decides that is told by code without rewriting, so that it is the same with more rules.
+    """
     func = spaced(split(canonical(source, reassoc=options.fp == "reassoc")))
     seen("expanded", func)
     refusal: NoSchedule | None = None
     chosen: Chosen | None = None
+    unrolled: Unrolled | None = None
+    early, cycles, outdone = False, math.inf, ""
     try:
-        chosen = compile_nests(func, target, options)
+        chooser = Chooser(func, target, options)
+        early = _worth_unrolling(source, chooser.expected, chooser.expected, target, options)
+        unrolled = best_unrolled(source, target, options, math.inf) if early else None
+        chosen = compile_nests(chooser, known=math.inf if unrolled is None else unrolled.plain)
+        cycles = chosen.cycles or 0
+    except Outdone as reason:
+        outdone = f", about {reason.cycles:.0f} by loops"
     except NoSchedule as error:
         refusal = error
-    limit = _worth_unrolling(source, chosen, target, options)
-    unrolled = best_unrolled(source, target, options, limit) if limit else None
-    if unrolled is not None:
+    if not early and (chosen is None or _worth_unrolling(source, cycles, chosen.plain, target, options)):
+        unrolled = best_unrolled(source, target, options, cycles)
+    if unrolled is not None and unrolled.cycles < cycles:
         tell(unrolled.compiled, seen)
-        return unrolled.compiled, _unrolled_remarks(source, unrolled, chosen, target)
+        instead = outdone if chosen is None else f", {chosen.cycles} by loops"
+        return unrolled.compiled, _unrolled_remarks(source, unrolled, instead)
     if chosen is None:
         assert refusal is not None
         raise refusal
@@ -149,16 +162,12 @@ def _best_code(source: Func, target: Target, options: Options, seen: OnStage) ->
     return best, _tile_remarks(source, func, best.choices, target, options)
 
 
-def _worth_unrolling(source: Func, nests: Chosen | None, target: Target, options: Options) -> float:
-    """The cycles that unrolled code has to stay below to be taken; 0 where it isn't worth trying. What it is worth is
-    told by code without rewriting, so that it is tried with more rules wherever it is with fewer."""
-    if nests is None:
-        return math.inf
-    cycles = nests.cycles
-    if cycles is None or cycles > MOST_CYCLES or options.tile == "one" or depends_on_parameters(source):
-        return 0
-    least = bound(source, target, data="onchip", values={}).cycles
-    return cycles if nests.plain is None or least < GOOD * nests.plain else 0
+def _worth_unrolling(source: Func, cycles: float, plain: float | None, target: Target, options: Options) -> bool:
+    """Whether unrolled code may be better than nests of so many cycles (0: not known). What it is worth is told by
+    `plain`, those without rewriting, so that it is tried with more rules wherever it is with fewer."""
+    if not cycles or cycles > MOST_CYCLES or options.tile == "one" or depends_on_parameters(source):
+        return False
+    return plain is None or bound(source, target, data="onchip", values={}).cycles < GOOD * plain
 
 
 @contextmanager
@@ -192,9 +201,8 @@ def _tile_remarks(
     return tuple(found)
 
 
-def _unrolled_remarks(source: Func, unrolled: Unrolled, nests: Chosen | None, target: Target) -> tuple[Remark, ...]:
-    """One verdict for each loop that holds statements."""
-    instead = "" if nests is None else f", {nests.cycles} by loops"
+def _unrolled_remarks(source: Func, unrolled: Unrolled, instead: str) -> tuple[Remark, ...]:
+    """One verdict for each loop that holds statements; `instead` tells what the nests take."""
     message = f"{unrolled.title}: {unrolled.compiled.scheduled.cycles} cycles{instead}"
     kind = "vectorized" if unrolled.lanes else "not-vectorized"
     return tuple(Remark(loc, kind, message) for loc in dict.fromkeys(_loops_of(source).values()))

@@ -10,7 +10,7 @@ import islpy as isl
 
 from dspgen.choosing import LARGEST_CANDIDATE
 from dspgen.errors import NoSchedule
-from dspgen.options import Options
+from dspgen.options import REWRITE_MODES, Options
 from dspgen.rewrite.optimise import Effort
 from dspgen.stages import Compiled, straight_program
 from dspgen.straight.build import Straight, straight_programs
@@ -23,17 +23,24 @@ from plant_core.ir import Func
 
 MOST_CYCLES = 20_000  # of the loop nests, beyond which the function is no small one
 GOOD = 0.25  # of the machine's bound: nests that reach it are left alone
+CLOSE = 1.5  # times the least cycles without rewriting: forms that take more are not rewritten
 MOST_STATEMENTS = 900  # of all programs tried
 EFFORT = Effort(terms=400)  # unrolled code is one large region
 
 
 @dataclass(frozen=True, slots=True)
 class Unrolled:
-    """The best unrolled form: `title` is how its outputs lie in lanes."""
+    """The best unrolled form: `title` is how its outputs lie in lanes. `plain` are the cycles of the best one without
+    rewriting."""
 
     compiled: Compiled
     title: str
     lanes: bool
+    plain: float
+
+    @property
+    def cycles(self) -> float:
+        return self.compiled.scheduled.cycles or math.inf
 
 
 def depends_on_parameters(func: Func) -> bool:
@@ -45,7 +52,7 @@ def depends_on_parameters(func: Func) -> bool:
 def best_unrolled(source: Func, target: Target, options: Options, limit: float) -> Unrolled | None:
     """The unrolled form that takes the fewest cycles, by all rules or by fewer; None where none takes fewer than
     `limit`, or the function is too large or its control isn't known beforehand."""
-    best: Unrolled | None = None
+    tried: list[tuple[Straight, Variants, float]] = []
     spent = 0
     for straight in _programs(source, target, options):
         size = sum(1 for _ in statements(straight.program.body))
@@ -53,15 +60,29 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
             continue
         spent += size
         plan = partial(straight_program, source, straight.program, target)
+        variants = Variants(plan, target, options, LARGEST_CANDIDATE, EFFORT)
+        tried.append((straight, variants, _plain(variants)))
+    plain = min((cycles for _, _, cycles in tried), default=math.inf)
+    best: Unrolled | None = None
+    for straight, variants, cycles in tried:
+        if CLOSE * plain < cycles < math.inf:
+            continue
         try:
-            compiled = Variants(plan, target, options, LARGEST_CANDIDATE, EFFORT).least(options.rewrite)
+            compiled = replace(variants.least(options.rewrite), tiles=(straight.title,))
         except NoSchedule:
             continue
-        cycles = compiled.scheduled.cycles or math.inf
-        if cycles < limit:
-            limit = cycles
-            best = Unrolled(replace(compiled, tiles=(straight.title,)), straight.title, _laned(straight.program))
+        found = Unrolled(compiled, straight.title, _laned(straight.program), plain)
+        if found.cycles < limit:
+            limit, best = found.cycles, found
     return best
+
+
+def _plain(variants: Variants) -> float:
+    """The cycles without rewriting."""
+    try:
+        return variants.under(REWRITE_MODES[0]).scheduled.cycles or math.inf
+    except NoSchedule:
+        return math.inf
 
 
 def _programs(source: Func, target: Target, options: Options) -> list[Straight]:

@@ -41,10 +41,16 @@ class Machine:
         self.scalar_class = scalar.name
         self._elements = elements_of(target, table)
         self._shuffle = word_shuffle(target, table)
+        self._forms: dict[tuple[str, str, bool], Form | None] = {}
 
     def form(self, op: str, elem: str, *, vector: bool) -> Form | None:
         """A form of the operation on vectors or scalars, the one on the most units."""
-        side = "vector" if vector else "scalar"
+        key = (op, elem, vector)
+        if key not in self._forms:
+            self._forms[key] = self._widest(op, elem, "vector" if vector else "scalar")
+        return self._forms[key]
+
+    def _widest(self, op: str, elem: str, side: str) -> Form | None:
         forms = [
             f
             for f in self.table.forms(op, elem)

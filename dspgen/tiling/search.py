@@ -84,10 +84,12 @@ def search(
     most: int | None = None,
     tries: int = 7,
     experience: Experience | None = None,
+    enough: float = math.inf,
 ) -> Choice:
     """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out. No more are
     tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
-    scalar one are, unless the model is sure of them. What `experience` tells of other nests saves trials.
+    scalar one are, unless the model is sure of them. What `experience` tells of other nests saves trials. Where the
+    first that works out takes over `enough` cycles, it is the only one.
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
@@ -96,6 +98,8 @@ def search(
     hopeful = finalists if most is not None else sorted(finalists, key=lambda c: (c.large, known(c) or c.cycles))
     for candidate, certain in _in_order(hopeful):
         found.visit(candidate, certain)
+        if found.best is not None and found.best[0] > enough:
+            break
     found.experience.learn(found.seen)
     if found.best is None:
         cycles = evaluate(fallback)
