@@ -44,6 +44,12 @@ def lower(program: Assembled, target: Target, symbols: dict[str, int], code_addr
     return Code(tuple(slots), tuple(registers.cells), mask, code_addresses, tuple(ops))
 
 
+def lower_one(placed: Placed, uid: int, target: Target, registers: RegisterFile, labels: dict[str, int]) -> Op:
+    """One instruction, on registers of one's own; branches go to what `labels` gives."""
+    mask = registers.cell_of(target.mask_register) if target.mask_register else None
+    return _Lowering(placed, target, registers, {}, labels).op(uid, mask)
+
+
 def _predicate(name: str | None, negated: bool, target: Target, registers: RegisterFile) -> PredicateRead | None:
     if name is None:
         return None

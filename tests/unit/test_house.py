@@ -32,6 +32,7 @@ ROOMS = {
     "dspgen.sched": ("dspgen.asmir.ir",),
     "dspgen.emit": ("dspgen.sched.ir", "dspgen.asmir.ir", "plant_core.ir"),  # linear text; the C declaration
     "dspgen.lasm": ("dspgen.asmir.ir", "dspgen.sim.text", "dspgen.sim.lower"),  # one reader of statements and literals
+    "dspgen.check": ("dspgen.sched.ir", "dspgen.sim"),  # text and ISA file alone: it judges the schedulers
     "dspgen.sim": ("dspgen.sched.ir", "dspgen.asmir.ir", "dspgen.emit"),
 }
 # These see everything, and so does all of dspgen.bench.
