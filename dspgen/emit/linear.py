@@ -103,12 +103,13 @@ class _Printer:
 
     def _loop_body(self, loop: Loop, counter: VReg) -> Iterator[str]:
         where = f"  {self.target.text.comment} line {loop.loc.line}" if loop.loc is not None else ""
-        yield f".{loop.label}: .loop{where}"
+        label = loop.label if loop.label.startswith(".") else f".{loop.label}"
+        yield f"{label}: .loop{where}"
         yield from self._items(loop.body)
         for stream in loop.streams:
             yield from self._advance(stream)
         yield from self._add(counter, -1)
-        yield from self._branch(f".{loop.label}", Predicate(counter))
+        yield from self._branch(label, Predicate(counter))
         yield " " * _INDENT + ".endloop"
 
     def _skip_unless(self, condition: VReg, body: list[str]) -> Iterator[str]:

@@ -28,7 +28,8 @@ Part = Literal["lo", "hi"]
 class Builder:
     """`code` is the function's flat code, `inputs` the variables that arrive in registers.
 
-    `arguments` are the inputs as (register, name) in the machine's and the program's words; `places`: where labels are.
+    `arguments` are the inputs as (register, name) in the machine's and the program's words; `places`: where labels are;
+    `stack_used`: it names a stack pointer, so it may keep things below it.
     """
 
     def __init__(self, program: Program, classes: Classes, target: Target) -> None:
@@ -41,6 +42,7 @@ class Builder:
         self.end = f"{program.name}_end"
         self.places: dict[str, Loc] = {}
         self.arguments: list[tuple[str, str]] = []
+        self.stack_used = False
         self._count = 0
         self._pair_class = {c.pair_of: c.name for c in target.registers if c.pair_of is not None}
         self._masked = False
@@ -240,12 +242,17 @@ class Builder:
         if token.address is not None:
             address = token.address
             offset = address.offset if isinstance(address.offset, int) else self.register(address.offset).vreg
-            place = Place(self.register(address.base).vreg, address.mode, offset, None)
+            named = address.base in self.program.declared
+            base = self.register(address.base).vreg if named else Phys(address.base)
+            self.stack_used |= not named
+            place = Place(base, address.mode, offset, None)
             return self._steps_apart(place, use, before, after)
         names = token.text.split(":")
         if any(n not in self.classes.of for n in names):
             known = {n for c in self.target.registers for n in c.names}
             sign = f"{token.addend:+d}" if token.addend else ""
+            abi = self.target.abi
+            self.stack_used |= token.text in (abi.scalar_stack, abi.vector_stack)
             return Phys(token.text) if token.text in known else Label(f"{token.text}{sign}")
         if len(names) == 1 and operand.pair_text == "low" and self._takes_pair(operand):
             names = [self._partner(names[0]), names[0]]

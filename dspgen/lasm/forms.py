@@ -83,6 +83,7 @@ class _Classifier:
         self.pair_of = {c.name: c.pair_of for c in target.registers if c.pair_of is not None}
         self.control = {n: c.name for c in target.registers if c.kind in ("control", "element") for n in c.names}
         self.known = {n for c in target.registers for n in c.names}
+        self.stacks = {n for n in (target.abi.scalar_stack, target.abi.vector_stack) if n}
         self.returns = {n for n in (target.abi.return_operand, target.abi.return_address) if n}
         self.predicates = {
             "scalar": self._classes_with(target.predicates.scalar),
@@ -197,9 +198,14 @@ class _Classifier:
                 return Misfit(3, f"{token.text} can't stand here", token.loc)
             if form.branch and token.text in self.returns:
                 return []
+            if token.text in self.stacks and self._holds(operand.classes, token.text) and not operand.write:
+                return []
             if operand.symbol_bits is not None:
                 return []
         return self._undeclared(next(n for n in names if n not in self.domain), token.loc)
+
+    def _holds(self, classes: tuple[str, ...], name: str) -> bool:
+        return any(name in self.single[c].names for c in classes if c in self.single)
 
     def _undeclared(self, name: str, loc: Loc) -> Misfit:
         close = difflib.get_close_matches(name, sorted(self.domain), 1)
@@ -227,6 +233,8 @@ class _Classifier:
         if isinstance(address.offset, str):
             wanted.append((address.offset, modes.offset_classes.get(side)))
         for name, cls in wanted:
+            if name in self.stacks and name not in self.domain and cls is not None and self._holds((cls,), name):
+                continue
             if name not in self.domain:
                 return self._undeclared(name, token.loc)
             if cls is None:

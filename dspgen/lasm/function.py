@@ -14,7 +14,9 @@ from dspgen.lasm.live import Liveness
 from dspgen.lasm.loops import Note, Structure, without_idle_code
 from dspgen.lasm.read import read_linear
 from dspgen.lasm.values import State
-from dspgen.target.model import Target
+from dspgen.target.model import Side, Target
+
+_SCRATCH = 4096  # bytes that a program which names a stack pointer may use below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ def _linear(program: Program, target: Target) -> Linear:
     notes = [Note(program.loc, "unset", f"{name} may be read before it is written") for name in unset]
     keeps = {name: tuple(dict.fromkeys(sorted(a[0] for a in atoms))) for name, atoms in live.at.items()}
     code = with_keeps(code, keeps)
-    sequence = Function(program.name, tuple(builder.inputs), tuple(code))
+    below: tuple[tuple[Side, int], ...] = (("scalar", _SCRATCH), ("vector", _SCRATCH)) if builder.stack_used else ()
+    sequence = Function(program.name, tuple(builder.inputs), tuple(code), below=below)
     structure = Structure(code, builder, target, program.apart)
     structure.run()
     body = tuple(_reachable(i, target) for i in without_idle_code(structure.items, target))

@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.emit.linear import emit_linear
 from dspgen.errors import SourceError
 from dspgen.lasm.function import linear_functions
 from dspgen.linear_road import ScheduledLinear, schedule_text
+from dspgen.options import Options
+from dspgen.pipeline import compile_file
 from dspgen.sim.evaluate import evaluate
 from dspgen.sim.run import SimResult, simulate
-from dspgen.target.load import load_target
+from dspgen.target.load import isa_names, load_target
 
 TARGET = "ft_m7002"
 SUM = """
@@ -281,3 +284,23 @@ def test_missing_rows_are_named_with_a_template() -> None:
 def test_several_functions_in_a_file(tmp_path: Path) -> None:
     found = schedule_text(SUM + SUM.replace("total", "second"), load_target(TARGET))
     assert [f.name for f in found] == ["total", "second"]
+
+
+@pytest.mark.parametrize("isa", isa_names())
+def test_what_compile_writes_reads_back(isa: str, root: Path) -> None:
+    target = load_target(isa)
+    compiled = compile_file(str(root / "examples" / "saxpy.c"), target, Options(defines=(("N", "37"),)))
+    (function,) = schedule_text(emit_linear(compiled.assembly, target), target)
+    rng = np.random.default_rng(0)
+    a, x, y = np.float32(0.5), *(rng.standard_normal(37).astype(np.float32) for _ in "xy")
+    given = {"a": a, "alpha": a, "x": x, "y": y}
+    arguments = [(p.name, given[p.name]) for p in compiled.source.params]
+    first = simulate(compiled.asm, target, arguments=arguments)
+    second = simulate(function.asm, target, arguments=arguments)
+    for name, array in first.outputs.items():
+        np.testing.assert_array_equal(second.outputs[name], array)
+
+
+def test_a_stack_pointer_keeps_its_name() -> None:
+    text = SUM.replace("SADD x, s, s", "SSTW x, *-AR15[3]\n SLDW *-AR15[3], x\n SADD x, s, s")
+    assert run(text, NUMBERS, 6).result == NUMBERS[:6].sum()
