@@ -132,11 +132,14 @@ class Chooser:
         choices = self.choices(mode)
         if len(choices) == 1:
             # The nest's candidates were whole functions.
-            best = self.searches[0].variants(choices[0].candidate).least(mode)
+            variants = self.searches[0].variants(choices[0].candidate)
+            best = variants.summed(variants.least(mode), mode)
         else:
             choices, variants = self._fitting(choices, mode)
-            few = len(choices) <= FEW_NESTS
-            best = variants.least(mode, most=LARGEST_REPEATED) if few else variants.under(mode)
+            best = variants.under(mode)
+            if len(choices) <= FEW_NESTS:
+                best = variants.least(mode, most=LARGEST_REPEATED)
+                best = variants.summed(best, mode, LARGEST_REPEATED)
         return replace(best, choices=choices, tiles=tuple(c.candidate.title for c in choices))
 
     def _fitting(self, choices: tuple[Choice, ...], mode: RewriteMode) -> tuple[tuple[Choice, ...], Variants]:

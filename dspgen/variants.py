@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -12,9 +13,12 @@ from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.rewrite.optimise import Effort
 from dspgen.stages import Compiled, Planned, pack, rewrite
 from dspgen.target.model import Target
+from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import Program
+from dspgen.vecdsl.partial_sums import split_sums
 from plant_core.loc import PlantError
 
+MOST_PARTS = 4  # partial sums in place of one
 SMALL = 40  # instructions of code that is tried with fewer rules at once
 
 Refusal = NoSchedule | PlantError
@@ -72,6 +76,24 @@ class Variants:
             assert refusal is not None
             raise refusal
         return best
+
+    def summed(self, best: Compiled, mode: RewriteMode, most: int | None = None) -> Compiled:
+        """`best`, or its plan with partial sums where loops wait for their own sums, if that takes fewer cycles. With
+        plain selection sums are as written."""
+        waiting = [x.rec_mii / max(x.res_mii, 1) for x in best.scheduled.loops if x.rec_mii > x.res_mii]
+        if mode == REWRITE_MODES[0] or not waiting:
+            return best
+        planned, floats = best.planned, self.options.fp == "reassoc"
+        split = split_sums(planned.promoted, min(math.ceil(max(waiting)), MOST_PARTS), floats=floats)
+        if split == planned.promoted:
+            return best
+        changed = replace(planned, promoted=hoist(split, self.target.lanes))
+        try:
+            rewritten = rewrite(changed, self.target, replace(self.options, rewrite=mode), self.effort)
+            found = pack(changed, rewritten, self.target, self.options, most or self.most)
+        except (NoSchedule, PlantError):
+            return best
+        return found if _fewer(found, best) else best
 
     def _make(self, mode: RewriteMode, most: int | None) -> Compiled:
         if self.planned is None:

@@ -16,9 +16,9 @@ from tests.generators.kernels import random_kernel
 
 # Extraction by units alone prefers, in the same tile, code that takes more cycles than plain code.
 NARROW = """#include <stdint.h>
-void f(const int16_t x[79], const int16_t h[16], int32_t y[64])
+void f(const int16_t x[47], const int16_t h[16], int32_t y[32])
 {
-  for (int i = 0; i < 64; i++) {
+  for (int i = 0; i < 32; i++) {
     int32_t sum = 0;
     for (int k = 0; k < 16; k++)
       sum += h[k] * x[i + k];
@@ -39,7 +39,7 @@ void f(const float x[40], float y[40], float z[40])
     z[i] = 0.25f * y[i - 1] + 0.5f * y[i] + 0.25f * y[i + 1];
 }
 """
-SEEDS = [pytest.param(s, marks=() if s < 6 else pytest.mark.slow) for s in range(80)]
+SEEDS = [pytest.param(s, marks=() if s < 4 else pytest.mark.slow) for s in range(80)]
 
 
 def _cycles(path: Path, text: str, target: Target, options: Options) -> list[int]:
@@ -60,7 +60,7 @@ def test_more_rules_are_no_slower(text: str, tmp_path: Path, ft_m7002: Target) -
 def test_random_kernels_are_no_slower_with_more_rules(seed: int, tmp_path: Path, ft_m7002: Target) -> None:
     rng = random.Random(f"modes {seed}")
     kernel = random_kernel(rng, branches=False)
-    while kernel.given:
+    while any(kernel.given):
         # Without sizes there is nothing to compare candidates by but the model.
         kernel = random_kernel(rng, branches=False)
     options = Options(tile="one" if seed % 2 else "search", fp="strict" if seed % 5 == 4 else "reassoc")
