@@ -12,7 +12,7 @@ from dspgen.target.model import Target
 from dspgen.tiling.arrange import Arrangement
 from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
-from dspgen.tiling.model import Tiling, across, nest_cycles, vectors_of
+from dspgen.tiling.model import Known, Tiling, across, nest_cycles, vectors_of
 from dspgen.tiling.nests import CompInfo, LoopId, LoopInfo, Nest
 from plant_core.dependence import Dependence
 from plant_core.tiles import CompPlan, LoopShape, Shape
@@ -145,9 +145,10 @@ def _tiled(
     arrangement: Arrangement, lanes: dict[str, Lane], target: Target, machine: Machine, single: bool
 ) -> Iterator[Candidate]:
     nest = arrangement.nest
+    known: Known = {}
     for spans in _spans(arrangement, lanes, target, single):
         tiling = Tiling(spans, lanes, arrangement.orders)
-        cycles = nest_cycles(nest, tiling, machine)
+        cycles = nest_cycles(nest, tiling, machine, known)
         gathered = _gathered(nest, tiling, machine)
         if cycles is None or (gathered > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1):
             continue

@@ -56,13 +56,22 @@ def vectors_of(span: int, lane: Lane, lanes: int) -> int:
     return -(-span * lane.period // lanes)
 
 
-def nest_cycles(nest: Nest, choice: Tiling, machine: Machine) -> float | None:
-    """Cycles of the whole nest; None if a tile needs more registers than there are."""
+Known = dict[tuple[object, ...], float | None]
+
+
+def nest_cycles(nest: Nest, choice: Tiling, machine: Machine, known: Known | None = None) -> float | None:
+    """Cycles of the whole nest; None if a tile needs more registers than there are. `known`: those of single comps, of
+    tilings with the same lanes and orders."""
+    known = {} if known is None else known
     total = 0.0
     for comp in nest.comps:
         if comp is not nest.heaviest and _only_begins(comp, nest.heaviest):
             continue
-        cycles = _comp_cycles(comp, choice, machine)
+        name = comp.comp.name
+        key = (name, *(choice.span(comp, i) for i in choice.orders[name]))
+        if key not in known:
+            known[key] = _comp_cycles(comp, choice, machine)
+        cycles = known[key]
         if cycles is None:
             return None
         total += cycles

@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dspgen.rewrite.facts import facts_of
+from dspgen.rewrite.graph import Node, TermGraph
 from dspgen.rewrite.optimise import optimise
 from dspgen.rewrite.patterns import Linear, LoadPattern, RuleError, parse_side
 from dspgen.rewrite.rules import RULES, Instance, check_rule, instances_of
@@ -180,3 +182,20 @@ def test_a_symmetric_filter_multiplies_once_for_two_samples() -> None:
     text = _symmetric(4)
     products = text.count("(mul.f32.v") + text.count("(mac.f32.v") - text.count(" 1.0:f32.v")
     assert products <= 4, text
+
+
+def test_a_factor_is_reused_where_it_stays_or_several_subtracted_products_have_it() -> None:
+    graph = TermGraph()
+    a, b, c, d = (graph.add(Node("var", "var", "f32", True, text=name)) for name in "abcd")
+    first, second = (graph.add(Node("op", "mul", "f32", True, args)) for args in ((a, b), (c, a)))
+    graph.add(Node("op", "sub", "f32", True, (d, first)))
+
+    def reused(*still: int) -> set[int]:
+        found = facts_of(graph, frozenset({"reused"}), frozenset(graph.nodes[n] for n in still))
+        return {f.nodes[0] for f in found}
+
+    assert reused() == set() and reused(b, c) == {b}
+    graph.add(Node("op", "add", "f32", True, (d, second)))
+    assert reused() == set()
+    graph.add(Node("op", "sub", "f32", True, (b, second)))
+    assert reused() == {a}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from dspgen.errors import NoSchedule, Problem
 from dspgen.tiling.candidates import Candidate, Plans
 from dspgen.tiling.search import Choice, Experience, search
@@ -19,7 +21,12 @@ def _laned(title: str, cycles: float, size: int, *, points: int = 1) -> Candidat
 
 
 def _search(
-    finalists: list[Candidate], cycles: dict[str, float], *, tries: int = 7, experience: Experience | None = None
+    finalists: list[Candidate],
+    cycles: dict[str, float],
+    *,
+    tries: int = 7,
+    experience: Experience | None = None,
+    enough: float = math.inf,
 ) -> tuple[Choice, list[str]]:
     seen: list[str] = []
 
@@ -29,7 +36,7 @@ def _search(
             raise NoSchedule(Problem("DG303", "no registers"))
         return cycles[candidate.title]
 
-    return search(finalists, FALLBACK, evaluate, tries=tries, experience=experience), seen
+    return search(finalists, FALLBACK, evaluate, tries=tries, experience=experience, enough=enough), seen
 
 
 def test_the_smallest_and_the_scalar_candidate_are_tried_beyond_the_budget() -> None:
@@ -39,6 +46,14 @@ def test_the_smallest_and_the_scalar_candidate_are_tried_beyond_the_budget() -> 
     choice, seen = _search(finalists, cycles, tries=2)
     assert seen == ["0", "smallest", "plain"]
     assert choice.candidate.title == "plain"
+
+
+def test_the_first_that_takes_more_than_enough_ends_the_search() -> None:
+    finalists = [_laned("refused", 90.0, 1), _laned("slow", 100.0, 2), _laned("fast", 110.0, 3)]
+    choice, seen = _search(finalists, {"slow": 500.0, "fast": 80.0}, enough=499.0)
+    assert seen == ["refused", "slow"] and choice.candidate.title == "slow"
+    choice, seen = _search(finalists, {"slow": 500.0, "fast": 80.0}, enough=500.0)
+    assert choice.candidate.title == "fast"
 
 
 def test_refused_candidates_do_not_use_up_the_tries() -> None:
