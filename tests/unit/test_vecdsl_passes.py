@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dspgen.target.load import load_target
-from dspgen.vecdsl.carry import carry_loads
 from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.evaluate import evaluate
 from dspgen.vecdsl.footprint import Footprint, Overlap, overlap
@@ -30,9 +29,8 @@ PASSES: dict[str, Callable[[Program], Program]] = {
     "promote": lambda p: promote(p, LANES),
     "hoist": lambda p: hoist(p, LANES, vectors=3, scalars=3),
     "straighten": lambda p: straighten(p, LANES),
-    "carry": lambda p: carry_loads(p, vectors=3, scalars=4),
     "deal": lambda p: deal(p, SHUFFLING),
-    "all": lambda p: simplify(carry_loads(hoist(promote(simplify(p), LANES), LANES), vectors=2, scalars=2)),
+    "all": lambda p: simplify(hoist(promote(simplify(p), LANES), LANES)),
 }
 
 

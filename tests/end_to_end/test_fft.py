@@ -1,0 +1,41 @@
+"""Every stage of a Fourier transform runs across lanes, the early ones too, whose inner loops are short."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dspgen.options import Options
+from dspgen.pipeline import run_file
+from dspgen.target.load import load_target
+from dspgen.tiling.search import Choice
+from dspgen.vecdsl.ir import Loop, Program, Store
+from dspgen.vecdsl.terms import statements
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "interleaved"),
+    [("bench/fft_16.c", 16, False), ("fft/split.c", 16, False), ("fft/interleaved.c", 16, True)],
+    ids=["affine", "split", "interleaved"],
+)
+def test_every_stage_is_in_lanes(path: str, size: int, interleaved: bool) -> None:
+    options = replace(Options(), defines=() if path.startswith("bench") else (("N", str(size)),))
+    seen: dict[str, object] = {}
+    target = load_target("ft_m7002")
+    result = run_file(str(EXAMPLES / path), target, options, on_stage=lambda k, v: seen.update({k: v}))
+    assert result.verified
+    choices = seen["plan"]
+    assert isinstance(choices, tuple)
+    stages: list[Choice] = list(choices[-(size.bit_length() - 1) :])
+    assert all(c.candidate.laned == c.comps for c in stages), [c.candidate.title for c in stages]
+    program = seen["rewritten"]
+    assert isinstance(program, Program)
+    reordered = {id(s) for top in program.body if isinstance(top, Loop) for s in statements((top,))}
+    stores = [s for s in statements(program.body) if isinstance(s, Store) and id(s) not in reordered]
+    assert stores and all(s.value.type.vector and s.index is None and not s.period for s in stores)
+    if interleaved:  # both parts of whole vectors are stored at once
+        assert len(stores) <= 2 * len(stages)
