@@ -12,6 +12,7 @@ from dspgen.options import SchedMode
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import Scheduled
 from dspgen.sched.schedule import schedule
+from dspgen.stages import schedule_remarks
 from dspgen.target.model import Target
 
 
@@ -50,11 +51,4 @@ def _scheduled(linear: Linear, target: Target, file: str, method: SchedMode, pip
 
 def _remarks(linear: Linear, found: Scheduled) -> tuple[Remark, ...]:
     remarks = [Remark(note.loc, note.kind, note.message) for note in linear.notes]
-    for report in found.loops:
-        if report.pipelined:
-            text = f"loop {report.label}: ii {report.ii}, {report.stages} iterations in parallel"
-            remarks.append(Remark(report.loc, "pipelined", text))
-        elif report.tried:
-            ii, why = report.tried[-1]
-            remarks.append(Remark(report.loc, "not-pipelined", f"loop {report.label}: ii {ii}: {why}"))
-    return tuple(remarks)
+    return (*remarks, *schedule_remarks(found))

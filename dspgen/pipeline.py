@@ -19,7 +19,7 @@ from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
 from dspgen.sim.run import Engine
-from dspgen.stages import Compiled, OnStage, Stages, cycles_of, polished, simulate_kernel, tell
+from dspgen.stages import Compiled, OnStage, Stages, cycles_of, polished, schedule_remarks, simulate_kernel, tell
 from dspgen.target.model import Target
 from dspgen.target.views import views
 from dspgen.tiling.arrange import spaced
@@ -122,7 +122,7 @@ def _polished_code(
     after = polished(best, target, options)
     if after is not best:
         seen("packets", after.scheduled)
-    return after, remarks
+    return after, (*remarks, *schedule_remarks(after.scheduled))
 
 
 def _best_code(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:

@@ -169,6 +169,19 @@ def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
     return replace(compiled, scheduled=after) if better else compiled
 
 
+def schedule_remarks(scheduled: Scheduled) -> tuple[Remark, ...]:
+    """What became of each loop, and what registers did not suffice for."""
+    remarks = []
+    for report in scheduled.loops:
+        if report.pipelined:
+            text = f"loop {report.label}: ii {report.ii}, {report.stages} iterations in parallel"
+            remarks.append(Remark(report.loc, "pipelined", text))
+        elif report.tried:
+            ii, why = report.tried[-1]
+            remarks.append(Remark(report.loc, "not-pipelined", f"loop {report.label}: ii {ii}: {why}"))
+    return (*remarks, *(Remark(None, "spilled", text) for text in scheduled.in_memory))
+
+
 def _has_loops(program: Program) -> bool:
     return any(isinstance(s, Loop) for s in statements(program.body))
 

@@ -26,6 +26,7 @@ class Searches:
 
     left: int = BUDGET
     known: dict[object, tuple[Found | None, int]] = field(default_factory=dict)
+    bounds: dict[object, Bounds] = field(default_factory=dict)
 
 
 def fit_block(
@@ -57,8 +58,12 @@ def fit_block(
         best = block.listed([-h for h in heights])
     if not ops:
         return best
+    searches = searches or Searches()
     instance = block.instance()
-    bounds = bounds_of(instance)
+    key = instance.key()
+    if key not in searches.bounds:
+        searches.bounds[key] = bounds_of(instance)
+    bounds = searches.bounds[key]
     if best.length > bounds.length and not frugal:
         best = _better(block, bounds, best)
     best.bound = bounds.length
@@ -66,16 +71,15 @@ def fit_block(
         return best
     if after is not None:
         _limit_registers(instance, ops, facts, after, frugal)
-    searches = searches or Searches()
-    key = (best.length, instance.key())
-    if key not in searches.known:
+    question = (best.length, instance.key())
+    if question not in searches.known:
         found, bound, spent = shortest(instance, bounds, best.length, searches.left // 2)
         searches.left -= spent
         if method == "exact":
             shorter, bound = proven(instance, bounds, bound, found, found.length if found else best.length)
             found = shorter or found
-        searches.known[key] = found, bound
-    found, bound = searches.known[key]
+        searches.known[question] = found, bound
+    found, bound = searches.known[question]
     if found is not None:
         best = block.placed(found)
     best.bound = bound

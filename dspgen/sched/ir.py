@@ -107,3 +107,4 @@ class Scheduled:
     cycles: int | None
     registers_used: tuple[str, ...] = ()
     straight: tuple[StraightReport, ...] = ()
+    in_memory: tuple[str, ...] = ()  # what waits there for lack of registers, in words

@@ -37,7 +37,7 @@ class Settings:
     least_interval: dict[str, int] = field(default_factory=dict)
     squeeze: dict[str, dict[str, int]] = field(default_factory=dict)  # registers of each class a loop must do without
     bumps: dict[str, int] = field(default_factory=dict)
-    plain: set[str] = field(default_factory=set)
+    plain: dict[str, tuple[int, str]] = field(default_factory=dict)  # loops given up: last interval, and why
     frugal: set[int] = field(default_factory=set)
     apart: set[int] = field(default_factory=set)
     apart_runs: set[str] = field(default_factory=set)  # outer loops in which runs of the inner one do not overlap
@@ -198,7 +198,9 @@ class Layout:
         if loop.trip == 1 and isinstance(loop.trip, int):
             self.body(with_explicit_streams(loop, [s.base for s in loop.streams], self.kit).body, live_out)
             return
-        tried: tuple[tuple[int, str], ...] = ()
+        tried: tuple[tuple[int, str], ...] = (
+            (self.settings.plain[loop.label],) if loop.label in self.settings.plain else ()
+        )
         if is_innermost(loop) and loop.pipeline and self.settings.pipeline and loop.label not in self.settings.plain:
             outcome = self._known(loop, live_out) if isinstance(loop.trip, int) else self._unknown(loop, live_out)
             if outcome is None:
@@ -369,7 +371,7 @@ class Layout:
         loop = without_idle_streams(loop, registers(live_out), self.facts)
         loop = with_explicit_streams(loop, [s.base for s in loop.streams], kit)
         nest = nest_of(loop)
-        if nest is None or not self.settings.pipeline or {loop.label, nest.inner.label} & self.settings.plain:
+        if nest is None or not self.settings.pipeline or {loop.label, nest.inner.label} & set(self.settings.plain):
             return False
         if loop.label in self.settings.apart_runs:
             return False

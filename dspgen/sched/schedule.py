@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dspgen.asmir.ir import Function, Instr, Item, Phys, VReg
 from dspgen.errors import NoSchedule, Problem
@@ -52,7 +52,7 @@ def schedule(
         laid, inputs = _lay_out(function, facts, kit, settings, stack)
         found = _allocate(laid.blocks, facts, inputs, [*settings.borrowed, *settings.saved])
         if isinstance(found, dict):
-            return _scheduled(function, target, laid, found, facts)
+            return _scheduled(function, target, laid, found, facts, settings)
         failure = found[0]
         if not _relax(function, settings, found, laid, facts, kit, stack):
             break
@@ -218,9 +218,9 @@ def _relax(
         if bumps > 1:
             settings.least_interval[label] = laid.intervals[label] + 1 + laid.intervals[label] // 8
         if bumps > _BUMPS:
-            settings.plain.add(label)
+            settings.plain[label] = laid.intervals[label], _lacking(failure)
     if owners:
-        return _afresh(settings) if settings.plain.intersection(owners) else True
+        return _afresh(settings) if any(label in settings.plain for label in owners) else True
     if settings.flat_limit and settings.flattens:
         settings.flat_limit = 0
         return _afresh(settings)
@@ -236,8 +236,15 @@ def _relax(
         settings.textual.add(piece)
         return True
     unpipelined = [label for label in laid.intervals if label not in settings.plain]
-    settings.plain.update(unpipelined)
+    for label in unpipelined:
+        settings.plain[label] = laid.intervals[label], _lacking(failure)
     return bool(unpipelined) and _afresh(settings)
+
+
+def _lacking(failure: Failure) -> str:
+    return (
+        f"{failure.needed} registers of class {failure.cls} needed with the code around it, {failure.available} there"
+    )
 
 
 def _relax_pieces(pieces: Sequence[int], settings: Settings) -> bool:
@@ -276,7 +283,12 @@ def _no_registers(function: Function, failure: Failure | None, laid: Laid | None
 
 
 def _scheduled(
-    function: Function, target: Target, laid: Laid, registers: Mapping[VReg, tuple[str, ...]], facts: Facts
+    function: Function,
+    target: Target,
+    laid: Laid,
+    registers: Mapping[VReg, tuple[str, ...]],
+    facts: Facts,
+    settings: Settings,
 ) -> Scheduled:
     lines = finished_lines(laid.blocks, registers, facts)
     cycles: int | None = 0
@@ -291,4 +303,17 @@ def _scheduled(
         cycles,
         tuple(dict.fromkeys(n for n in order if n in used)),
         tuple(b.report for b in laid.blocks if b.report is not None),
+        tuple(_in_memory(settings)),
     )
+
+
+def _in_memory(settings: Settings) -> Iterator[str]:
+    """What waits in memory for lack of registers, in words."""
+    counts: dict[str, int] = {}
+    for register in settings.spilled:
+        counts[register.cls] = counts.get(register.cls, 0) + 1
+    for cls, count in counts.items():
+        values = "value waits" if count == 1 else "values wait"
+        yield f"{count} {values} on the stack for a register of class {cls}, stored once made and loaded for each use"
+    if settings.saved:
+        yield f"the caller's {', '.join(settings.saved)} are kept on the stack meanwhile"

@@ -12,12 +12,15 @@ from dspgen.emit.text import print_lines
 from dspgen.sched.facts import Facts
 from dspgen.sched.ir import Packet
 from dspgen.sched.kit import Kit
+from dspgen.sched.layout import Layout, Settings
+from dspgen.sched.live import NOTHING
 from dspgen.sched.schedule import schedule
 from dspgen.sched.spill import Stack
 from dspgen.sim.run import simulate
+from dspgen.stages import schedule_remarks
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
-from tests.support.sched_programs import RandomProgram, evaluate, with_latencies
+from tests.support.sched_programs import RandomProgram, Writer, evaluate, with_latencies
 
 TARGET = load_target("ft_m7002")
 
@@ -176,3 +179,26 @@ def test_places_lie_below_local_arrays_and_apart() -> None:
     size = vector.bits // 8 * TARGET.lanes
     assert [stack.place(vector.name) for _ in range(2)] == [-1024 - size, -1024 - 2 * size]
     assert [stack.place(scalar), stack.place(TARGET.abi.pointer_class), stack.place(scalar)] == [-4, -16, -20]
+
+
+def test_what_waits_in_memory_is_told() -> None:
+    scheduled = schedule(Crowded(TARGET, 80).crowd(100, 0, 0, between=False), TARGET)
+    scalar = TARGET.abi.scalar_class
+    assert any("on the stack" in text and f"class {scalar}" in text for text in scheduled.in_memory)
+    assert [r for r in schedule_remarks(scheduled) if r.kind == "spilled"]
+
+
+def test_a_loop_that_is_not_pipelined_says_why() -> None:
+    scheduled = schedule(Crowded(TARGET, 60).crowd(60, 0, 0, between=True), TARGET)
+    (told,) = (r.message for r in schedule_remarks(scheduled) if r.kind == "not-pipelined")
+    assert "predicate registers needed" in told
+
+
+def test_a_loop_that_gave_up_its_pipeline_keeps_the_reason() -> None:
+    facts = Facts(TARGET)
+    writer = Writer(TARGET)
+    value = Reg(VReg("x", writer.scalar))
+    writer.op("add", "i32", value, value, value)
+    layout = Layout(facts, Kit(facts), Settings(plain={"L": (7, "too few registers")}), "f")
+    layout.body((Loop("L", "i", 1, 9, (), tuple(writer.items), 9),), NOTHING)
+    assert [(r.pipelined, r.tried) for r in layout.laid.reports] == [(False, ((7, "too few registers"),))]
