@@ -256,6 +256,7 @@ def sim_command(
         print_json(_sim_object(result, function or Path(file).stem, target))
         return OK
     click.echo(f"{result.cycles} cycles, {result.packets} packets, {result.instructions} instructions")
+    click.echo(f"{target.abi.result} = {result.result}")
     report.console().print(report.busy_table(result.unit_busy))
     return OK
 

@@ -12,6 +12,7 @@ from dspgen.errors import Problem, SourceError
 from dspgen.sim import native
 from dspgen.sim.ir import Assembled, Code
 from dspgen.sim.load import Argument, Loaded, load
+from dspgen.sim.luck import lucky
 from dspgen.sim.machine import Interrupted, Machine, Outcome
 from dspgen.sim.parse import assemble
 from dspgen.sim.registers import RegisterFile
@@ -75,7 +76,8 @@ def simulate(
     `arguments` are (name, value) in calling order: an array is placed in memory (in `placement[name]`, else on chip
     where it fits) and passed as a pointer; a float is passed as single unless it is a numpy.float64, an int as a word
     unless it is a numpy 64-bit integer. `strict`: reading a register never written and a misaligned address are
-    errors, else warnings. `stack`: bytes below the stack pointers that are kept free of arrays, at least.
+    errors, else warnings, as is what works by luck. `stack`: bytes below the stack pointers that are kept free of
+    arrays, at least.
     Raises SourceError (DG4xx) for text that can't be assembled and for what the machine would refuse.
     """
     assembled = program if isinstance(program, Assembled) else assemble(program, target, file)
@@ -107,6 +109,8 @@ def simulate(
         except Interrupted:
             loaded = fresh()
             outcome, used = _native_or_python(loaded, target, cache_dir, extra)
+    if not strict:
+        extra += lucky(loaded, outcome, target)
     return _result(loaded, assembled, target, outcome, used, extra)
 
 
