@@ -265,7 +265,7 @@ class Layout:
         """Pipeline a loop whose trip is in a register: a plain loop takes short trips and what the kernel leaves.
 
         With S stages and U iterations in a pass of the kernel, n >= S - 1 + U iterations make (n - (S - 1)) // U
-        passes after (n - (S - 1)) mod U plain iterations.
+        passes after (n - (S - 1)) mod U plain iterations. A loop that is known to have so many needs no other way.
         """
         kit, facts = self.kit, self.facts
         trip = loop.trip
@@ -278,15 +278,19 @@ class Layout:
             return tuple(plan)
         before, unroll = plan.shape.before, plan.shape.unroll
         large, after_prolog, passes, rest = (kit.fresh(kit.scalar, hint) for hint in ("large", "q", "m", "rest"))
+        sure = loop.min_trip >= before + unroll
         try:
-            setup = kit.binary("lt", large, before + unroll - 1, trip)
+            setup = [] if sure else kit.binary("lt", large, before + unroll - 1, trip)
             setup += kit.add(after_prolog, trip, -before)
             setup += kit.binary("shr", passes, after_prolog, unroll.bit_length() - 1)
-            setup += kit.move(rest, trip)
-            # A copy for the predicate: the original lives on, and need not sit in a predicate register.
-            now = kit.fresh(kit.scalar, "if")
-            setup += kit.move(now, large)
-            setup += kit.when(now, kit.binary("and", rest, after_prolog, unroll - 1))
+            left = kit.binary("and", rest, after_prolog, unroll - 1)
+            if not sure:
+                setup += kit.move(rest, trip)
+                # A copy for the predicate: the original lives on, and need not sit in a predicate register.
+                now = kit.fresh(kit.scalar, "if")
+                setup += kit.move(now, large)
+                left = kit.when(now, left)
+            setup += left if not sure or unroll > 1 else []
         except NoSchedule as error:
             return ((plan.report.ii, str(error)),)
         made = pieces_of(plan, facts, kit, passes)
@@ -294,14 +298,18 @@ class Layout:
             return ((plan.report.ii, made),)
         self.pending += setup
         short = replace(loop, label=f"{loop.label}_rest", trip=rest, min_trip=1)
-        live = live_out | live_before((loop,), live_out, facts) | {(passes, ""), (large, "")}
-        self._if(rest, lambda: self._plain(short, live, ()))
+        live = live_out | live_before((loop,), live_out, facts) | {(passes, "")} | (set() if sure else {(large, "")})
+        if not sure or unroll > 1:
+            self._if(rest, lambda: self._plain(short, live, ()))
 
         def long() -> None:
             self._lead_in(plan, made, live_out, passes)
             self._steady(plan, made, live_out, passes)
 
-        self._if(large, long)
+        if sure:
+            long()
+        else:
+            self._if(large, long)
         return None
 
     def _lead_in(

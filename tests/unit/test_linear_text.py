@@ -304,3 +304,10 @@ def test_what_compile_writes_reads_back(isa: str, root: Path) -> None:
 def test_a_stack_pointer_keeps_its_name() -> None:
     text = SUM.replace("SADD x, s, s", "SSTW x, *-AR15[3]\n SLDW *-AR15[3], x\n SADD x, s, s")
     assert run(text, NUMBERS, 6).result == NUMBERS[:6].sum()
+
+
+def test_trips_that_are_promised_need_no_other_way() -> None:
+    function = scheduled(SUM.replace(".sum: .loop", ".sum: .loop\n .trip 16, 40"))
+    for n in (16, 17, 40):
+        assert compared(function, NUMBERS, n).result == NUMBERS[:n].sum()
+    assert compared(function, NUMBERS, 40).cycles < run(SUM, NUMBERS, 40).cycles
