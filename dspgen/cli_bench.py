@@ -147,6 +147,9 @@ def _gains(found: Mapping[str, Any]) -> list[str]:
         f"{found['scalar_vector_gain']:.2f} as with the vector side's rules alone "
         f"(geometric means, no register tiles); the seed paper tells {found['seed_gain']:.2f}",
         f"with register tiles: {found['rewriting_gain_tiled']:.2f} and {found['scalar_vector_gain_tiled']:.2f}",
+        f"scheduling: {found['scheduling_gain']:.2f} times as fast as packets in the order of the program, "
+        f"{found['scheduling_gain_alone']:.2f} without register tiles; the seed paper tells "
+        f"{found['seed_scheduling_gain']:.2f}",
     ]
     if found["slower"]:
         told.append(f"slower with all rules than with fewer: {', '.join(found['slower'])}")

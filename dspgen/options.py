@@ -7,8 +7,8 @@ from typing import Literal
 
 RewriteMode = Literal["off", "vector", "full"]
 REWRITE_MODES: tuple[RewriteMode, ...] = ("off", "vector", "full")  # each with all rules of the ones before
-SchedMode = Literal["dp", "list", "exact"]
-SCHED_MODES: tuple[SchedMode, ...] = ("dp", "list", "exact")
+SchedMode = Literal["dp", "list", "exact", "order"]
+SCHED_MODES: tuple[SchedMode, ...] = ("dp", "list", "exact")  # those for users
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Options:
     `rewrite`: "off" selects instructions as a plain compiler does, "vector" leaves out rules that mention the scalar
     side. `tile` "one": a single vector of each statement in an iteration, no register tiles. Without `vectorize`:
     scalar code only. `sched`: "list" takes the first packets that list scheduling finds, "dp" searches for shorter
-    ones, "exact" proves them the shortest where it can.
+    ones, "exact" proves them the shortest where it can; "order" packs what is independent in the order of the program,
+    loops as they are, for the benches to compare with.
     """
 
     function: str | None = None

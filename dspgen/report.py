@@ -144,7 +144,7 @@ def breakdown_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     """One line for each kernel: cycles without rewriting, with the vector side's rules, with all; then with tiles."""
     table = Table(title="dspgen: cycles without rewriting, with the vector side's rules, with all rules")
     table.add_column("kernel", no_wrap=True)
-    for name in ("off", "vector", "full", "gain", "tiled: off", "vector", "full", "gain"):
+    for name in ("off", "vector", "full", "gain", "tiled: off", "vector", "full", "gain", "in order", "gain"):
         table.add_column(name, justify="right")
     table.add_column("verified")
     for row in rows:
@@ -153,6 +153,8 @@ def breakdown_table(rows: Iterable[Mapping[str, Any]]) -> Table:
             off, full = cycles["off"], cycles["full"]
             cells += [_number(cycles[mode]) for mode in ("off", "vector", "full")]
             cells.append(_format(None if off is None or full is None else off / full, "{:.2f}"))
+        in_order = row["in_order"]
+        cells += [_number(in_order), _format(None if in_order is None or full is None else in_order / full, "{:.2f}")]
         table.add_row(row["kernel"], *cells, verdict(row["verified"]))
     return table
 

@@ -133,7 +133,7 @@ def pack(planned: Planned, rewritten: Optimised, target: Target, options: Option
     if most is not None and (size := instruction_count(assembly.body)) > most:
         raise NoSchedule(Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", func.loc))
     limits = {} if most is None else {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED}
-    method: Method = "list" if options.sched == "list" else "dp"
+    method: Method = options.sched if options.sched in ("list", "order") else "dp"
     scheduled = schedule(assembly, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, **limits)
     return Compiled(func, planned, (), program, assembly, scheduled, "", rewritten.remarks, 0.0)
 
@@ -152,7 +152,9 @@ def tell(compiled: Compiled, seen: OnStage) -> None:
 def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
     """The same, scheduled again with more patience (`--sched exact`: and with proofs) where that gains something."""
     before = compiled.scheduled
-    if options.sched == "list" or (options.sched == "dp" and all(block.optimal for block in before.straight)):
+    if options.sched in ("list", "order") or (
+        options.sched == "dp" and all(block.optimal for block in before.straight)
+    ):
         return compiled
     try:
         after = schedule(

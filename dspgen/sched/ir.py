@@ -15,7 +15,7 @@ from plant_core.loc import Loc
 
 # How packets are found: the first that list scheduling makes; the shortest that a search within its budget finds; or
 # the same, proven shortest where the exact solver can.
-Method = Literal["dp", "list", "exact"]
+Method = Literal["dp", "list", "exact", "order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,11 @@ class LoopReport:
     tried: tuple[tuple[int, str], ...] = ()
     prolog: int = 0
     epilog: int = 0
+
+    @property
+    def least(self) -> int:
+        """The minimum initiation interval."""
+        return max(self.res_mii, self.rec_mii, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ class Layout:
             branch=branch,
             after=self.live,
             frugal=frugal,
-            in_text_order=piece in self.settings.textual,
+            in_text_order=piece in self.settings.textual or self.settings.method == "order",
             method=self.settings.method,
             searches=self.settings.searches,
         )

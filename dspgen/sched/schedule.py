@@ -40,10 +40,13 @@ def schedule(
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
     `attempts` bounds how often it is tried anew, each time asking for less; `most` bounds the operations placed in
-    search of loop schedules, `look` those looked at in search of short straight code.
+    search of loop schedules, `look` those looked at in search of short straight code. `method` "order" leaves loops as
+    they are and packs what is independent in the order of the text.
     """
     facts = Facts(target)
     settings = Settings(pipeline=pipeline, method=method, budget=Budget(most), searches=Searches(look))
+    if method == "order":
+        settings.pipeline, settings.flat_limit = False, 0
     failure: Failure | None = None
     laid: Laid | None = None
     kit = Kit(facts)

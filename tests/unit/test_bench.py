@@ -240,6 +240,8 @@ def test_breakdown_of_a_small_product(dspgen: Run) -> None:
     summary = found["summary"]
     assert summary["rewriting_gain"] == pytest.approx(row["cycles"]["one"]["off"] / row["cycles"]["one"]["full"])
     assert summary["slower"] == [] and summary["seed_gain"] == 3.49
+    assert summary["scheduling_gain"] == pytest.approx(row["in_order"] / row["cycles"]["search"]["full"])
+    assert summary["scheduling_gain"] > 1 and summary["slower_than_in_order"] == []
 
 
 def test_breakdown_knows_its_kernels() -> None:
@@ -253,9 +255,11 @@ def test_breakdown_knows_its_kernels() -> None:
 def test_gains_are_geometric_means() -> None:
     def row(name: str, off: int, vector: int, full: int) -> dict[str, Any]:
         cycles = {"off": off, "vector": vector, "full": full}
-        return {"kernel": name, "verified": True, "refused": None, "cycles": {"one": cycles, "search": cycles}}
+        tiles = {"one": cycles, "search": cycles}
+        return {"kernel": name, "verified": True, "refused": None, "cycles": tiles, "in_order": 2 * full}
 
     found = breakdown.summary([row("a", 40, 20, 10), row("b", 90, 10, 10), row("c", 9, 10, 10)])
     assert found["rewriting_gain"] == pytest.approx((4 * 9 * 0.9) ** (1 / 3))
     assert found["scalar_vector_gain"] == pytest.approx(2 ** (1 / 3))
     assert found["slower"] == ["c"]
+    assert found["scheduling_gain"] == pytest.approx(2) and found["slower_than_in_order"] == []
