@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dspgen.sched.apart import apart
 from dspgen.sched.bounds import MOST_SETS, Bounds, unit_sets
 from dspgen.sched.downsets import Found
 from dspgen.sched.groups import Kinds
@@ -26,10 +27,17 @@ def proven(
 
     `best` is a schedule of length `upper`, to start from. Raises ModuleNotFoundError without OR-Tools.
     """
-    from ortools.sat.python import cp_model
-
     if lower >= upper or instance.size > LARGEST:
         return None, lower
+    return apart(solved, instance, bounds, lower, best, upper, effort)
+
+
+def solved(
+    instance: Instance, bounds: Bounds, lower: int, best: Found | None, upper: int, effort: float
+) -> tuple[Found | None, int]:
+    """The same as `proven`, in this process."""
+    from ortools.sat.python import cp_model
+
     model = _Model(cp_model, instance, bounds, lower, upper - 1)
     if best is not None:
         for start, cycle in zip(model.starts, best.cycles, strict=True):

@@ -23,6 +23,10 @@ class Failure:
     pressure: tuple[tuple[VReg, int], ...] = ()  # registers of the class in that block: cycles that they are in the way
 
 
+_ROUNDS = 40  # with which an allocation is tried again
+_COLOURED = 20_000  # registers, in all these rounds
+
+
 class _Nodes:
     """Virtual registers with their atoms and the places (physical atom names) that each may take."""
 
@@ -86,16 +90,17 @@ def allocate(
     free = [r for r in nodes.atoms if r not in inputs]
     if crowded := _crowded(nodes):
         return crowded
-    failed: VReg | None = None
+    failed: list[VReg] = []
+    order: list[VReg] = []
     for order in _orders(free, nodes):
         result = _colour(order, nodes, taken)
         if isinstance(result, dict):
-            result.update({r: names for r, names in inputs.items() if r in nodes.atoms})
-            return result
+            break
         failed = result
-    if failed is None:
-        raise ValueError("no order was tried")
-    return [_failure(failed, nodes)]
+    coloured = result if isinstance(result, dict) else _insisted(order, nodes, taken)
+    if coloured is None:
+        return [_failure(failed[0], nodes)]
+    return coloured | {r: names for r, names in inputs.items() if r in nodes.atoms}
 
 
 def _crowded(nodes: _Nodes) -> list[Failure]:
@@ -128,6 +133,20 @@ def _orders(free: list[VReg], nodes: _Nodes) -> Iterator[list[VReg]]:
     yield sorted(free, key=lambda r: (rank[r], places[r], -degree[r], appearance[r]))
     yield sorted(free, key=lambda r: (rank[r], -degree[r], appearance[r]))
     yield _simplified(free, nodes)
+
+
+def _insisted(order: Sequence[VReg], nodes: _Nodes, taken: Mapping[int, str]) -> dict[VReg, tuple[str, ...]] | None:
+    """Colour again and again, each time the registers that found no place somewhat earlier ("squeaky wheel": Joslin
+    and Clements, 1999)."""
+    position = {r: k for k, r in enumerate(order)}
+    step = max(len(order) // 4, 1)
+    for _ in range(min(_ROUNDS, _COLOURED // max(len(order), 1))):
+        result = _colour(sorted(order, key=lambda r: position[r]), nodes, taken)
+        if isinstance(result, dict):
+            return result
+        for r in result:
+            position[r] -= step
+    return None
 
 
 def _degree(register: VReg, nodes: _Nodes) -> int:
@@ -176,11 +195,12 @@ def _simplified(free: list[VReg], nodes: _Nodes) -> list[VReg]:
     return removed[::-1]
 
 
-def _colour(order: Sequence[VReg], nodes: _Nodes, taken: Mapping[int, str]) -> dict[VReg, tuple[str, ...]] | VReg:
+def _colour(order: Sequence[VReg], nodes: _Nodes, taken: Mapping[int, str]) -> dict[VReg, tuple[str, ...]] | list[VReg]:
     at: dict[str, int] = {}
     for atom, name in taken.items():
         at[name] = at.get(name, 0) | (1 << atom)
     result: dict[VReg, tuple[str, ...]] = {}
+    failed: list[VReg] = []
     partner = _partners(nodes.facts)
     paired = any(nodes.facts.is_pair(r.cls) for r in order)
     special = set(nodes.facts.target.predicates.scalar) | set(nodes.facts.target.predicates.lane)
@@ -203,12 +223,13 @@ def _colour(order: Sequence[VReg], nodes: _Nodes, taken: Mapping[int, str]) -> d
                 if cost == 0:
                     break
         if best is None:
-            return register
+            failed.append(register)
+            continue
         result[register] = best[1]
         for atom, name in zip(atoms, best[1], strict=True):
             if atom >= 0:
                 at[name] = at.get(name, 0) | (1 << atom)
-    return result
+    return failed or result
 
 
 def _partners(facts: Facts) -> dict[str, str]:

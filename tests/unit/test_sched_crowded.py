@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+
 from dspgen.asmir.ir import VReg
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.flow import Occupancy
@@ -35,3 +39,54 @@ def test_values_of_a_prolog_are_its_own() -> None:
     layout = Layout(FACTS, Kit(FACTS), Settings(), "f")
     prolog = Section([], 4, Envelope(reads={own: 2, needed: 2}, lands={own: 1, needed: 1}))
     assert layout._own_values(prolog, {needed}) == {own}
+
+
+def _arcs(rng: random.Random, length: int, most: int, paired: float) -> list[tuple[list[int], int]]:
+    """Cycles (of a loop that is `length` long) and width of values that at most `most` registers hold at once."""
+    load = [0] * length
+    found = []
+    while sum(load) < 0.9 * most * length and len(found) < 300:
+        width = 2 if rng.random() < paired else 1
+        start, size = rng.randrange(length), rng.randint(1, length // 3 + 1)
+        cycles = [(start + k) % length for k in range(size)]
+        while cycles and max(load[c] for c in cycles) + width > most:
+            cycles.pop()
+        for c in cycles:
+            load[c] += width
+        if cycles:
+            found.append((cycles, width))
+    return found
+
+
+@pytest.mark.parametrize("paired, most_over", [(0.0, 0.5), (0.3, 1.2)])
+def test_values_round_a_loop_take_few_registers_more_than_are_live_at_once(paired: float, most_over: float) -> None:
+    single = next(c for c in TARGET.registers if c.kind == "vector" and c.pair_of is None)
+    pair = next(c for c in TARGET.registers if c.pair_of == single.name)
+    names = [n for n in single.names if n not in FACTS.untouchable]
+    over: list[int] = []
+    for seed in range(20):
+        rng = random.Random(seed)
+        length, most = rng.randint(6, 40), rng.choice([8, 16, 24])
+        arcs = _arcs(rng, length, most, paired)
+        registers = [VReg(f"v{k}", pair.name if width == 2 else single.name) for k, (_, width) in enumerate(arcs)]
+        atoms = [a for r in registers for a in FACTS.atoms(r)]
+        spans = [cycles for r, (cycles, _) in zip(registers, arcs, strict=True) for _ in FACTS.atoms(r)]
+        occupied = [sum(1 << k for k, span in enumerate(spans) if c in span) for c in range(length)]
+        near = [0] * len(atoms)
+        for mask in occupied:
+            for k in range(len(atoms)):
+                near[k] |= mask & ~(1 << k) if mask >> k & 1 else 0
+        live = max(mask.bit_count() for mask in occupied)
+        for more in range(len(names)):
+            avoid = FACTS.untouchable | set(names[live + more :])
+            found = allocate(
+                Occupancy(atoms, near, 0, [occupied]), FACTS, inputs={}, predicates={}, avoid=frozenset(avoid)
+            )
+            if isinstance(found, dict):
+                place = {atom: name for r in registers for atom, name in zip(FACTS.atoms(r), found[r], strict=True)}
+                assert all(
+                    place[atoms[a]] != place[atoms[b]] for a in range(len(atoms)) for b in range(a) if near[a] >> b & 1
+                )
+                over.append(more)
+                break
+    assert len(over) == 20 and sum(over) / 20 <= most_over

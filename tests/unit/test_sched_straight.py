@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from importlib.util import find_spec
 from unittest.mock import patch
 
 import pytest
 
 from dspgen.asmir.ir import Function, Reg, VReg
 from dspgen.errors import DspgenError
+from dspgen.sched.apart import apart
 from dspgen.sched.bounds import Bounds, bounds_of
 from dspgen.sched.downsets import Found, shortest
+from dspgen.sched.exact_straight import proven
 from dspgen.sched.facts import Reservation
 from dspgen.sched.fit import Searches, fit_block
 from dspgen.sched.groups import Chooser, Kinds
@@ -60,9 +64,8 @@ def test_the_search_keeps_the_rules_and_is_never_longer_than_a_list(isa: str) ->
 
 @pytest.mark.parametrize("isa", BLOCKS)
 def test_the_search_reaches_the_proven_optimum(isa: str) -> None:
-    pytest.importorskip("ortools")
-    from dspgen.sched.exact_straight import proven
-
+    if find_spec("ortools") is None:
+        pytest.skip("the extra `exact` is not installed")
     blocks = BLOCKS[isa]
     for seed in range(25):
         ops = blocks.block(seed)[:18]
@@ -179,6 +182,13 @@ def test_packets_say_whether_they_are_proven_optimal() -> None:
     assert any(isinstance(line, CommentLine) and "proven optimal" in line.text for line in scheduled.lines)
     (report,) = scheduled.straight
     assert report.optimal and report.cycles == scheduled.cycles
+
+
+def test_calls_in_another_process_return_and_raise() -> None:
+    assert apart(math.gcd, 12, 18) == 6
+    with pytest.raises(ValueError):
+        apart(math.sqrt, -1.0)
+    assert apart(math.gcd, 4, 6) == 2
 
 
 def test_the_exact_method_without_its_solver_is_refused() -> None:

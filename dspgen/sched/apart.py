@@ -1,0 +1,59 @@
+"""Calls in a process of their own: the libraries of OR-Tools and of HiGHS define the same symbols in different
+versions, so that one process can load either of them, and the rest of the compiler has loaded HiGHS."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import IO, Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_START = """
+import sys
+sys.path[:] = {path!r}
+from dspgen.sched.apart import serve
+serve(sys.stdin.buffer, sys.stdout.buffer)
+"""
+
+
+def apart(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """What a function of some module returns for these arguments, worked out in another process; all of it must be
+    such as pickle takes. What it raises is raised here."""
+    process = _process()
+    assert process.stdin is not None and process.stdout is not None
+    pickle.dump((function.__module__, function.__qualname__, args, kwargs), process.stdin)
+    process.stdin.flush()
+    result, error = pickle.load(process.stdout)
+    if error is not None:
+        raise error
+    found: R = result
+    return found
+
+
+def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer calls until there are none left."""
+    while True:
+        try:
+            module, name, args, kwargs = pickle.load(requests)
+        except EOFError:
+            return
+        answer: tuple[Any, Exception | None]
+        try:
+            answer = getattr(import_module(module), name)(*args, **kwargs), None
+        except Exception as error:  # to be raised where it was asked for
+            answer = None, error
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+@cache
+def _process() -> subprocess.Popen[bytes]:
+    """The process, started once; it ends when this one closes its pipe."""
+    start = _START.format(path=sys.path)
+    return subprocess.Popen([sys.executable, "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
