@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from dspgen.sched.apart import apart
 from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.facts import Facts, Reservation
 from dspgen.sched.machine import ReservationTable, resource_bound
@@ -64,12 +65,29 @@ def exact_modulo_schedule(
 
     Raises ImportError without the `exact` extra.
     """
-    from ortools.sat.python import cp_model
-
     if max(resource_bound(reservations, facts), recurrence_bound(graph)) > interval:
         return "infeasible"
     if any(r.busy > interval or any(count > interval for _, _, count in r.extras) for r in reservations):
         return "infeasible"
+    if any(
+        source == target and latency > distance * interval for source, target, latency, distance in all_edges(graph)
+    ):
+        return "infeasible"
+    found = apart(solved, graph, tuple(reservations), facts.issue, interval, tuple(limits), effort)
+    return found if isinstance(found, str) else _placed(*found, reservations, facts, interval)
+
+
+def solved(
+    graph: Graph,
+    reservations: Sequence[Reservation],
+    issue: int,
+    interval: int,
+    limits: Sequence[RegisterLimit],
+    effort: float,
+) -> tuple[list[int], dict[int, int]] | Verdict:
+    """The cycles, and the units of operations that hold one for long; in this process."""
+    from ortools.sat.python import cp_model
+
     work = _Model(cp_model.CpModel(), interval)
     last = _horizon(graph, interval)
     for op in range(graph.size):
@@ -80,12 +98,9 @@ def exact_modulo_schedule(
         work.stages.append(stage)
         work.cycles.append(interval * stage + sum(r * rows[r] for r in range(1, interval)))
     for source, target, latency, distance in all_edges(graph):
-        if source == target:
-            if latency > distance * interval:
-                return "infeasible"
-            continue
-        work.model.add(work.cycles[target] + distance * interval >= work.cycles[source] + latency)
-    _resources(work, reservations, facts)
+        if source != target:
+            work.model.add(work.cycles[target] + distance * interval >= work.cycles[source] + latency)
+    _resources(work, reservations, issue)
     for limit in limits:
         _registers(work, limit, last)
     solver = cp_model.CpSolver()
@@ -102,7 +117,7 @@ def exact_modulo_schedule(
     units = {
         op: next(unit for chosen, unit in choice if solver.boolean_value(chosen)) for op, choice in work.units.items()
     }
-    return _placed([c - shift for c in cycles], units, reservations, facts, interval)
+    return [c - shift for c in cycles], units
 
 
 def _horizon(graph: Graph, interval: int) -> int:
@@ -112,12 +127,12 @@ def _horizon(graph: Graph, interval: int) -> int:
     return (longest + interval) * (graph.size + 1)
 
 
-def _resources(work: _Model, reservations: Sequence[Reservation], facts: Facts) -> None:
+def _resources(work: _Model, reservations: Sequence[Reservation], issue: int) -> None:
     """Issue width, resources beside units, and units: those that no instruction tells apart are counted together."""
     model, interval = work.model, work.interval
-    if len(reservations) > facts.issue:
+    if len(reservations) > issue:
         for row in range(interval):
-            model.add(sum(rows[row] for rows in work.rows) <= facts.issue)
+            model.add(sum(rows[row] for rows in work.rows) <= issue)
     held: dict[int, list[list[IntVar]]] = {}
     for op, reservation in enumerate(reservations):
         for resource, first, count in reservation.extras:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from itertools import count
 
 import pytest
@@ -43,6 +44,10 @@ def least_found(body: CyclicGraph) -> int:
     raise AssertionError
 
 
+needs_solver = pytest.mark.skipif(find_spec("ortools") is None, reason="OR-Tools is not installed")
+
+
+@needs_solver
 @pytest.mark.parametrize("first", [0, 50])
 def test_no_interval_is_missed_that_there_is(first: int) -> None:
     """The exact scheduler finds no shorter one for at least 95 of 100."""
@@ -73,6 +78,7 @@ def test_each_scheduler_obeys_the_rules(scheduler: type) -> None:
     assert done >= 45
 
 
+@needs_solver
 def test_below_the_bound_is_proven_infeasible() -> None:
     for seed in range(8):
         body = cyclic_graph(FACTS, seed)
