@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,12 +20,23 @@ from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
 from dspgen.sim.run import Engine
-from dspgen.stages import Compiled, OnStage, Stages, cycles_of, polished, schedule_remarks, simulate_kernel, tell
+from dspgen.stages import (
+    Compiled,
+    OnStage,
+    Stages,
+    cycles_of,
+    polished,
+    schedule_remarks,
+    simulate_kernel,
+    store_granule,
+    tell,
+)
 from dspgen.target.model import Target
 from dspgen.target.views import views
 from dspgen.tiling.arrange import spaced
 from dspgen.tiling.bound import bound
 from dspgen.tiling.nests import nests
+from dspgen.tiling.peeling import align_stores
 from dspgen.tiling.search import Choice
 from dspgen.tiling.splitting import split
 from dspgen.tiling.why import Verdict, explain_lanes, one_for_each
@@ -131,7 +143,8 @@ def _best_code(source: Func, target: Target, options: Options, seen: OnStage) ->
     Where the model expects that nests are far from the bound, unrolled code is made first, and nests only as far as
     they may still win. What decides that is told by code without rewriting, so that it is the same with more rules.
     """
-    func = spaced(split(canonical(source, reassoc=options.fp == "reassoc")))
+    func = split(canonical(source, reassoc=options.fp == "reassoc"))
+    func = spaced(align_stores(func, partial(store_granule, target), target.lanes))
     seen("expanded", func)
     refusal: NoSchedule | None = None
     chosen: Chosen | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from dspgen.asmir.lower import lower
 from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule, Problem, SourceError
 from dspgen.options import Options
+from dspgen.rewrite.machine import machine_of
 from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
 from dspgen.sched.ir import Method, Scheduled
 from dspgen.sched.schedule import schedule
@@ -22,10 +24,11 @@ from dspgen.tiling.search import Choice
 from dspgen.vecdsl.build import build
 from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.hoist import hoist
-from dspgen.vecdsl.ir import Loop, Program
+from dspgen.vecdsl.ir import ELEM_BYTES, Elem, Loop, Program
 from dspgen.vecdsl.promote import promote
 from dspgen.vecdsl.ranges import in_word, readable
 from dspgen.vecdsl.simplify import simplify
+from dspgen.vecdsl.skew import skew
 from dspgen.vecdsl.straighten import straighten
 from dspgen.vecdsl.terms import statements
 from dspgen.vecdsl.unsigned import EXTENSIONS, signed_memory
@@ -44,6 +47,7 @@ CANDIDATE_PLACED = 16_000  # operations, in search of loop schedules
 CANDIDATE_LOOK = 40_000  # operations, in search of short straight code
 FINAL_LOOK = 800_000
 CANDIDATE_SETS = 500_000  # operations on integer sets
+COPIES = 4  # the part of the stack's memory that copies of arrays may take
 SPILL_ROOM = 8192  # bytes of stack besides local arrays
 
 OnStage = Callable[[str, object], None]
@@ -101,6 +105,7 @@ def plan_program(
         tree = generate(func, plan)
     built = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
     promoted = hoist(straighten(promote(built, target.lanes), target.lanes), target.lanes)
+    promoted = skew(promoted, target.lanes, partial(load_granule, target), _room_for_copies(target))
     return Planned(func, tree, built, deal(promoted, target))
 
 
@@ -182,6 +187,20 @@ def schedule_remarks(scheduled: Scheduled) -> tuple[Remark, ...]:
             ii, why = report.tried[-1]
             remarks.append(Remark(report.loc, "not-pipelined", f"loop {report.label}: ii {ii}: {why}"))
     return (*remarks, *(Remark(None, "spilled", text) for text in scheduled.in_memory))
+
+
+def load_granule(target: Target, elem: Elem) -> int:
+    """How many elements lie between two places where contiguous vector loads may begin."""
+    return max(machine_of(target).load_alignment(elem) // ELEM_BYTES[elem], 1)
+
+
+def store_granule(target: Target, elem: Elem) -> int:
+    """As `load_granule`, for stores."""
+    return max(machine_of(target).store_alignment(elem) // ELEM_BYTES[elem], 1)
+
+
+def _room_for_copies(target: Target) -> int:
+    return target.memory(target.abi.stack_memory).size // COPIES
 
 
 def _has_loops(program: Program) -> bool:

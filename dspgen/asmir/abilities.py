@@ -23,6 +23,7 @@ class Abilities:
     def __init__(self, emitter: Emitter) -> None:
         self.emitter = emitter
         self.lanes = emitter.target.lanes
+        self.group = emitter.target.packed  # lanes that one predicate governs
         self._direct: dict[_Key, bool] = {}
 
     # -- accesses
@@ -47,6 +48,8 @@ class Abilities:
     def store(self, stmt: Store) -> bool:
         """Whether some row does the store as it is, masked where it must be."""
         partial = stmt.mask is not None or (stmt.active is not None and stmt.active < self.lanes)
+        if partial and self.group > 1 and (stmt.mask is not None or (stmt.active or 0) % self.group):
+            return False
         try:
             cls = self.emitter.classes.of_term(stmt.value)
         except NoSchedule:

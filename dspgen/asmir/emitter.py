@@ -267,7 +267,7 @@ class Emitter:
 
     def macro_for(self, term: Op) -> Macro | None:
         wanted, given = self.classes.of_term(term), [self.classes.of_term(a) for a in term.args]
-        return find_macro(self, _macro_key(term), wanted, given)
+        return find_macro(self, _macro_key(term), wanted, given, term.imm)
 
     def _crossing(self, term: Op, into: Reg | None) -> Reg | None:
         """Operations between lanes by element registers and word shuffles; None where these can't do it."""

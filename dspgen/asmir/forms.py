@@ -79,4 +79,15 @@ def store_forms(table: OperationTable, stmt: Store, lanes: int) -> list[Form]:
 
 
 def _pair_shape(stride: int, lanes: int) -> tuple[int, int, int, int]:
-    return (stride, 0, stride, lanes if stride == 1 else 1)
+    return (stride, 0, stride, second_half(stride, True, lanes))
+
+
+def second_half(stride: int, vector: bool, lanes: int) -> int:
+    """The element, from a pair access's address, at which its high half begins."""
+    return lanes if vector and stride == 1 else 1
+
+
+def scalar_pair(load: Load, lane: int) -> Op:
+    """The scalars of a vector load's lanes `lane` and the next."""
+    scalar = VType(load.type.elem, False)
+    return Op("ld_pair", (Load(load.array, load.address.plus(lane), 1, load.elem, scalar),), scalar)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dspgen.asmir.abilities import Abilities
 from dspgen.asmir.expand import expanded, lane_of
-from dspgen.asmir.forms import is_pair_term, loads_any
+from dspgen.asmir.forms import is_pair_term, loads_any, scalar_pair, second_half
+from dspgen.asmir.sliding import slid, whole_groups
 from dspgen.asmir.slots import Slots
-from dspgen.asmir.windows import Alignment, Group, in_place, lane_offsets, shuffled, target_groups
+from dspgen.asmir.windows import Group, in_place, lane_offsets, shuffled, target_groups
+from dspgen.vecdsl.congruence import Congruences
 from dspgen.vecdsl.ir import (
     ELEM_BYTES,
     Address,
@@ -39,8 +41,7 @@ from dspgen.vecdsl.terms import Names, address_term, children, integer, is_atom,
 if TYPE_CHECKING:
     from dspgen.asmir.emitter import Emitter
 
-I32 = VType("i32", False)
-VI32 = VType("i32", True)
+I32, VI32 = VType("i32", False), VType("i32", True)
 _Access = TypeVar("_Access", Load, Store)
 Readable = Callable[[str, Address, int, int], bool]
 
@@ -59,7 +60,7 @@ class _Legaliser:
         self.lanes = able.lanes
         self.names = Names.of(program)
         self.inside: Readable = readable or (lambda array, address, low, high: False)
-        self.alignment = Alignment(program)
+        self.congruences = Congruences(program)
         self.before: list[Stmt] = []
         self.done: dict[Term, Term] = {}
         self.legal: dict[int, tuple[Term, bool]] = {}
@@ -205,11 +206,8 @@ class _Legaliser:
     def _pair(self, low: Load, term: Op) -> Term:
         if self.able.pair_load(low, term) and self._aligned(low, pair=True):
             return term
-        high = replace(low, address=low.address.plus(self._second_half(low.stride, low.type.vector)))
+        high = replace(low, address=low.address.plus(second_half(low.stride, low.type.vector, self.lanes)))
         return Op("pair", (self.bound(self.term(low)), self.bound(self.term(high))), term.type)
-
-    def _second_half(self, stride: int, vector: bool) -> int:
-        return self.lanes if vector and stride == 1 else 1
 
     def _aligned(self, access: Load | Store, *, pair: bool = False) -> bool:
         """Whether the row's demands on the address are met: those beyond the element's own size."""
@@ -218,7 +216,7 @@ class _Legaliser:
             return True
         needed = self.able.alignment(access, pair=pair)
         size = ELEM_BYTES[access.elem]
-        return needed <= size or self.alignment.of(access.address) * size % needed == 0
+        return needed <= size or self.congruences.modulo(access.address, needed // size) == 0
 
     # -- loads
 
@@ -240,6 +238,8 @@ class _Legaliser:
             if (merged := self._merged(load, offsets, masked=True)) is not None:
                 return merged
             return self._one_by_one(load, offsets)
+        if (window := slid(load, self.able, self.congruences)) is not None:
+            return replace(window, args=tuple(map(self.bound, window.args)))
         return self._merged(load, offsets, masked=False) or self._one_by_one(load, offsets)
 
     def _scalar_load(self, load: Load) -> Term:
@@ -380,15 +380,14 @@ class _Legaliser:
             self.before.append(stmt)
             return
         low, high = (self.bound(self.half(stmt.value, part)) for part in ("lo", "hi"))
-        second = stmt.address.plus(self._second_half(stmt.stride, low.type.vector))
+        second = stmt.address.plus(second_half(stmt.stride, low.type.vector, self.lanes))
         self._store(replace(stmt, value=low))
         self._store(replace(stmt, value=high, address=second))
 
     def _vector_store(self, stmt: Store) -> None:
         if stmt.index is not None:
             stmt = self._folded(stmt)
-            plain = self._spelled_active(stmt)
-            if self.able.store(plain):
+            if self.able.store(plain := self._spelled_active(stmt)):
                 self.before.append(plain)
             else:
                 self._stores_one_by_one(stmt, (0,) * self.lanes)
@@ -397,6 +396,10 @@ class _Legaliser:
             self.before.append(stmt)
             return
         offsets = lane_offsets(stmt, self.lanes)
+        if (groups := whole_groups(stmt, self.able)) is not None and self._aligned(groups):
+            self.before.append(groups)
+            self._stores_one_by_one(stmt, offsets, groups.active or 0)
+            return
         wanted = [k for k in range(self.lanes) if stmt.active is None or k < stmt.active]
         if not self._scattered(stmt, offsets, wanted):
             self._stores_one_by_one(stmt, offsets)
@@ -448,11 +451,11 @@ class _Legaliser:
         address = stmt.address.plus(group.start)
         self.before.append(replace(plain, address=address, value=self.term(value), mask=chosen))
 
-    def _stores_one_by_one(self, stmt: Store, offsets: tuple[int, ...]) -> None:
-        """Scalar stores, in the order of the lanes."""
+    def _stores_one_by_one(self, stmt: Store, offsets: tuple[int, ...], first: int = 0) -> None:
+        """Scalar stores, in the order of the lanes from `first` on."""
         count = self.lanes if stmt.active is None else min(stmt.active, self.lanes)
-        masks = self._lanes_of(stmt.mask, count)
-        values = self._lanes_of(self.bound(stmt.value), count)
+        masks = self._lanes_of(stmt.mask, count, first)
+        values = self._lanes_of(self.bound(stmt.value), count, first)
         self._forget({stmt.array})
         index = self._scaled(stmt.index, stmt.elem)
         for lane, (value, mask) in enumerate(zip(values, masks, strict=True)):
@@ -463,30 +466,26 @@ class _Legaliser:
             address = stmt.address.plus(offsets[lane])
             self.before.append(Store(stmt.array, address, 1, stmt.elem, value, None, stmt.loc, index=place, mask=mask))
 
-    def _lanes_of(self, vector: Term | None, count: int) -> list[Term | None]:
-        """The first lanes of a vector as scalars, all read one after the other."""
+    def _lanes_of(self, vector: Term | None, count: int, first: int = 0) -> list[Term | None]:
+        """The lanes of a vector from `first` up to `count` as scalars, all read one after the other."""
         if vector is None:
             return [None] * count
-        return [self.bound(self.term(lane_of(vector, lane))) for lane in range(count)]
+        return [None] * first + [self.bound(self.term(lane_of(vector, lane))) for lane in range(first, count)]
 
     def _source(self, index: Term) -> Load | None:
         """Where in memory the index still lies, if its lanes can be loaded there in pairs on the scalar side."""
         load = self.loaded.get(index.name) if isinstance(index, Var) else None
         if load is None or not load.plain or load.stride != 1 or load.elem != "i32" or self.lanes % 2:
             return None
-        pair = self._scalar_pair(load, 0)
+        pair = scalar_pair(load, 0)
         low = pair.args[0]
         fine = isinstance(low, Load) and self.able.pair_load(low, pair) and self._aligned(low, pair=True)
         return load if fine else None
 
-    def _scalar_pair(self, load: Load, lane: int) -> Op:
-        """The scalars of a vector load's lanes `lane` and the next."""
-        return Op("ld_pair", (Load(load.array, load.address.plus(lane), 1, load.elem, I32),), I32)
-
     def _index_lane(self, index: Term, lane: int) -> Term:
         if (load := self._source(index)) is None:
             return lane_of(index, lane)
-        return Op("hi" if lane % 2 else "lo", (self._scalar_pair(load, lane - lane % 2),), I32)
+        return Op("hi" if lane % 2 else "lo", (scalar_pair(load, lane - lane % 2),), I32)
 
     def _scaled(self, index: Term | None, elem: Elem) -> Term | None:
         """The index; where its lanes are read one by one, its distances in bytes are computed on all lanes at once."""

@@ -47,9 +47,14 @@ def _expanded(
     return [_instruction(emitter, macro, line, {**temporaries, **places}, numbers, ordered) for line in lines]
 
 
-def find_macro(emitter: Emitter, operation: str, result_class: str, argument_classes: Sequence[str]) -> Macro | None:
-    """The macro for an operation such as `reduce_add.f32` on values of these register classes."""
+def find_macro(
+    emitter: Emitter, operation: str, result_class: str, argument_classes: Sequence[str], imm: Sequence[int] = ()
+) -> Macro | None:
+    """The macro for an operation such as `reduce_add.f32` on values of these register classes; `imm` are the
+    compile-time integers, for macros that do one pattern of them only."""
     for macro in emitter.target.macros:
+        if not macro.fits(imm):
+            continue
         registers = [cls for _, cls in macro.operands if cls != "immediate"]
         if (macro.implements, macro.result_class, registers) == (operation, result_class, list(argument_classes)):
             return macro

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import gcd
 
-from dspgen.vecdsl.ir import Address, Const, Load, Loop, Op, Program, Store, Term, Var
-from dspgen.vecdsl.terms import statements
+from dspgen.vecdsl.ir import Load, Store
 
 Allowed = Callable[[int], bool]
 
@@ -56,35 +54,3 @@ def target_groups(offsets: Sequence[int], lanes: int, allowed: Allowed, members:
         groups.append(Group(start, tuple(sorted(here))))
         left = left[len(here) :]
     return groups
-
-
-class Alignment:
-    """What powers of two surely divide addresses, from the loops' starts and steps."""
-
-    def __init__(self, program: Program) -> None:
-        self.of_name: dict[str, int] = {}
-        for stmt in statements(program.body):
-            if isinstance(stmt, Loop):
-                self.of_name[stmt.iterator] = gcd(self._of_term(stmt.start), stmt.step)
-
-    def of(self, address: Address) -> int:
-        """A number that divides the address, in elements; 0 for the address 0."""
-        found = address.constant
-        for name, factor in address.terms:
-            found = gcd(found, self.of_name.get(name, 1) * factor)
-        return found
-
-    def _of_term(self, term: Term) -> int:
-        match term:
-            case Const(value) if isinstance(value, int):
-                return value
-            case Var(name):
-                return self.of_name.get(name, 1)
-            case Op("add" | "sub", (a, b)):
-                return gcd(self._of_term(a), self._of_term(b))
-            case Op("mul", (a, b)):
-                return self._of_term(a) * self._of_term(b)
-            case Op("shl", (a, Const(value))) if isinstance(value, int) and 0 <= value < 32:
-                return self._of_term(a) << value
-            case _:
-                return 1

@@ -24,6 +24,7 @@ _REARRANGED = frozenset(
     {"align", "even", "odd", "zip_lo", "zip_hi", "reverse", "shuffle", "shuffle2", "transpose", "concat"}
 )
 _MADE_ONCE = frozenset({"iota", "mask_first", "mask_period"})
+_ALIGNED = 1 << 12
 _FREE = frozenset({"lo", "hi", "pair"})
 
 
@@ -97,6 +98,9 @@ class Machine:
         self.macros: dict[str, list[Macro]] = {}
         for macro in target.macros:
             self.macros.setdefault(macro.implements, []).append(macro)
+        # The macro that shuffles by a pattern of its own: such windows are what these are for.
+        slides = [m for m in target.macros if m.pattern and m.implements.split(".")[0] == "shuffle2"]
+        self._slide = self._macro(slides[0]) if slides else None
         self._loads: dict[Access, Implementation | None] = {}
         self._known: dict[tuple[str, str, bool, bool, tuple[Value, ...], tuple[int, ...]], Implementation | None] = {}
 
@@ -107,7 +111,8 @@ class Machine:
         if op in _FREE or op == "select":
             return True
         wanted = "vector" if vector else "scalar"
-        if any(self._kind(m.result_class) == wanted for m in self.macros.get(self._macro_key(op, elem), ())):
+        macros = self.macros.get(self._macro_key(op, elem), ())
+        if any(self._kind(m.result_class) == wanted and not m.pattern for m in macros):
             return True
         return any(self._side_fits(f, op, vector) for e in self._keys(op, elem) for f in self.table.forms(op, e))
 
@@ -128,6 +133,11 @@ class Machine:
     def load_alignment(self, memory_elem: str) -> int:
         """The least alignment, in bytes, that some contiguous vector load takes."""
         forms = self._load_forms(False, bits_elem(memory_elem), 1, True)
+        return min((_alignment(f.instruction) for f in forms), default=1)
+
+    def store_alignment(self, memory_elem: str) -> int:
+        """The least alignment, in bytes, that some contiguous vector store takes."""
+        forms = (f for f in self.table.forms("vst", bits_elem(memory_elem)) if f.shape == (1, 0))
         return min((_alignment(f.instruction) for f in forms), default=1)
 
     def _side_fits(self, form: Form, op: str, vector: bool) -> bool:
@@ -230,6 +240,8 @@ class Machine:
             return in_turn(direct, self._masking(access.type)) if access.masked else direct
         if access.period and (whole := self._by_periods(access, self._load)) is not None:
             return whole
+        if (slid := self._slid(access)) is not None:
+            return slid
         single = in_turn(
             *([self.lanewise.address] if access.indexed else []),
             self._direct_load(replace(access, type=VType(access.type.elem, False))),
@@ -245,6 +257,15 @@ class Machine:
             if (windows := self.lanewise.windows(whole, access.stride)) is not None:
                 return windows
         return self.lanewise.spread(single, taken=access.indexed + access.masked)
+
+    def _slid(self, access: Access) -> Implementation | None:
+        """A contiguous load at an address that no row takes: two beside it, and a shuffle that takes the window."""
+        if access.scattered or access.partial or access.period or access.pair or access.stride != 1:
+            return None
+        if not access.type.vector or self._slide is None:
+            return None
+        aligned = self._direct_load(replace(access, alignment=_ALIGNED))
+        return None if aligned is None else aligned.times(2).before(self._slide)
 
     def _direct_load(self, access: Access) -> Implementation | None:
         wanted = self._class_of(Value(access.type, access.pair))
@@ -270,7 +291,11 @@ class Machine:
             return of_row(form.instruction)
         for macro in self.macros.get(self._macro_key(node.op, node.elem), ()):
             taken = [cls for _, cls in macro.operands if cls in self.classes]
-            if macro.result_class == self._class_of(result) and taken == [self._class_of(a) for a in args]:
+            if (
+                macro.fits(node.imm)
+                and macro.result_class == self._class_of(result)
+                and taken == [self._class_of(a) for a in args]
+            ):
                 return self._macro(macro)
         return self._roundabout(node, args)
 

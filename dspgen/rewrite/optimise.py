@@ -14,7 +14,6 @@ from functools import partial
 
 from dspgen.errors import NoSchedule, Problem
 from dspgen.rewrite import milp
-from dspgen.rewrite.alignment import Congruence, of_address, of_iterator, of_term
 from dspgen.rewrite.chains import regrouped
 from dspgen.rewrite.egraph import Limits, saturate
 from dspgen.rewrite.egraph import forget as egraph_forget
@@ -35,6 +34,7 @@ from dspgen.rewrite.rules import FpMode, RewriteMode
 from dspgen.rewrite.selection import choose_rules
 from dspgen.rewrite.stores import pair_stores, store_cost
 from dspgen.target.model import Target
+from dspgen.vecdsl.congruence import Congruence, of_address, of_iterator, of_term
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, If, Let, Loop, Program, Stmt, Store, Term, Var
 from dspgen.vecdsl.terms import own_terms
 from plant_core.loc import Loc

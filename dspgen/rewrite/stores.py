@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 
-from dspgen.rewrite.alignment import Congruence, of_address
 from dspgen.rewrite.graph import PAIR_OPS
 from dspgen.rewrite.lanewise import Implementation
 from dspgen.rewrite.machine import Access, Machine
 from dspgen.rewrite.region import Region, Touched, load_touches, meet, store_touches
+from dspgen.vecdsl.congruence import Congruence, of_address
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, Let, Load, Op, Store, Term, Var
 from dspgen.vecdsl.terms import children, own_terms
 

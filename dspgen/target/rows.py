@@ -177,9 +177,22 @@ def build_macros(isa: schema.Isa, context: Context) -> tuple[Macro, ...]:
                 ordered=row.ordered,
                 setup=before,
                 packed=row.packed,
+                pattern=_pattern(row, path, context),
             )
         )
     return tuple(found)
+
+
+def _pattern(row: schema.Macro, path: Path, context: Context) -> tuple[int, ...]:
+    """The pattern's text for each lane number `k`; `lanes` are those of the view that the macro is for."""
+    if not row.pattern:
+        return ()
+    lanes = context.lanes * max(row.packed, 1)
+    try:
+        return tuple(evaluate(row.pattern, {"k": k, "lanes": lanes}) for k in range(lanes))
+    except ExpressionError as fault:
+        context.fault("DG105", (*path, "pattern"), str(fault))
+        return ()
 
 
 def _temporaries(row: schema.Macro, path: Path, context: Context) -> tuple[tuple[str, str], ...]:

@@ -242,6 +242,7 @@ class Macro:
     ordered: bool = True
     setup: tuple[Line, ...] = ()
     packed: Figure = Figure(0)
+    pattern: str = ""
     label: Label = "assumed"
     source: str = ""
 

@@ -143,8 +143,7 @@ def _packed(target: Target, packed: int) -> Target:
 
     view = _viewed(target, packed, read)
     registers = tuple(_packed_class(c, target, packed) for c in target.registers)
-    predicates = replace(target.predicates, lane=())
-    return replace(view, lanes=target.lanes * packed, registers=registers, predicates=predicates)
+    return replace(view, lanes=target.lanes * packed, registers=registers)
 
 
 def _packed_class(cls: RegisterClass, target: Target, packed: int) -> RegisterClass:
@@ -171,9 +170,11 @@ def _writes_lanes(row: Instruction, target: Target) -> bool:
     return any(_is_vector(row, s, target) for s in row.semantics)
 
 
-def _unmasked(row: Instruction) -> Literal["none", "scalar"]:
-    """A predicate of lanes would govern several elements at once."""
-    return "scalar" if row.predicable == "scalar" else "none"
+def _unmasked(row: Instruction) -> Literal["none", "scalar", "lane"]:
+    """A predicate of lanes governs several elements at once: that is of use for the first lanes of a store alone."""
+    if row.predicable == "lane" and (row.memory is None or not row.memory.store):
+        return "none"
+    return row.predicable
 
 
 def _is_constant(row: Instruction) -> bool:

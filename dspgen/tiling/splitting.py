@@ -170,17 +170,18 @@ def _same_flow(before: Func, after: Func, read: _Read) -> bool:
 def split_loops(func: Func) -> Func:
     """Innermost loops in two at an iteration that all their dependences cross."""
     known = _hard(memory_dependences(func))
-    for loop in _innermost(common_loops(func)):
+    for loop in innermost(common_loops(func)):
         at = _crossing(func, loop, known)
         if at is not None:
-            func = _in_two(func, loop, at)
+            func = in_two(func, loop, at)
     return func
 
 
-def _innermost(loops: Sequence[Loop]) -> Iterator[Loop]:
+def innermost(loops: Sequence[Loop]) -> Iterator[Loop]:
+    """The loops that hold no others."""
     for loop in loops:
         if loop.children:
-            yield from _innermost(loop.children)
+            yield from innermost(loop.children)
         else:
             yield loop
 
@@ -215,8 +216,8 @@ def _crossing(func: Func, loop: Loop, known: Sequence[Dependence]) -> int | None
     return at if max(v.to_python() for v in lasts) < at and longest >= _FEWEST_ITERATIONS else None
 
 
-def _in_two(func: Func, loop: Loop, at: int) -> Func:
-    """All positions doubled, the second half at the odd ones."""
+def in_two(func: Func, loop: Loop, at: int) -> Func:
+    """`func` with the loop in two, its iterations from `at` on apart: all positions doubled, those at the odd ones."""
     members = dict(loop.members)
     names = {c.name for c in func.comps}
     comps: list[Comp] = []

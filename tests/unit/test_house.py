@@ -20,6 +20,7 @@ LONGEST_FUNCTION = 70
 # What a room may import besides itself and COMMON: the IR of the stage before it. A folder's text and checks of its
 # IR (printer, parser, verify) belong to the IR.
 COMMON = ("dspgen.target", "dspgen.errors", "plant_core.loc")
+VECTOR_IR = ("dspgen.vecdsl.ir", "dspgen.vecdsl.terms", "dspgen.vecdsl.congruence")
 ROOMS = {
     "dspgen.target": ("dspgen.vecdsl.ir",),  # the operations of the semantics are the vector language's
     "dspgen.frontend": ("plant_core",),
@@ -27,8 +28,8 @@ ROOMS = {
     "dspgen.tiling": ("plant_core",),
     "dspgen.vecdsl": ("plant_core.ir", "plant_core.tree", "plant_core.recurrences"),
     "dspgen.straight": ("plant_core", "dspgen.vecdsl"),
-    "dspgen.rewrite": ("dspgen.vecdsl.ir", "dspgen.vecdsl.terms", "dspgen.vecdsl.printer", "dspgen.vecdsl.verify"),
-    "dspgen.asmir": ("dspgen.vecdsl.ir", "dspgen.vecdsl.terms"),
+    "dspgen.rewrite": (*VECTOR_IR, "dspgen.vecdsl.printer", "dspgen.vecdsl.verify"),
+    "dspgen.asmir": VECTOR_IR,
     "dspgen.sched": ("dspgen.asmir.ir",),
     "dspgen.emit": ("dspgen.sched.ir", "dspgen.asmir.ir", "plant_core.ir"),  # linear text; the C declaration
     "dspgen.lasm": ("dspgen.asmir.ir", "dspgen.sim.text", "dspgen.sim.lower"),  # one reader of statements and literals

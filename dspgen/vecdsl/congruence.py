@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dspgen.vecdsl.ir import Const, Op, Term, Var
+from dspgen.vecdsl.ir import Address, Const, Loop, Op, Program, Term, Var
+from dspgen.vecdsl.terms import statements
 
 _LARGEST = 4096
 
@@ -29,6 +30,10 @@ class Congruence:
         """The greatest power of two that divides it for certain, up to a limit."""
         divisor = math.gcd(math.gcd(self.offset, self.modulus), _LARGEST)
         return divisor & -divisor
+
+    def modulo(self, modulus: int) -> int | None:
+        """What it leaves modulo a number, if that is known."""
+        return self.offset % modulus if self.modulus % modulus == 0 else None
 
 
 ANY = Congruence(0, 1)
@@ -68,3 +73,17 @@ def of_address(constant: int, terms: tuple[tuple[str, int], ...], names: Mapping
     for name, factor in terms:
         total = total.plus(names.get(name, ANY).times(factor))
     return total
+
+
+class Congruences:
+    """What is known of a program's addresses, from its loops' starts and steps."""
+
+    def __init__(self, program: Program) -> None:
+        self.names: dict[str, Congruence] = {}
+        for stmt in statements(program.body):
+            if isinstance(stmt, Loop):
+                self.names[stmt.iterator] = of_iterator(of_term(stmt.start, self.names), stmt.step)
+
+    def modulo(self, address: Address, modulus: int) -> int | None:
+        """What the element's number leaves modulo `modulus`, if that is known."""
+        return of_address(address.constant, address.terms, self.names).modulo(modulus)
