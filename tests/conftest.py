@@ -35,6 +35,21 @@ def ft_m7002() -> Target:
     return load_target("ft_m7002")
 
 
+@pytest.fixture(autouse=True)
+def packets_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test compiles and runs is judged by the schedule checker before it runs."""
+    from dspgen import pipeline
+    from tests.support.checking import assert_checked
+
+    simulate_kernel = pipeline.simulate_kernel
+
+    def checked(compiled, machine, values, **how):  # type: ignore[no-untyped-def]
+        assert_checked(compiled, machine, values)
+        return simulate_kernel(compiled, machine, values, **how)
+
+    monkeypatch.setattr(pipeline, "simulate_kernel", checked)
+
+
 @pytest.fixture
 def dspgen(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Runs the command line in this process: exit status, stdout, stderr."""
