@@ -11,6 +11,7 @@ from dspgen import oracle
 from dspgen.options import Options
 from dspgen.pipeline import compile_file, run_file
 from dspgen.stages import simulate_kernel
+from dspgen.target.load import isa_names, load_target
 from dspgen.target.model import Target
 from tests.support.examples import SMALL, defines
 
@@ -27,6 +28,20 @@ def test_verified(name: str, examples: Path, ft_m7002: Target) -> None:
     result = run_file(str(examples / f"{name}.c"), ft_m7002, Options(defines=defines(name)))
     assert result.verified
     assert result.bound_cycles <= result.cycles
+
+
+@pytest.mark.parametrize("isa", isa_names())
+def test_verified_on_every_machine(isa: str, examples: Path) -> None:
+    result = run_file(str(examples / "dot.c"), load_target(isa), Options(defines=defines("dot")))
+    assert result.verified
+    assert result.bound_cycles <= result.cycles
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isa", isa_names())
+@pytest.mark.parametrize("name", SMALL)
+def test_all_verified_on_every_machine(name: str, isa: str, examples: Path) -> None:
+    assert run_file(str(examples / f"{name}.c"), load_target(isa), Options(defines=defines(name))).verified
 
 
 @pytest.mark.parametrize("name", ["conv2d_full", "fir16", "matmul"])

@@ -8,31 +8,38 @@ import pytest
 
 from dspgen.options import Options
 from dspgen.pipeline import run_file
-from dspgen.target.load import isa_path, load_target
+from dspgen.target.load import isa_names, isa_path, load_target
 from dspgen.target.model import Target
 from tests.support.examples import SMALL, defines
 from tests.support.rename_isa import redraw_latencies, rename
 
 
-def strange(seed: int, folder: Path) -> Target:
-    text = isa_path("ft_m7002").read_text(encoding="utf-8")
+def strange(seed: int, folder: Path, isa: str = "ft_m7002") -> Target:
+    text = isa_path(isa).read_text(encoding="utf-8")
     path = folder / "strange.toml"
     path.write_text(redraw_latencies(rename(text, seed), seed), encoding="utf-8")
     return load_target(str(path))
 
 
-def test_no_name_is_left(tmp_path: Path, ft_m7002: Target) -> None:
-    other = strange(1, tmp_path)
-    assert len(other.instructions) == len(ft_m7002.instructions)
-    assert not {i.mnemonic for i in other.instructions} & {i.mnemonic for i in ft_m7002.instructions}
-    assert not set(other.unit_members) & set(ft_m7002.unit_members)
-    registers = {name for c in ft_m7002.registers for name in c.names}
+@pytest.mark.parametrize("isa", isa_names())
+def test_no_name_is_left(isa: str, tmp_path: Path) -> None:
+    machine, other = load_target(isa), strange(1, tmp_path, isa)
+    assert len(other.instructions) == len(machine.instructions)
+    assert not {i.mnemonic for i in other.instructions} & {i.mnemonic for i in machine.instructions}
+    assert not set(other.unit_members) & set(machine.unit_members)
+    registers = {name for c in machine.registers for name in c.names}
     assert not {name for c in other.registers for name in c.names} & registers
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_verified(name: str, examples: Path, tmp_path: Path) -> None:
     result = run_file(str(examples / f"{name}.c"), strange(7, tmp_path), Options(defines=defines(name)))
+    assert result.verified
+
+
+@pytest.mark.parametrize("isa", isa_names())
+def test_every_machine_is_verified(isa: str, examples: Path, tmp_path: Path) -> None:
+    result = run_file(str(examples / "saxpy.c"), strange(5, tmp_path, isa), Options(defines=defines("saxpy")))
     assert result.verified
 
 
