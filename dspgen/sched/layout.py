@@ -7,18 +7,19 @@ from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Predicate, VReg
 from dspgen.errors import NoSchedule
-from dspgen.sched.budget import Budget
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Atom, Facts
-from dspgen.sched.fit import Searches, fit_block
+from dspgen.sched.fit import fit_block
 from dspgen.sched.initial import initial_reads, with_first_inside
-from dspgen.sched.ir import LoopReport, Method, StraightReport
+from dspgen.sched.ir import LoopReport, StraightReport
 from dspgen.sched.kit import Kit
+from dspgen.sched.list_sched import listed_length
 from dspgen.sched.live import NOTHING, Live, live_before, registers, remove_dead
 from dspgen.sched.nests import nest_of
 from dspgen.sched.ops import Op, make_op, relabelled
 from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
 from dspgen.sched.sections import Block, Section
+from dspgen.sched.settings import Settings
 from dspgen.sched.straight import straight_ops
 from dspgen.sched.unroll import (
     flat_iterations,
@@ -29,33 +30,8 @@ from dspgen.sched.unroll import (
     without_idle_streams,
 )
 
-
-@dataclass(slots=True)
-class Settings:
-    """What earlier attempts at register allocation taught: per loop and per straight block (by number)."""
-
-    least_interval: dict[str, int] = field(default_factory=dict)
-    squeeze: dict[str, dict[str, int]] = field(default_factory=dict)  # registers of each class a loop must do without
-    bumps: dict[str, int] = field(default_factory=dict)
-    plain: dict[str, tuple[int, str]] = field(default_factory=dict)  # loops given up: last interval, and why
-    frugal: set[int] = field(default_factory=set)
-    apart: set[int] = field(default_factory=set)
-    apart_runs: set[str] = field(default_factory=set)  # outer loops in which runs of the inner one do not overlap
-    textual: set[int] = field(default_factory=set)  # straight blocks that keep the order of the text
-    pipeline: bool = True
-    method: Method = "dp"
-    flat_limit: int = 64
-    flattens: bool = False
-    copy_predicates: bool = False
-    borrowed: list[str] = field(default_factory=list)  # registers of the caller's, saved while they are used
-    saved: dict[str, int] = field(default_factory=dict)  # the same, saved on the stack: their places
-    spilled: dict[VReg, int] = field(default_factory=dict)  # registers that live on the stack: their places
-    spills: int = 0  # how many times registers were chosen for it since the order of the text was last taken
-    temporaries: set[VReg] = field(default_factory=set)  # what carries those values between stack and instructions
-    plans: dict[object, Plan | list[tuple[int, str]]] = field(default_factory=dict)  # of earlier attempts
-    bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
-    budget: Budget = field(default_factory=Budget)
-    searches: Searches = field(default_factory=Searches)
+_MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
+_NEVER = 1 << 30
 
 
 @dataclass(slots=True)
@@ -66,6 +42,7 @@ class Laid:
     pieces: list[int]  # for each block, the number of the straight piece that it is, -1 for kernels
     intervals: dict[str, int]
     overlapped: set[str] = field(default_factory=set)  # outer loops in which runs of the inner one overlap
+    flattened: dict[int, dict[str, int]] = field(default_factory=dict)  # short loops in each straight piece: cycles won
 
 
 @dataclass(slots=True)
@@ -75,6 +52,12 @@ class _Pipelining:
     plan: Plan
     made: Pipelined
     peeled: list[Instr]
+    trip: int
+
+    @property
+    def cycles(self) -> int:
+        """From the start of the prolog to the end of the epilog."""
+        return self.plan.shape.trip * self.plan.report.ii + self.made.epilog.length
 
 
 class Layout:
@@ -86,6 +69,7 @@ class Layout:
         self.pending: list[Instr] = []
         self.head: Section | None = None
         self.head_owner: tuple[str, ...] = ()
+        self.flattened: dict[str, int] = {}  # loops all of whose iterations are pending code, and the cycles that wins
         self.labels: list[str] = []
         self.trips: int | None = 1
         self.live: Live = NOTHING  # what is read after the pending code
@@ -128,6 +112,9 @@ class Layout:
         if not self.pending and self.head is None and tail is None and branch is None:
             return
         piece, self._pieces = self._pieces, self._pieces + 1
+        if self.flattened:
+            self.laid.flattened[piece] = dict(self.flattened)
+            self.flattened.clear()
         frugal = piece in self.settings.frugal
         if piece in self.settings.apart:
             owner = (*self.head_owner, *tail_owner)
@@ -234,6 +221,10 @@ class Layout:
         """Pipeline a loop of known trip; None if that was done, else what was tried."""
         found = self._pipelined(loop, live_out, self.pending)
         if isinstance(found, _Pipelining):
+            if (won := found.cycles - self._flat_length(loop, found.trip)) > 0:
+                self.flattened[loop.label] = won
+                self.pending += flat_iterations(loop, found.trip, self.kit)
+                return None
             self.pending += found.peeled
             self._lead_in(found.plan, found.made, live_out, found.plan.shape.passes)
             self._steady(found.plan, found.made, live_out, found.plan.shape.passes)
@@ -242,6 +233,17 @@ class Layout:
             self.pending += flat_iterations(loop, loop.trip, self.kit)
             return None
         return found
+
+    def _flat_length(self, loop: Loop, trip: int) -> int:
+        """The cycles of all iterations of a short loop as straight code, which the code around it may also fill."""
+        settings = self.settings
+        if loop.label in settings.rolled or trip * len(loop.body) > _MOST_FLAT:
+            return _NEVER
+        key = loop.label, settings.copy_predicates, len(settings.spilled)
+        if key not in settings.flat_lengths:
+            ops = straight_ops(flat_iterations(loop, trip, self.kit), self.facts, self.kit, rename=True)
+            settings.flat_lengths[key] = listed_length(ops, self.facts)
+        return settings.flat_lengths[key]
 
     def _pipelined(
         self, loop: Loop, live_out: Live, before: Sequence[Instr]
@@ -259,7 +261,7 @@ class Layout:
         made = pieces_of(plan, self.facts, self.kit, plan.shape.passes)
         if isinstance(made, str):
             return ((plan.report.ii, made),)
-        return _Pipelining(plan, made, flat_iterations(loop, rest, self.kit) if rest else [])
+        return _Pipelining(plan, made, flat_iterations(loop, rest, self.kit) if rest else [], loop.trip)
 
     def _unknown(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:
         """Pipeline a loop whose trip is in a register: a plain loop takes short trips and what the kernel leaves.

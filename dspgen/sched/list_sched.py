@@ -16,6 +16,7 @@ from dspgen.sched.instance import Instance, instance_of
 from dspgen.sched.machine import ReservationTable
 from dspgen.sched.ops import Op
 from dspgen.sched.sections import Envelope, Section, shared, touching
+from dspgen.sched.sink import sink
 
 _BRANCH = 1 << 30  # the branch's number in the reservation table
 
@@ -109,6 +110,15 @@ class Block:
             raise ValueError(f"the ends of a block do not fit the schedule of {found.length} cycles found for it")
         return self._packets(found.cycles, table, found.length)
 
+    def _latest(self, length: int) -> list[int]:
+        """The last cycle of each operation in a block of this length, by its ends and its branch."""
+        latest = [length - late for late in self.slack[: len(self.ops)]]
+        if self.branch is not None:
+            size = len(self.ops)
+            for k, latency, _ in self.graph.predecessors[size]:
+                latest[k] = min(latest[k], length - self.slack[size] - latency)
+        return latest
+
     def _after(self, placed: Sequence[int]) -> int:
         """The least length with operations in these cycles, before the units that the ends need are looked at."""
         size = len(self.ops)
@@ -139,7 +149,8 @@ class Block:
         return True
 
     def _packets(self, placed: Sequence[int], table: ReservationTable, length: int) -> Fitted:
-        ops = self.ops
+        ops, placed = self.ops, list(placed)
+        sink(ops, self.graph, placed, self._latest(length), table, self.facts)
         cycles: list[list[tuple[Op, int]]] = [[] for _ in range(length)]
         for k, op in enumerate(ops):
             cycles[placed[k]].append((op, table.unit_of[k]))
@@ -256,3 +267,9 @@ def _tail_after_head(head: Section, tail: Section) -> int:
     if before.ordered is not None and after.ordered is not None:
         at = max(at, before.ordered - after.ordered)
     return at
+
+
+def listed_length(ops: Sequence[Op], facts: Facts) -> int:
+    """Cycles in which operations issue, by list scheduling along the longest paths."""
+    block = Block(ops, facts, None, None, None)
+    return max(_placed(block, [-h for h in heights_of(block)], block.table(), False), default=-1) + 1

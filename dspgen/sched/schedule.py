@@ -13,10 +13,11 @@ from dspgen.sched.fit import Searches
 from dspgen.sched.flow import occupancy
 from dspgen.sched.ir import Method, Scheduled
 from dspgen.sched.kit import Kit
-from dspgen.sched.layout import Laid, Layout, Settings
+from dspgen.sched.layout import Laid, Layout
 from dspgen.sched.live import NOTHING, live_before, predicates_of
 from dspgen.sched.regalloc import Failure, allocate
 from dspgen.sched.sections import Block
+from dspgen.sched.settings import Settings
 from dspgen.sched.spill import Stack, spilled, worth_spilling
 from dspgen.sched.unroll import copied_predicates, count_loops, flatten_short_loops
 from dspgen.target.model import Target
@@ -205,6 +206,11 @@ def _relax(
         return True
     if not failure.predicate and _borrow(settings, failure, facts, kit):
         return True
+    crowded = [laid.flattened.get(laid.pieces[f.block], {}) for f in failures]
+    if any(crowded):
+        for flattened in crowded:
+            settings.rolled.update(sorted(flattened, key=lambda x: flattened[x])[: -(-len(flattened) // 2)])
+        return _afresh(settings)
     if overlapped := laid.overlapped.intersection(*(laid.owners[f.block] for f in failures[:1])):
         settings.apart_runs |= overlapped
         return _afresh(settings)

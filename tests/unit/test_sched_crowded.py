@@ -10,9 +10,10 @@ from dspgen.asmir.ir import VReg
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.flow import Occupancy
 from dspgen.sched.kit import Kit
-from dspgen.sched.layout import Layout, Settings
+from dspgen.sched.layout import Layout
 from dspgen.sched.regalloc import allocate
 from dspgen.sched.sections import Envelope, Section
+from dspgen.sched.settings import Settings
 from dspgen.target.load import load_target
 
 TARGET = load_target("ft_m7002")

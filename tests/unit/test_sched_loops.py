@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ import pytest
 from dspgen.asmir.ir import Function, Instr, Loop, Mem, MemRef, Reg, Stream, VReg
 from dspgen.emit.text import print_lines
 from dspgen.errors import NoSchedule
+from dspgen.sched.facts import Facts
+from dspgen.sched.fit import fit_block
 from dspgen.sched.ir import LoopReport, Method, Packet, Scheduled
+from dspgen.sched.ops import make_op
 from dspgen.sched.schedule import schedule
 from dspgen.sim.run import simulate
 from dspgen.target.load import load_target
@@ -208,3 +212,30 @@ def test_ordered_instructions_keep_their_order() -> None:
     scheduled = schedule(function, TARGET)
     latency = items[0].instruction.latency
     assert scheduled.cycles is not None and scheduled.cycles >= 4 * latency
+
+
+@pytest.mark.parametrize(("rows", "depth"), [(1, 3), (4, 5), (6, 8)])
+def test_a_short_loop_is_straight_code_where_that_is_quicker(rows: int, depth: int) -> None:
+    function = matrix_product(TARGET, rows, 3, depth)
+    scheduled = schedule(function, TARGET)
+    with patch("dspgen.sched.layout._MOST_FLAT", 0):
+        as_loop = schedule(function, TARGET)
+    assert scheduled.cycles is not None and as_loop.cycles is not None
+    assert scheduled.cycles <= as_loop.cycles
+    assert scheduled.loops == () or scheduled.cycles == as_loop.cycles
+    assert run_product(scheduled, TARGET, rows, 3 * TARGET.lanes, depth) == scheduled.cycles
+
+
+def test_a_constant_waits_for_its_reader() -> None:
+    w = Writer(TARGET)
+    x, late, value = VReg("x", w.scalar), VReg("late", w.scalar), VReg("value", w.scalar)
+    w.constant(Reg(value), 3)
+    w.op("mul", "i32", Reg(late), Reg(x), Reg(x))
+    for _ in range(3):
+        w.op("mul", "i32", Reg(late), Reg(late), Reg(late))
+    w.op("add", "i32", Reg(late), Reg(late), Reg(value))
+    facts = Facts(TARGET)
+    fitted = fit_block([make_op(i, facts) for i in w.items if isinstance(i, Instr)], facts)
+    at = {op.instruction.mnemonic: k for k, packet in enumerate(fitted.cycles) for op, _ in packet}
+    constant, *_, last = (i.instruction for i in w.items if isinstance(i, Instr))
+    assert at[constant.mnemonic] == at[last.mnemonic] - constant.latency

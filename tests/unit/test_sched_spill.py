@@ -12,9 +12,10 @@ from dspgen.emit.text import print_lines
 from dspgen.sched.facts import Facts
 from dspgen.sched.ir import Packet
 from dspgen.sched.kit import Kit
-from dspgen.sched.layout import Layout, Settings
+from dspgen.sched.layout import Layout
 from dspgen.sched.live import NOTHING
 from dspgen.sched.schedule import schedule
+from dspgen.sched.settings import Settings
 from dspgen.sched.spill import Stack
 from dspgen.sim.run import simulate
 from dspgen.stages import schedule_remarks

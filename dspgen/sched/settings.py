@@ -1,0 +1,41 @@
+"""What one attempt at a function hands to the next: what did not fit, and what was found already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dspgen.asmir.ir import Item, VReg
+from dspgen.sched.budget import Budget
+from dspgen.sched.fit import Searches
+from dspgen.sched.ir import Method
+from dspgen.sched.pipelining import Plan
+
+
+@dataclass(slots=True)
+class Settings:
+    """What earlier attempts at register allocation taught: per loop and per straight block (by number)."""
+
+    least_interval: dict[str, int] = field(default_factory=dict)
+    squeeze: dict[str, dict[str, int]] = field(default_factory=dict)  # registers of each class a loop must do without
+    bumps: dict[str, int] = field(default_factory=dict)
+    plain: dict[str, tuple[int, str]] = field(default_factory=dict)  # loops given up: last interval, and why
+    frugal: set[int] = field(default_factory=set)
+    apart: set[int] = field(default_factory=set)
+    apart_runs: set[str] = field(default_factory=set)  # outer loops in which runs of the inner one do not overlap
+    textual: set[int] = field(default_factory=set)  # straight blocks that keep the order of the text
+    pipeline: bool = True
+    method: Method = "dp"
+    flat_limit: int = 64
+    flattens: bool = False
+    copy_predicates: bool = False
+    borrowed: list[str] = field(default_factory=list)  # registers of the caller's, saved while they are used
+    saved: dict[str, int] = field(default_factory=dict)  # the same, saved on the stack: their places
+    spilled: dict[VReg, int] = field(default_factory=dict)  # registers that live on the stack: their places
+    spills: int = 0  # how many times registers were chosen for it since the order of the text was last taken
+    temporaries: set[VReg] = field(default_factory=set)  # what carries those values between stack and instructions
+    plans: dict[object, Plan | list[tuple[int, str]]] = field(default_factory=dict)  # of earlier attempts
+    bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
+    rolled: set[str] = field(default_factory=set)  # short loops that stay loops: as straight code they did not fit
+    flat_lengths: dict[object, int] = field(default_factory=dict)  # of short loops as straight code
+    budget: Budget = field(default_factory=Budget)
+    searches: Searches = field(default_factory=Searches)
