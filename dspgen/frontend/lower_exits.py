@@ -9,6 +9,10 @@ After:  `for (...) { if (!(x[i] < 0)) A; }`
 Before: `for (...) { A; if (x[i] == key) { B; break; } C; }`
 After:  `int going = 1; for (...) if (going) { A; if (x[i] == key) { B; going = 0; } else C; }`
 
+Before: `while (k < n && x[k] > 0) { A; k++; }`
+After:  `int going = 1;
+         for (int k_1 = k; k_1 < n; k_1++) if (going) { k = k_1; if (!(x[k] > 0)) going = 0; else { A; k++; } }`
+
 Before: `for (...) if (x[i] < 0) return i;`
 After:  `int done = 0; T value; for (...) if (x[i] < 0) { value = i; done = 1; break; } if (done) return value;`
 
@@ -21,13 +25,14 @@ forms is left as it is, for the reader to refuse.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from pycparser import c_ast
 
-from dspgen.frontend.assigned import names, walk
+from dspgen.frontend.assigned import names, targets, walk
 from dspgen.frontend.lower_gotos import without_gotos
-from dspgen.frontend.lower_names import Fresh, renamed
+from dspgen.frontend.lower_names import Fresh, rename_declaration, renamed
 from dspgen.frontend.lower_returns import returning, settled
 from dspgen.frontend.lower_skips import REPEATED, always, has, nothing, skipped
 from dspgen.frontend.simplify_ast import (
@@ -46,6 +51,8 @@ from dspgen.frontend.simplify_ast import (
 )
 
 Change = Callable[[c_ast.Node], c_ast.Node]
+FLAG = "going"
+"""What the variable that tells whether a loop goes on is called."""
 
 
 def structured(function: c_ast.FuncDef, fresh: Fresh, known: Collection[str] = ()) -> None:
@@ -57,7 +64,8 @@ def structured(function: c_ast.FuncDef, fresh: Fresh, known: Collection[str] = (
     loops = [n for n in walk(function.body) if isinstance(n, LOOPS)]
     early = any(isinstance(n, c_ast.Return) for loop in loops for n in walk(loop.stmt))
     body = function.body.block_items or []
-    if not early and settled(returning(body)) and not any(isinstance(n, kinds) for n in walk(function.body)):
+    jumps = any(isinstance(n, kinds) for n in walk(function.body)) or any(len(_conjuncts(n.cond)) > 1 for n in loops)
+    if not early and not jumps and settled(returning(body)):
         return
     body = [_inside(node, _without_switch) for node in body]
     if early and not any(isinstance(n, c_ast.Switch) for node in body for n in walk(node)):
@@ -244,9 +252,40 @@ class _Exits:
             if body is None:
                 return node
             node.stmt = c_ast.Compound(body, node.stmt.coord)
+        plain = node.cond, node.stmt
+        on_data = self._divided(node)
         if not has(node.stmt, c_ast.Break):
             return node
-        return self._tested(node) or self._flagged(node) or node
+        found = self._tested(node) or self._flagged(node)
+        if found is None and on_data:
+            node.cond, node.stmt = plain
+        return found or node
+
+    def _divided(self, node: c_ast.Node) -> bool:
+        """Makes the parts of a test that are on data a `break`, in place, if a part on what counts is left."""
+        if node.cond is None or not _pure(node.cond):
+            return False
+        parts = _conjuncts(node.cond)
+        on_data = [part for part in parts if self._is_on_data(part, node.stmt)]
+        counted = [part for part in parts if part not in on_data]
+        if not on_data or not counted:
+            return False
+        coord = on_data[0].coord
+        leave = c_ast.If(c_ast.UnaryOp("!", _all_of(on_data), coord), c_ast.Break(coord), None, coord)
+        body = items(node.stmt)
+        last = isinstance(node, c_ast.DoWhile)
+        node.cond = _all_of(counted)
+        node.stmt = c_ast.Compound([*body, leave] if last else [leave, *body], node.stmt.coord)
+        return True
+
+    def _is_on_data(self, test: c_ast.Node, body: c_ast.Node) -> bool:
+        """Whether the test reads memory, reals, or what a round sets from such or only under a condition."""
+        if _reads_memory(test) or any(self._is_real(name) for name in names(test)):
+            return True
+        always_set = [step for part in items(body) if (step := step_of(part)) is not None]
+        loaded = {name for name, _, value in always_set if _reads_memory(value)}
+        conditional = assigned_names(body) - {name for name, _, _ in always_set}
+        return bool(names(test) & (loaded | conditional))
 
     def _tested(self, node: c_ast.Node) -> c_ast.Node | None:
         """A `break` at the start or at the end of each round as a part of the loop's test."""
@@ -271,7 +310,7 @@ class _Exits:
     def _is_plain(self, test: c_ast.If, node: c_ast.Node) -> bool:
         """Whether the test is one on the loop's counter and what doesn't change."""
         header = {name for part in (node.cond, getattr(node, "next", None)) if part is not None for name in names(part)}
-        return not any(isinstance(n, c_ast.ArrayRef) for n in walk(test.cond)) and all(
+        return not _reads_memory(test.cond) and all(
             name in header or (name not in self._changed and not self._is_real(name)) for name in names(test.cond)
         )
 
@@ -280,65 +319,106 @@ class _Exits:
         return any(isinstance(k, c_ast.IdentifierType) and {"float", "double"} & set(k.names) for k in kinds)
 
     def _flagged(self, node: c_ast.Node) -> c_ast.Node | None:
-        """The rest of the rounds guarded by a flag."""
-        onward = getattr(node, "next", None)
-        start = items(node.init) if isinstance(node, c_ast.For) else []
-        own = {str(n.name) for n in start if isinstance(n, c_ast.Decl)}
-        stepped = assigned_names(onward) - own
+        """The rest of the rounds guarded by a flag.
+
+        What counts them is stepped beside the program's own variable, which keeps its value once the loop is left.
+        """
+        onward = items(node.next) if isinstance(node, c_ast.For) else []
         if (
             node.cond is None
             or not _pure(node.cond)
-            or not self._is_steady(onward)
+            or not all(self._is_steady(part) for part in onward)
             or skipped(items(node.stmt), c_ast.Break, nothing) is None
         ):
             return None
+        start = items(node.init) if isinstance(node, c_ast.For) else []
+        own = {str(n.name) for n in start if isinstance(n, c_ast.Decl)}
+        stepped = assigned_names(*onward) - own
         live = {name for name in stepped if outlives(name, self._function.body, node)}
-        before: list[c_ast.Node] = []
-        after: list[c_ast.Node] = []
-        if live:
-            kept = self._kept(node, live)
-            if kept is None:
-                return None
-            before, first, after = kept
-        going = self._fresh("going")
-        coord = node.coord
+        within = self._stepped_within(node)
+        if not isinstance(node, c_ast.For) and not within.keys() & names(node.cond):
+            return None
+        if live and live & assigned_names(node.stmt):
+            return None
+        kept = sorted(live) + sorted(within)
+        if not all(self._is_copied(name) for name in kept):
+            return None
+        going, coord = self._fresh(FLAG), node.coord
+        beside = {name: self._fresh(name) for name in kept}
         stop = assign(going, c_ast.Constant("int", "0", coord), coord)
-        body = skipped([*items(node.stmt), *after], c_ast.Break, lambda _: [cloned(stop)])
+        steps = [cloned(part) for part in onward if assigned_names(part) & live]
+        body = skipped([*items(node.stmt), *steps], c_ast.Break, lambda _: [cloned(stop)])
         if body is None:
             return None
-        inside = c_ast.Compound([first, *body] if live else body, node.stmt.coord)
-        node.stmt = c_ast.Compound([c_ast.If(c_ast.ID(going, coord), inside, None, coord)], node.stmt.coord)
+        first = [assign(name, c_ast.ID(beside[name], coord), coord) for name in kept]
+        guarded = c_ast.If(c_ast.ID(going, coord), c_ast.Compound([*first, *body], node.stmt.coord), None, coord)
+        steps = [cloned(within[name]) for name in sorted(within)]
+        for part in (node.cond, *onward, *steps):
+            renamed(part, beside)
         flag = variable(going, c_ast.Constant("int", "1", coord), coord)
-        return c_ast.Compound([*before, flag, node], coord)
+        copies = [self._copy(name, new, start, coord) for name, new in beside.items()]
+        if isinstance(node, c_ast.DoWhile):
+            node.stmt = c_ast.Compound([guarded, *steps], node.stmt.coord)
+            return c_ast.Compound([*copies, flag, node], coord)
+        before: list[c_ast.Node] = [flag]
+        init = node.init if isinstance(node, c_ast.For) else None
+        if live and not own:
+            before, init = [*start, flag], None
+        if init is None and copies:
+            init = c_ast.DeclList(copies, coord)
+        else:
+            before = [*copies, *before]
+        following = [*onward, *steps]
+        last = following[0] if len(following) == 1 else c_ast.ExprList(following, coord) if following else None
+        loop = c_ast.For(init, node.cond, last, c_ast.Compound([guarded], node.stmt.coord), coord)
+        return c_ast.Compound([*before, loop], coord)
 
-    def _is_steady(self, onward: c_ast.Node | None) -> bool:
+    def _is_steady(self, part: c_ast.Node) -> bool:
         """Whether no step is a variable's value: only the `break` might end the loop where that is zero or less."""
-        steps = [s for part in items(onward) if (s := step_of(part)) is not None]
-        return not any(n in self._declared and n not in self._constant for _, _, by in steps for n in names(by))
+        step = step_of(part)
+        return step is None or not any(n in self._declared and n not in self._constant for n in names(step[2]))
 
-    def _kept(self, node: c_ast.Node, live: set[str]) -> tuple[list[c_ast.Node], c_ast.Node, list[c_ast.Node]] | None:
-        """The loop on an iterator of its own, in place: what comes before it, first and last in its body.
+    def _stepped_within(self, node: c_ast.Node) -> dict[str, c_ast.Node]:
+        """The steps of variables that each whole round steps once."""
+        changes = Counter(targets(node))
+        found = {}
+        for part in items(node.stmt):
+            step = step_of(part)
+            if step is not None and step[1] in ("+", "-") and changes[step[0]] == 1 and self._is_steady(part):
+                if _pure(step[2]) and not _reads_memory(step[2]) and not self._is_real(step[0]):
+                    found[step[0]] = part
+        return found
 
-        The counter is a variable that keeps its value once the loop is left.
-        """
-        (name, *others) = sorted(live)
-        steps = items(node.next)
-        start = items(node.init)
-        if others or len(steps) != 1 or len(start) != 1 or name in assigned_names(node.stmt):
-            return None
-        begun = step_of(start[0])
+    def _is_copied(self, name: str) -> bool:
         kinds = self._declared.get(name, [])
-        if begun is None or begun[:2] != (name, "") or not _pure(begun[2]) or len(kinds) != 1:
-            return None
-        if not isinstance(kinds[0], c_ast.TypeDecl):
-            return None
-        iterator, coord = self._fresh(name), node.coord
-        last = cloned(steps[0])
-        for part in (node.cond, node.next, node.stmt):
-            renamed(part, {name: iterator})
-        kind = cloned(kinds[0].type)
-        node.init = c_ast.DeclList([typed_variable(kind, iterator, cloned(begun[2]), coord)], coord)
-        return [start[0]], assign(name, c_ast.ID(iterator, coord), coord), [last]
+        return len(kinds) == 1 and isinstance(kinds[0], c_ast.TypeDecl | c_ast.PtrDecl)
+
+    def _copy(self, name: str, new: str, start: list[c_ast.Node], coord: object) -> c_ast.Decl:
+        """A second variable of the same type, which begins with the same value."""
+        begun = [s[2] for part in start if (s := step_of(part)) is not None and s[:2] == (name, "") and _pure(s[2])]
+        value = cloned(begun[0]) if len(begun) == 1 else c_ast.ID(name, coord)
+        declared = c_ast.Decl(name, [], [], [], [], cloned(self._declared[name][0]), value, None, coord=coord)
+        rename_declaration(declared, new)
+        return declared
+
+
+def _conjuncts(test: c_ast.Node | None) -> list[c_ast.Node]:
+    if test is None:
+        return []
+    if isinstance(test, c_ast.BinaryOp) and test.op == "&&":
+        return _conjuncts(test.left) + _conjuncts(test.right)
+    return [test]
+
+
+def _all_of(parts: Sequence[c_ast.Node]) -> c_ast.Node:
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = c_ast.BinaryOp("&&", whole, part, part.coord)
+    return whole
+
+
+def _reads_memory(node: c_ast.Node) -> bool:
+    return any(isinstance(n, c_ast.ArrayRef) or (isinstance(n, c_ast.UnaryOp) and n.op == "*") for n in walk(node))
 
 
 def _only_breaks(node: c_ast.Node) -> bool:

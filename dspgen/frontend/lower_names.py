@@ -61,10 +61,10 @@ def fresh_locals(body: c_ast.Node, fresh: Fresh) -> None:
             case c_ast.ID() if node.name in names:
                 node.name = names[node.name]
             case c_ast.Decl() if node.name in names:
-                _rename_declaration(node, names[node.name])
+                rename_declaration(node, names[node.name])
 
 
-def _rename_declaration(node: c_ast.Decl, name: str) -> None:
+def rename_declaration(node: c_ast.Decl, name: str) -> None:
     node.name = name
     inner = node.type
     while isinstance(inner, c_ast.ArrayDecl | c_ast.PtrDecl):
@@ -117,6 +117,6 @@ class _Renamer:
         self._scopes[-1][old] = new
         self._types[new] = text
         if new != old:
-            _rename_declaration(node, new)
+            rename_declaration(node, new)
         for _, child in node.children():
             self._visit(child)

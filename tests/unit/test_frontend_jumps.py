@@ -85,6 +85,19 @@ PROGRAMS = {
       for (int i = 0; i < 40; i++) { int t = a[i] * b[i] + c[i]; c[i] = t > 32767 ? 32767 : t < -32768 ? -32768 : t;
         d[i] += b[i] << 4; e[i] = (uint8_t)((b[i] + a[i] + 1) >> 1); sum += (int64_t)t * d[i];
         if (d[i] < (unsigned)t) e[i] ^= 0x55; } c[0] = (int16_t)(sum >> 9); }""",
+    "as long as positive": """void k(const int a[40], int n, int r[1]) { int i = 0;
+      while (i < n && a[i] > 0) i++;
+      r[0] = i; }""",
+    "copied to an end": """void k(const float b[41], float a[41], int n) { int i = n - 1, j = 0;
+      while (b[i + 1] < 0.5f && i >= 0) { a[j] = b[i]; i--; j += 1; } a[40] = i; a[j] = j; }""",
+    "steps to a tolerance": """void k(float a[3], float t) { float y = 1; int c = 0;
+      do { y = 0.5f * (y + 2.0f / y); c++; } while (c < 8 && y * y - 2 > t * t * 0.01f); a[0] = y; a[1] = c; }""",
+    "insertion": """void k(float a[40]) { for (int i = 1; i < 40; i++) { float key = a[i]; int j = i - 1;
+      while (j >= 0 && a[j] > key) { a[j + 1] = a[j]; j--; } a[j + 1] = key; } }""",
+    "left in the middle": """void k(const int a[50], int n, int r[3]) { int i = 0, s = 0, c = 0; const int *p = a;
+      while (i < n) { c += 2; if (*p % 5 == 4) break; s += *p; p++; i++; } r[0] = i; r[1] = s; r[2] = c; }""",
+    "a sum as large": """void k(const int a[40], int n, int r[2]) { int s = 0, i = 0;
+      for (; i < n && s < 9; i++) s += a[i] & 3; r[0] = i; r[1] = s; }""",
     "commas": """void k(float a[40], const float b[40]) { int i, j;
       for (i = 0, j = 39; i < 40; i++, j--) { float t; 
         t = b[i], a[j] = t, a[i] += a[j] > 0 ? t : (float)(int)b[j]; } }""",
@@ -158,7 +171,7 @@ class Generator:
         i = self.pick(*self.iterators)
         return self.pick(
             f"{self.whole()} > {self.whole()}", f"{self.real()} < {self.real()}", f"{i} < 5", f"({i} & 1) == 0",
-            f"g[{self.index()}] > 0 && {self.whole()} != 0", f"!({self.real()} >= 0.25f) || {i} == 2",
+            f"g[{self.index()}] > 0 && {self.whole()} != 0", f"(!({self.real()} >= 0.25f) || {i} == 2)",
         )  # fmt: skip
 
     def statement(self) -> str:
@@ -188,7 +201,7 @@ class Generator:
     def part(self, depth: int, looped: bool) -> str:
         if depth == 0 or self.random.random() < 0.4:
             return self.statement()
-        kind = self.random.randrange(7)
+        kind = self.random.randrange(8)
         if kind < 2:
             other = f" else {{ {self.block(depth - 1, looped)} }}" if self.random.random() < 0.5 else ""
             return f"if ({self.condition()}) {{ {self.block(depth - 1, looped)} }}{other}"
@@ -199,6 +212,8 @@ class Generator:
             cases = [f"case {k}: {self.statement()} {self.pick('break;', '')}" for k in range(count)]
             value = self.whole().replace("large", "")
             return f"switch ({value} & 3) {{ {' '.join(cases)} default: {self.statement()} }}"
+        if kind == 4:
+            return self.on_data(depth)
         i = self.name("i")
         self.iterators.append(i)
         inner = self.block(depth - 1, True)
@@ -210,6 +225,22 @@ class Generator:
             f"for (int {i} = {trips}; {i} >= 0; {i} -= {self.pick('inc', '3') if steps else '1'}) {{ {inner} }}",
             f"for (int {i} = n; {i} < {trips * 2}; {i} += {'inc' if steps else '2'}) {{ {inner} }}",
         )
+
+
+    def on_data(self, depth: int) -> str:
+        """A loop that ends early once the data say so, and what its counter is then."""
+        w, trips = self.name("w"), self.random.randrange(2, 9)
+        self.iterators.append(w)
+        test = " && ".join(self.random.sample([f"{w} < {trips}", self.condition()], 2))
+        inner, whole = self.block(depth - 1), self.block(depth - 1, True)
+        self.iterators.pop()
+        loop = self.pick(
+            f"while ({test}) {{ {inner} {w}++; }}",
+            f"while ({w} < {trips}) {{ {w} += 2; if ({self.condition()}) break; {inner} }}",
+            f"do {{ {inner} {w}++; }} while ({test});",
+            f"for (; {test}; {w}++) {{ {whole} }}",
+        )
+        return f"{{ int {w} = {self.random.randrange(3)}; {loop} a[{self.index()}] ^= {w}; }}"
 
 
 @pytest.mark.parametrize("seed", range(12))
