@@ -200,9 +200,10 @@ def _tile_remarks(
     found = []
     if options.vectorize:
         verdicts: list[Verdict] = []
+        reassoc, meanings = options.fp == "reassoc", {b.name: b.meaning for b in func.bufs if b.meaning}
         for nest, choice in zip(nests(func), choices, strict=True):
             known = memory_dependences(func.with_comps(tuple(func.comp(name) for name in nest.names)))
-            verdicts += explain_lanes(nest, choice, known, target, reassoc=options.fp == "reassoc")
+            verdicts += explain_lanes(nest, choice, known, target, reassoc=reassoc, meanings=meanings)
         loops = _loops_of(source)
         verdicts = [replace(v, loc=loops.get(v.loc, v.loc)) for v in verdicts]
         found += [Remark(v.loc, v.kind, v.message) for v in one_for_each(verdicts)]

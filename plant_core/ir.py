@@ -14,7 +14,7 @@ After PLANT, Table 2.1. Schedules other than the original one are in `plant_core
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import islpy as isl
@@ -165,6 +165,7 @@ class Buf:
 
     An extent that isn't a number is an Expr of integer parameters. `align` is in bytes, 0 for the type's own.
     `alloc_at`: the loop, as (Comp, loop name), whose every iteration has the array to itself; None: the function.
+    `meaning`: in words, what a variable is that the text doesn't have, such as "whether the loop goes on".
     """
 
     name: str
@@ -176,6 +177,7 @@ class Buf:
     location: Location = "heap"
     align: int = 0
     alloc_at: tuple[str, str] | None = None
+    meaning: str = field(default="", compare=False)
 
     @property
     def extents(self) -> tuple[int, ...]:

@@ -214,7 +214,8 @@ class ExpressionReader:
     def storage(self, variable: Variable) -> Buf:
         if variable.buf is None:
             dtype = storable(variable.ctype, variable.loc)
-            variable.buf = Buf(self.scope.fresh(variable.name), dtype, (), "local", loc=variable.loc)
+            name, meaning = self.scope.fresh(variable.name), self.scope.meanings.get(variable.name, "")
+            variable.buf = Buf(name, dtype, (), "local", loc=variable.loc, meaning=meaning)
         return variable.buf
 
     def element(self, node: c_ast.ArrayRef) -> Load:

@@ -43,12 +43,13 @@ Place = Callable[[c_ast.Node], Loc]
 class Lowered:
     """The inner subscripts of `flat_arrays` have to be proven inside; `recovered` tells that some of these dimensions
     are only suggested by the subscripts; `defines` are scalars that bound loops with values
-    from memory."""
+    from memory; `meanings` tell what variables stand for that aren't the program's own."""
 
     function: c_ast.FuncDef
     flat_arrays: frozenset[str] = field(default_factory=frozenset)
     recovered: bool = False
     defines: tuple[str, ...] = ()
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 def lower(
@@ -86,7 +87,7 @@ def lower(
         bounds += run.bounds
     guessed = recovered(changed, _types(tree), fixed) if recover else set()
     defines = hoisted(changed, _types(tree), fixed, fresh)
-    return Lowered(changed, frozenset(flat | guessed), bool(guessed), (*bounds, *defines))
+    return Lowered(changed, frozenset(flat | guessed), bool(guessed), (*bounds, *defines), fresh.meanings)
 
 
 def _without_region(nodes: list[c_ast.Node]) -> list[c_ast.Node]:

@@ -51,8 +51,6 @@ from dspgen.frontend.simplify_ast import (
 )
 
 Change = Callable[[c_ast.Node], c_ast.Node]
-FLAG = "going"
-"""What the variable that tells whether a loop goes on is called."""
 
 
 def structured(function: c_ast.FuncDef, fresh: Fresh, known: Collection[str] = ()) -> None:
@@ -190,7 +188,8 @@ def _with_flag(body: list[c_ast.Node], function: c_ast.FuncDef, fresh: Fresh) ->
     valued = any(n.expr is not None for n in returns)
     if valued and not scalar:
         return body
-    done, value = fresh("done"), fresh("value") if valued else ""
+    done = fresh("done", "whether the function has returned")
+    value = fresh("value", "the function's value") if valued else ""
 
     def leaving(node: c_ast.Node, deep: bool) -> c_ast.Node:
         match node:
@@ -343,7 +342,7 @@ class _Exits:
         kept = sorted(live) + sorted(within)
         if not all(self._is_copied(name) for name in kept):
             return None
-        going, coord = self._fresh(FLAG), node.coord
+        going, coord = self._fresh("going", "whether the loop goes on"), node.coord
         beside = {name: self._fresh(name) for name in kept}
         stop = assign(going, c_ast.Constant("int", "0", coord), coord)
         steps = [cloned(part) for part in onward if assigned_names(part) & live]

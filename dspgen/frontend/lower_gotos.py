@@ -123,7 +123,7 @@ class _Lowering:
         region = nodes[first:end]
         if hides(region, nodes[end:]):
             return nodes
-        flag = self._fresh("jumped")
+        flag = self._fresh("jumped", f"whether 'goto {label}' was taken")
         parts: list[c_ast.Node] = []
         for node in region:
             found = self._marked(node, label, flag, False)

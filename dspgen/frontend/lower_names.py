@@ -12,17 +12,20 @@ from dspgen.frontend.simplify_ast import declared_names
 
 
 class Fresh:
-    """Names that the file doesn't use."""
+    """Names that the file doesn't use, and what those stand for that the user may read of."""
 
     def __init__(self, *trees: c_ast.Node) -> None:
         self._taken = {str(name) for tree in trees for name in _identifiers(tree)}
+        self.meanings: dict[str, str] = {}
 
-    def __call__(self, wanted: str) -> str:
+    def __call__(self, wanted: str, meaning: str = "") -> str:
         count, chosen = 0, wanted
         while chosen in self._taken:
             count += 1
             chosen = f"{wanted}_{count}"
         self._taken.add(chosen)
+        if meaning:
+            self.meanings[chosen] = meaning
         return chosen
 
 
@@ -55,7 +58,7 @@ def renamed(body: c_ast.Node, names: dict[str, str]) -> None:
 
 def fresh_locals(body: c_ast.Node, fresh: Fresh) -> None:
     """Renames everything that a block declares, in place; each name is declared for one object there."""
-    names = {name: fresh(name) for name in sorted(declared_names(body))}
+    names = {name: fresh(name, fresh.meanings.get(name, "")) for name in sorted(declared_names(body))}
     for node in walk(body):
         match node:
             case c_ast.ID() if node.name in names:

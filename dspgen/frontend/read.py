@@ -169,6 +169,7 @@ class _Kernel:
         expressions = ExpressionReader(Scope(), self._place, typedefs, others, Nest.root(()))
         self._reader = StatementReader(expressions, self._recorder, counters(self._function))
         self._reader.defines = self.lowered.defines
+        self._reader.scope.meanings = self.lowered.meanings
 
     def _place(self, node: c_ast.Node) -> Loc:
         coord = node.coord

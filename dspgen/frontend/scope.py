@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator as Iterating
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -72,6 +73,7 @@ class Scope:
     blocks: list[dict[str, Symbol]] = field(default_factory=lambda: [{}])
     taken: set[str] = field(default_factory=lambda: set(ISL_WORDS))
     iterators: set[str] = field(default_factory=set)
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
     def enter(self) -> None:
         self.blocks.append({})

@@ -347,7 +347,7 @@ class StatementReader:
     def _saved(self, test: Expr, node: c_ast.If) -> Expr:
         """The condition's outcome in a variable of its own."""
         loc = self.place(node.cond)
-        buf = Buf(self.scope.fresh("condition"), "i32", (), "local", loc=loc)
+        buf = Buf(self.scope.fresh("condition"), "i32", (), "local", loc=loc, meaning="the condition's outcome")
         self.recorder.bufs[buf.name] = buf
         kept = Load(buf.name, (), "i32", loc)
         self.recorder.record(self.nest, kept, test, loc)

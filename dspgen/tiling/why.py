@@ -5,8 +5,9 @@ One verdict for each loop that holds statements itself, at its first statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import islpy as isl
@@ -39,9 +40,18 @@ class Verdict:
 
 
 def explain_lanes(
-    nest: Nest, choice: Choice, known: Sequence[Dependence], target: Target, *, reassoc: bool
+    nest: Nest,
+    choice: Choice,
+    known: Sequence[Dependence],
+    target: Target,
+    *,
+    reassoc: bool,
+    meanings: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Verdict, ...]:
-    """A verdict for each loop that holds statements itself. `known`: the dependences among the nest's comps.
+    """A verdict for each loop that holds statements itself.
+
+    `known`: the dependences among the nest's comps; `meanings`: in words, what variables stand for that the program's
+    text doesn't have.
 
     A loop is told of as vectorized where all its statements are, be it across its own iterations or an outer loop's.
     """
@@ -49,7 +59,7 @@ def explain_lanes(
     for comp in nest.comps:
         if comp.loops:
             loops.setdefault(comp.loops[-1].id, []).append(comp)
-    explain = _Explainer(nest, choice, known, target, reassoc)
+    explain = _Explainer(nest, choice, known, target, reassoc, meanings)
     return tuple(explain.loop(comps) for comps in loops.values())
 
 
@@ -84,6 +94,7 @@ class _Explainer:
     known: Sequence[Dependence]
     target: Target
     reassoc: bool
+    meanings: Mapping[str, str]
 
     def loop(self, comps: list[CompInfo]) -> Verdict:
         loc = comps[0].comp.loc
@@ -213,7 +224,8 @@ class _Explainer:
             here, there = _dim(source, place), _dim(sink, place)
             same = pairs.equate(isl.dim_type.in_, here, isl.dim_type.out, there)
             if not (pairs := pairs.subtract(same)).is_empty():
-                return _told(dependence, pairs, source.comp, sink.comp, here, there)
+                meaning = self.meanings.get(dependence.buf, "")
+                return _told(dependence, pairs, source.comp, sink.comp, here, there, meaning)
         return ""
 
 
@@ -265,7 +277,7 @@ def _dim(comp: CompInfo, level: int) -> int:
     return comp.comp.iters.index(comp.loops[level].iterator)
 
 
-def _told(dependence: Dependence, pairs: isl.Map, source: Comp, sink: Comp, here: int, there: int) -> str:
+def _told(dependence: Dependence, pairs: isl.Map, source: Comp, sink: Comp, here: int, there: int, meaning: str) -> str:
     count = len(source.iters)
     wrapped = pairs.wrap()
     dims = range(wrapped.dim(isl.dim_type.set))
@@ -273,6 +285,10 @@ def _told(dependence: Dependence, pairs: isl.Map, source: Comp, sink: Comp, here
     point = (wrapped.lexmin() if least else wrapped).sample_point()
     values = [point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(count + len(sink.iters))]
     first, second = values[here], values[count + there]
+    if meaning:
+        knows = {"flow": ("needs to know", "decides"), "anti": ("decides", "needs to know"), "output": ("decides",) * 2}
+        later, sooner = knows[dependence.kind]
+        return f"iteration {second} {later} {meaning}, which iteration {first} {sooner}"
     element, sure = _element(dependence, point, source, sink)
     does = {"flow": ("reads", "writes"), "anti": ("writes", "reads"), "output": ("writes", "writes too")}
     if not sure:

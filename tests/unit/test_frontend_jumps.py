@@ -226,7 +226,6 @@ class Generator:
             f"for (int {i} = n; {i} < {trips * 2}; {i} += {'inc' if steps else '2'}) {{ {inner} }}",
         )
 
-
     def on_data(self, depth: int) -> str:
         """A loop that ends early once the data say so, and what its counter is then."""
         w, trips = self.name("w"), self.random.randrange(2, 9)

@@ -83,6 +83,28 @@ def test_one_verdict_for_each_loop_of_the_text() -> None:
     assert one_for_each(found) == (found[1], both)
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            "int k = 0; while (k < 64 && a[k] > 0) k++; r[0] = k;",
+            "iteration 1 needs to know whether the loop goes on, which iteration 0 decides",
+        ),
+        (
+            "for (int i = 0; i < 64; i++) { if (a[i] < 0) return; r[i] += a[i] > 1; }",
+            "iteration 1 needs to know whether the loop goes on, which iteration 0 decides",
+        ),
+    ],
+    ids=["while", "return"],
+)
+def test_variables_that_the_text_does_not_have_are_told_in_words(
+    body: str, reason: str, tmp_path: Path, ft_m7002: Target
+) -> None:
+    found = verdicts(f"void f(const float a[64], int r[64]) {{ {body} }}", tmp_path, ft_m7002)
+    assert any(kind == "not-vectorized" and message.endswith(reason) for kind, message in found), found
+    assert not any("going" in message or "done" in message for _, message in found)
+
+
 def test_two_loops_across_lanes(tmp_path: Path, ft_m7002: Target) -> None:
     path = tmp_path / "f.c"
     path.write_text(
