@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,6 +12,7 @@ import click
 from dspgen import faults, files, report
 from dspgen.cli_bench import bench_group
 from dspgen.cli_cpu import cpu_compile, cpu_road
+from dspgen.cli_explain import explain_command
 from dspgen.cli_isa import isa_group
 from dspgen.cli_linear import schedule_command
 from dspgen.cli_shared import (
@@ -39,7 +39,7 @@ from dspgen.emit.header import emit_header, signature_of
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.manifest import emit_manifest, loop_object
 from dspgen.emit.needs import needs
-from dspgen.errors import DspgenError, Problem, SourceError
+from dspgen.errors import DspgenError, Problem
 from dspgen.frontend.read import read_c
 from dspgen.pipeline import RunResult, compile_file, run_file
 from dspgen.sim.call import parse_call
@@ -47,7 +47,7 @@ from dspgen.sim.run import SimResult, simulate
 from dspgen.stages import Compiled
 from dspgen.target.model import Target
 from plant_core.ir import Buf
-from plant_core.loc import Loc, PlantError
+from plant_core.loc import PlantError
 
 INTERRUPTED = 130
 EMITTED = {"asm": ".s", "lasm": ".sa", "h": ".h", "json": ".json"}
@@ -89,6 +89,7 @@ def commands(context: click.Context) -> None:
 commands.add_command(isa_group)
 commands.add_command(bench_group)
 commands.add_command(schedule_command)
+commands.add_command(explain_command)
 
 
 @commands.command("compile")
@@ -258,32 +259,6 @@ def sim_command(
     click.echo(f"{result.cycles} cycles, {result.packets} packets, {result.instructions} instructions")
     click.echo(f"{target.abi.result} = {result.result}")
     report.console().print(report.busy_table(result.unit_busy))
-    return OK
-
-
-@commands.command("explain")
-@click.argument("file", type=click.Path())
-@source_options
-@isa_options()
-@click.option("--line", type=int, required=True, metavar="N", help="The C line of the loop, or of its `for`.")
-def explain_command(file: str, line: int, **given: Any) -> int:
-    """Show the schedule of the loop at line N of FILE.c as a table."""
-    target, options = target_of(given), options_of(given)
-    with Stages(target) as stages:
-        scheduled = compile_file(file, target, options, on_stage=stages).scheduled
-    lines = sorted({loop.loc.line for loop in scheduled.loops if loop.loc is not None})
-    found = next((n for n in lines if n >= line), None)
-    if found is None:
-        known = ", ".join(map(str, lines)) or "none"
-        problem = Problem("DG507", "no loop of the result comes from this line or a later one", Loc(file, line))
-        raise SourceError(replace(problem, remedy=f"loops come from lines: {known}"))
-    chosen = [loop for loop in scheduled.loops if loop.loc is not None and loop.loc.line == found]
-    out = report.console()
-    out.print(report.loops_table(chosen))
-    for loop in chosen:
-        out.print(report.schedule_table(scheduled, loop, target))
-        for ii, reason in loop.tried:
-            click.echo(f"ii = {ii} did not work: {reason}")
     return OK
 
 

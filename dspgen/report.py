@@ -15,7 +15,7 @@ from dspgen.cpu_road import CpuResult
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.text import print_lines
 from dspgen.rewrite.optimise import Remark
-from dspgen.sched.ir import LabelLine, LoopReport, Nop, Packet, Placed, Scheduled
+from dspgen.sched.ir import LoopReport, Scheduled
 from dspgen.target.model import Target
 from dspgen.tiling.search import Choice
 from dspgen.vecdsl.ir import Program
@@ -30,10 +30,10 @@ WIDE = 140  # columns where the output is no terminal
 PATIENCE = 2.0  # seconds that a kernel may take from C text to C++ text
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A console that never folds a table because its output is a file or a pipe."""
+def console(*, stderr: bool = False, width: int = WIDE) -> Console:
+    """A console that never folds a table because its output is a file or a pipe, which are `width` columns wide."""
     out = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    return out if out.is_terminal else Console(stderr=stderr, highlight=False, width=WIDE)
+    return out if out.is_terminal else Console(stderr=stderr, highlight=False, width=width)
 
 
 def result_object(**found: Any) -> dict[str, Any]:
@@ -208,28 +208,6 @@ def busy_table(unit_busy: Mapping[str, float]) -> Table:
     return table
 
 
-def schedule_table(scheduled: Scheduled, report: LoopReport, target: Target) -> Table:
-    """The kernel of one loop: a row for each cycle, a column for each unit that it uses."""
-    kernel = _kernel(scheduled, report.label, target.pipeline.branch_delay)
-    used = {m.unit for packet in kernel if isinstance(packet, Packet) for m in packet.members}
-    units = [name for name in target.unit_members if name in used]
-    where = f"line {report.loc.line}" if report.loc else report.label
-    table = Table(title=f"{where}: {'ii' if report.pipelined else 'cycles an iteration'} = {report.ii}")
-    table.add_column("cycle", justify="right")
-    for name in units:
-        table.add_column(name, no_wrap=True)
-    cycle = 0
-    for line in kernel:
-        if isinstance(line, Nop):
-            table.add_row(f"{cycle}" if line.cycles == 1 else f"{cycle}-{cycle + line.cycles - 1}")
-            cycle += line.cycles
-            continue
-        cells = {m.unit: _cell(m) for m in line.members}
-        table.add_row(str(cycle), *(cells.get(name, "") for name in units))
-        cycle += 1
-    return table
-
-
 def description_tables(description: Mapping[str, Any]) -> list[Table]:
     """`dspgen isa show`: one table for each part of the description that is a list of rows, one for the rest."""
     facts = Table("fact", "value", title=str(description.get("name", "")))
@@ -274,36 +252,6 @@ def _choice(choice: Choice) -> Iterator[str]:
     for trial in choice.trials:
         outcome = f"{trial.cycles:.0f} cycles" if trial.cycles is not None else f"refused: {trial.refused}"
         yield f"  tried {trial.title}: estimated {trial.estimate:.0f}, {outcome}"
-
-
-def _kernel(scheduled: Scheduled, label: str, delay: int) -> list[Packet | Nop]:
-    """The lines from a loop's label through the delay slots of the branch back to it."""
-    found: list[Packet | Nop] = []
-    inside = False
-    left: int | None = None
-    for line in scheduled.lines:
-        if isinstance(line, LabelLine):
-            inside = inside or line.name == label
-        if not inside or not isinstance(line, Packet | Nop):
-            continue
-        found.append(line)
-        if left is not None:
-            left -= line.cycles if isinstance(line, Nop) else 1
-        elif isinstance(line, Packet) and any(_branches_to(m, label) for m in line.members):
-            left = delay
-        if left is not None and left <= 0:
-            break
-    return found
-
-
-def _branches_to(member: Placed, label: str) -> bool:
-    return member.instruction.branch and any(isinstance(o, str) and o.lstrip("@") == label for o in member.operands)
-
-
-def _cell(member: Placed) -> Text:
-    line = f" {member.loc.line}" if member.loc else ""
-    condition = f"[{'!' if member.negated else ''}{member.predicate}] " if member.predicate else ""
-    return Text(f"{condition}{member.instruction.mnemonic}{line}")
 
 
 def _number(value: int | float | None) -> str:

@@ -65,8 +65,33 @@ class CommentLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One operation of an iteration: `cycle` from the iteration's start; its stage is `cycle // ii`."""
+
+    instruction: Instruction
+    unit: str
+    cycle: int
+    loc: Loc | None
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """Between two steps, by number: `target`, `distance` iterations on, issues `latency` cycles after `source`."""
+
+    source: int
+    target: int
+    latency: int
+    distance: int
+
+
+@dataclass(frozen=True, slots=True)
 class LoopReport:
-    """One loop's schedule. `tried` has (ii, why it failed) for each ii that did. Cycles are of one kernel iteration."""
+    """One loop's schedule. `tried` has (ii, why it failed) for each ii that did. Cycles are of one kernel iteration.
+
+    A pipelined loop has its `steps`, the cycle of dependences that makes `rec_mii`, in order, and the units that make
+    `res_mii` (none where the width of packets does).
+    """
 
     label: str
     loc: Loc | None
@@ -81,6 +106,9 @@ class LoopReport:
     tried: tuple[tuple[int, str], ...] = ()
     prolog: int = 0
     epilog: int = 0
+    steps: tuple[Step, ...] = ()
+    recurrence: tuple[Dependence, ...] = ()
+    binding_units: tuple[str, ...] = ()
 
     @property
     def least(self) -> int:

@@ -181,6 +181,11 @@ class ReservationTable:
 
 def resource_bound(reservations: Sequence[Reservation], facts: Facts) -> Fraction:
     """The least cycles per iteration that the units allow: over sets of units, the work that only they can do."""
+    return binding_units(reservations, facts)[0]
+
+
+def binding_units(reservations: Sequence[Reservation], facts: Facts) -> tuple[Fraction, tuple[str, ...]]:
+    """The bound of the units, and the fewest units and resources that make it; none where it is the packets' width."""
     demand: dict[frozenset[int], int] = {}
     extras: dict[int, int] = {}
     for reservation in reservations:
@@ -195,11 +200,15 @@ def resource_bound(reservations: Sequence[Reservation], facts: Facts) -> Fractio
             if len(unions) < 4096:
                 unions[other | key] = None
         unions[key] = None
-    bound = Fraction(len(reservations), facts.issue)
+    bound, binding = Fraction(len(reservations), facts.issue), frozenset[int]()
     for union in unions:
-        work = sum(amount for key, amount in demand.items() if key <= union)
-        bound = max(bound, Fraction(work, len(union)))
-    return max([bound, *(Fraction(amount) for amount in extras.values())])
+        rate = Fraction(sum(amount for key, amount in demand.items() if key <= union), len(union))
+        if rate > bound or (rate == bound and len(union) < (len(binding) or facts.issue)):
+            bound, binding = rate, union
+    for resource, amount in extras.items():
+        if amount > bound:
+            bound, binding = Fraction(amount), frozenset((resource,))
+    return bound, tuple(facts.unit_names[k] for k in sorted(binding))
 
 
 def group_bounds(reservations: Sequence[Reservation], facts: Facts) -> tuple[tuple[str, int], ...]:

@@ -11,6 +11,8 @@ from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.facts import Facts, Reservation
 from dspgen.sched.machine import ReservationTable
 
+Edge = tuple[int, int, int, int]  # source, target, latency, distance in iterations
+
 _BUDGET = 6  # operations placed, per operation of the body, before an interval is given up
 
 
@@ -29,23 +31,30 @@ class ModuloSchedule:
 
 def recurrence_bound(graph: Graph) -> Fraction:
     """The largest latency over distance of any cycle of dependences."""
+    return _rate(critical_recurrence(graph))
+
+
+def critical_recurrence(graph: Graph) -> list[Edge]:
+    """The cycle of dependences with the largest latency over distance, in order; none where no cycle takes time."""
     edges = _cyclic_edges(graph)
-    if not edges:
-        return Fraction(0)
     nodes = sorted({e[0] for e in edges} | {e[1] for e in edges})
     number = {node: k for k, node in enumerate(nodes)}
     compact = [(number[a], number[b], latency, distance) for a, b, latency, distance in edges]
-    bound = Fraction(0)
-    while (worse := _worse_cycle(len(nodes), compact, bound)) is not None:
-        bound = worse
-    return bound
+    critical: list[Edge] = []
+    while (worse := _worse_cycle(len(nodes), compact, _rate(critical))) is not None:
+        critical = worse
+    return [(nodes[a], nodes[b], latency, distance) for a, b, latency, distance in critical]
 
 
-def _worse_cycle(size: int, edges: list[tuple[int, int, int, int]], bound: Fraction) -> Fraction | None:
-    """The ratio of a cycle that exceeds `bound`, or None (Bellman and Ford on latency - bound * distance)."""
+def _rate(cycle: Sequence[Edge]) -> Fraction:
+    return Fraction(sum(e[2] for e in cycle), sum(e[3] for e in cycle)) if cycle else Fraction(0)
+
+
+def _worse_cycle(size: int, edges: list[Edge], bound: Fraction) -> list[Edge] | None:
+    """A cycle whose ratio exceeds `bound`, or None (Bellman and Ford on latency - bound * distance)."""
     p, q = bound.numerator, bound.denominator
     reach = [0] * size
-    via: list[tuple[int, int, int, int] | None] = [None] * size
+    via: list[Edge | None] = [None] * size
     for _ in range(size + 1):
         last = -1
         for edge in edges:
@@ -62,8 +71,8 @@ def _worse_cycle(size: int, edges: list[tuple[int, int, int, int]], bound: Fract
     return None
 
 
-def _parent_cycle(via: list[tuple[int, int, int, int] | None], node: int) -> Fraction | None:
-    """The latency over distance of the cycle that the chain of best edges into `node` closes, if it does."""
+def _parent_cycle(via: list[Edge | None], node: int) -> list[Edge] | None:
+    """The cycle that the chain of best edges into `node` closes, if it does."""
     seen: dict[int, None] = {}
     while node not in seen:
         seen[node] = None
@@ -71,22 +80,21 @@ def _parent_cycle(via: list[tuple[int, int, int, int] | None], node: int) -> Fra
         if edge is None:
             return None
         node = edge[0]
-    start, latency, distance = node, 0, 0
+    start, cycle = node, list[Edge]()
     while True:
         edge = via[node]
         if edge is None:
             return None
-        latency += edge[2]
-        distance += edge[3]
+        cycle.append(edge)
         node = edge[0]
         if node == start:
             break
-    if distance <= 0:
+    if sum(e[3] for e in cycle) <= 0:
         raise ValueError("a dependence cycle within one iteration")
-    return Fraction(latency, distance)
+    return cycle[::-1]
 
 
-def _cyclic_edges(graph: Graph) -> list[tuple[int, int, int, int]]:
+def _cyclic_edges(graph: Graph) -> list[Edge]:
     """The edges inside strongly connected components (Tarjan, without recursion)."""
     component = _components(graph)
     return [e for e in all_edges(graph) if component[e[0]] == component[e[1]]]

@@ -11,11 +11,12 @@ from dspgen.sched.budget import Budget
 from dspgen.sched.ddg import Graph, loop_graph
 from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand, live_ranges
 from dspgen.sched.facts import Facts
-from dspgen.sched.ir import LoopReport
+from dspgen.sched.ir import Dependence, LoopReport, Step
 from dspgen.sched.kit import Kit
-from dspgen.sched.machine import group_bounds, resource_bound
+from dspgen.sched.machine import binding_units, group_bounds, resource_bound
 from dspgen.sched.modulo import (
     ModuloSchedule,
+    critical_recurrence,
     modulo_schedule,
     modulo_schedule_late,
     recurrence_bound,
@@ -304,6 +305,8 @@ def _report(
     schedule: ModuloSchedule = body.schedule
     ends = [c + 1 for c in schedule.cycles]
     loop = prepared.loop
+    reservations = [op.reservation for op in prepared.ops]
+    units = [facts.unit_names[schedule.table.unit_of[k]] for k in range(len(prepared.ops))]
     return LoopReport(
         label=loop.label,
         loc=loop.loc,
@@ -314,10 +317,16 @@ def _report(
         stages=schedule.stages,
         unroll=factor,
         trip=loop.trip if isinstance(loop.trip, int) else None,
-        resource_bounds=group_bounds([op.reservation for op in prepared.ops], facts),
+        resource_bounds=group_bounds(reservations, facts),
         tried=tuple(tried),
         prolog=shape.before * schedule.interval,
         epilog=max(max(ends, default=0) - schedule.interval, 0),
+        steps=tuple(
+            Step(op.instruction, unit, cycle, op.loc, op.comment)
+            for op, unit, cycle in zip(prepared.ops, units, schedule.cycles, strict=True)
+        ),
+        recurrence=tuple(Dependence(*edge) for edge in critical_recurrence(prepared.graph)),
+        binding_units=binding_units(reservations, facts)[1],
     )
 
 

@@ -47,11 +47,12 @@ TOP = {
     "dspgen.cli",
     "dspgen.cli_bench",
     "dspgen.cli_cpu",
+    "dspgen.cli_explain",
     "dspgen.cli_isa",
     "dspgen.cli_linear",
     "dspgen.linear_road",
 }
-TOP |= {"dspgen.cli_shared", "dspgen.report", "dspgen.files", "dspgen.__main__"}
+TOP |= {"dspgen.cli_shared", "dspgen.report", "dspgen.explain", "dspgen.files", "dspgen.__main__"}
 
 
 def module_name(path: Path) -> str:
