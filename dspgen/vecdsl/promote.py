@@ -154,6 +154,7 @@ class _Promoter:
 
     def loop(self, loop: Loop, ranges: Ranges) -> list[Stmt]:
         """The loop with its places carried, and the stores after it."""
+        loop = self._unmasked(loop, ranges)
         candidates = self.candidates(loop, ranges)
         if not candidates:
             return [loop]
@@ -169,16 +170,37 @@ class _Promoter:
             following.append(Carried(variable.name, initial, current[place]))
         after = [replace(c.store, value=carried[c.place]) for c in candidates]
         new = replace(loop, carried=tuple(following), body=tuple(body))
-        if safe or all(self._inside(c, ranges) for c in candidates):
+        if safe or all(self._inside(c.place, c.active, ranges) for c in candidates):
             return [new, *after]
         # A place of a loop that may not run at all can lie outside its array.
         ran = make("ne", (loop.trip, integer(0)), INTEGER)
         return [If(ran, (replace(new, min_trip=1), *after))]
 
-    def _inside(self, candidate: _Candidate, ranges: Ranges) -> bool:
-        place = candidate.place
+    def _unmasked(self, loop: Loop, ranges: Ranges) -> Loop:
+        """Masked stores choose from the old value instead, where a register may then keep it."""
+        chosen = {s: new for s in loop.body if isinstance(s, Store) and (new := self._choosing(s, ranges)) is not None}
+        if not chosen:
+            return loop
+        trial = replace(loop, body=tuple(chosen.get(s, s) if isinstance(s, Store) else s for s in loop.body))
+        kept = {c.place for c in self.candidates(trial, ranges)}
+        chosen = {old: new for old, new in chosen.items() if place_of_store(new) in kept}
+        return replace(loop, body=tuple(chosen.get(s, s) if isinstance(s, Store) else s for s in loop.body))
+
+    def _choosing(self, store: Store, ranges: Ranges) -> Store | None:
+        """None where a vector's other elements may lie outside their array."""
+        if store.mask is None or not store.value.type.vector or store.active is not None:
+            return None
+        place = place_of_store(replace(store, mask=None))
+        if place is None or not self._inside(place, None, ranges):
+            return None
+        old = load_of(place)
+        if old.type != store.value.type:
+            return None
+        return replace(store, mask=None, value=make("select", (store.mask, store.value, old), old.type))
+
+    def _inside(self, place: Place, active: int | None, ranges: Ranges) -> bool:
         low, high = ranges.minimum(place.address), ranges.maximum(place.address)
-        first, last = of_place(place, self.lanes, candidate.active).reach
+        first, last = of_place(place, self.lanes, active).reach
         if low is None or high is None:
             return False
         return low + first >= 0 and high + last < self.sizes[place.array]

@@ -14,7 +14,7 @@ from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.evaluate import evaluate
 from dspgen.vecdsl.footprint import Footprint, Overlap, overlap
 from dspgen.vecdsl.hoist import hoist
-from dspgen.vecdsl.ir import Address, Program
+from dspgen.vecdsl.ir import Address, Loop, Program, Store
 from dspgen.vecdsl.parser import parse_program
 from dspgen.vecdsl.promote import promote
 from dspgen.vecdsl.ranges import Ranges
@@ -105,6 +105,16 @@ MEETINGS = {
       store.i32 B [0] 3 = (select.i32.v (ld.i32.v C [0] 1) (ld.i32.v B [0] 3) (iota.i32.v))
       store.i32 B [1] 3 = (select.i32.v (ld.i32.v C [0] 1) (select.i32.v (iota.i32.v) (iota.i32.v) (ld.i32.v B [1] 3))
         (ld.i32.v B [1] 3))""",
+    "sums under masks": """
+      loop i start (const.i32 0) trip n:i32 step 1 min 0 max 5 {
+        store.i32 A [4] 1 mask (ld.i32.v C [i] 1) = (add.i32.v (ld.i32.v A [4] 1) (bcast.i32.v (ld.i32 C [i] 1)))
+        store.i32 B [14] 1 mask (mask_first.i32.v.2) = (add.i32.v (ld.i32.v B [14] 1 mask (mask_first.i32.v.2))
+          (bcast.i32.v i:i32))
+      }
+      loop j start (const.i32 0) trip (const.i32 5) step 1 min 5 max 5 {
+        store.i32 B [0] 1 mask (lt.i32.v (iota.i32.v) (bcast.i32.v j:i32)) = (add.i32.v (ld.i32.v B [0] 1) (iota.i32.v))
+        store.i32 B [8] 1 mask (ld.i32.v C [j] 1) = (ld.i32.v B [2] 1)
+      }""",
     "pairs overwrite both halves": """
       store.i32 A [0] 1 = (iota.i32.v)
       store.i32 A [0] 2 = (pair.i32.v (ld.i32.v C [0] 1) (ld.i32.v C [1] 1))
@@ -125,6 +135,19 @@ def test_accesses_that_meet(case: str, name: str) -> None:
     after = evaluate(verify(PASSES[name](program)), LANES, inputs, slack=LANES * 4)
     for array, expected in before.items():
         np.testing.assert_array_equal(after[array], expected, err_msg=array)
+
+
+@pytest.mark.parametrize(("size", "kept"), [(16, True), (7, False)])
+def test_masked_sums_stay_in_a_register(size: int, kept: bool) -> None:
+    """Unless the lanes that aren't written would lie behind the array."""
+    program = parse_program(f"""program f(A, C) {{ array A i32 {size} array C i32 16
+      loop i start (const.i32 0) trip (const.i32 5) step 1 min 5 max 5 {{
+        store.i32 A [4] 1 mask (lt.i32.v (iota.i32.v) (const.i32.v 3)) =
+          (add.i32.v (ld.i32.v A [4] 1) (bcast.i32.v (ld.i32 C [i] 1)))
+      }} }}""")
+    promoted = verify(promote(verify(program), 4))
+    (loop,) = (s for s in promoted.body if isinstance(s, Loop))
+    assert any(isinstance(s, Store) for s in loop.body) is not kept
 
 
 def test_overlap_of_lanes_over_two_loops() -> None:
