@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dspgen.sim.cops import Operations, lanes_of_type
 from dspgen.sim.ir import Code, Node, Op
+from dspgen.sim.touched import span
 from dspgen.target.model import Memory, Side
 
 FAULTS = ("", "end", "limit", "outside", "misaligned", "double", "branches", "unwritten", "target", "unit", "port")
@@ -187,12 +188,6 @@ class Frame:
             near = f"INLINE u8 *{name}(u64 a, u64 n) {{ {''.join(tests[:1])} return {name}_rest(a, n); }}"
             self.finders[name] = rest + "\n" + near
         return name
-
-
-def span(size: int, lanes: int, stride: int, first: int) -> tuple[int, int]:
-    """First byte and the byte after the last that an access covers, from its address."""
-    ends = (first, first + stride * (lanes - 1))
-    return min(ends) * size, (max(ends) + 1) * size
 
 
 def bits_of(lanes: int) -> str:

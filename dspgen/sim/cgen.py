@@ -8,12 +8,14 @@ register file in cell order, as NumPy lays it out. A block is a run of states en
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dspgen.sim.cframe import Frame, bits_of, span
+from dspgen.sim.cframe import Frame, bits_of
 from dspgen.sim.ir import Cell, Code, Node, Op, PredicateRead, Store, Write
-from dspgen.sim.memory import MISALIGNED
+from dspgen.sim.memory import FAR, MISALIGNED, TOGETHER
 from dspgen.sim.states import RETURN, InFlight, State, Step, always_written, explore
+from dspgen.sim.touched import Pair, pairs, span
 from dspgen.target.model import Memory
 
 HEAD = 8
@@ -166,8 +168,12 @@ class _Writer:
             self.frame.lines.append(
                 f"{{ /* line {self.frame.code.slots[state.at].loc.line} */ int taken = -1; (void)taken;"
             )
+            beside = () if self.strict else pairs(self.frame.code.slots[state.at])
+            named = dict.fromkeys(op.uid for pair in beside for op in (pair.load, pair.store))
+            self.frame.lines += [f"i64 at{uid} = INT64_MIN / 2;" for uid in named]
             for place, (op, copy) in enumerate(zip(self.frame.code.slots[state.at].ops, step.copies, strict=False)):
-                self._issue(op, copy, place, state)
+                self._issue(op, copy, place, state, told=op.uid in named)
+            self._tell_together(beside)
             if step.refused is not None:
                 op = self.frame.code.slots[state.at].ops[step.refused[0]]
                 self.frame.lines.append(self.frame.fault(step.refused[1], op.uid) + " }")
@@ -233,7 +239,19 @@ class _Writer:
     def _condition(self, predicate: PredicateRead) -> str:
         return f"{self.frame.cell(predicate.cell)} {'==' if predicate.negated else '!='} 0"
 
-    def _issue(self, op: Op, copy: int, place: int, state: State) -> None:
+    def _tell_together(self, beside: Sequence[Pair]) -> None:
+        for pair in beside:
+            number = self._check(pair.load, TOGETHER - pair.store.uid)
+            a, b = f"at{pair.load.uid}", f"at{pair.store.uid}"
+            (low, high), (first, last) = pair.loaded, pair.stored
+            both = f"{a} >= 0 && {b} >= 0"
+            meet = f"{a} + ({low}) < {b} + ({last}) && {b} + ({first}) < {a} + ({high})"
+            self.frame.lines.append(f"if (UNLIKELY({both} && {meet})) warned[{number}] = 1;")
+
+    def _check(self, op: Op, kind: int) -> int:
+        return self.checks.setdefault((op.uid, kind), len(self.checks))
+
+    def _issue(self, op: Op, copy: int, place: int, state: State, *, told: bool = False) -> None:
         known = self.known[state]
         if op.predicate is not None:
             self._check_read(op, op.predicate.cell, known)
@@ -251,6 +269,11 @@ class _Writer:
         mask = self._mask(op, copy)
         if op.address is not None and op.access is not None:
             self.frame.fetch_address(op, self._misaligned(op))
+            if op.access.home and not self.strict:
+                near = " || ".join(f"(address >= {low}ll && address < {high}ll)" for low, high in op.access.home)
+                self.frame.lines.append(f"if (UNLIKELY(!({near}))) warned[{self._check(op, FAR)}] = 1;")
+            if told:
+                self.frame.lines.append(f"{'' if mask is None else f'if ({mask}) '}at{op.uid} = (i64)address;")
         for index, write in enumerate(op.writes):
             spec = self.frame.code.cells[write.cell]
             lanes = 0 if write.lane is not None else spec.lanes
@@ -268,7 +291,7 @@ class _Writer:
             return self.frame.fault("misaligned", op.uid, "address")
         if op.access.force or op.access.align == 1:
             return ""
-        number = self.checks.setdefault((op.uid, MISALIGNED), len(self.checks))
+        number = self._check(op, MISALIGNED)
         return f"warned[{number}] = 1; address -= address % {op.access.granule};"
 
     def _check_read(self, op: Op, cell: int, known: int) -> None:
@@ -277,7 +300,7 @@ class _Writer:
         if self.strict:
             action = self.frame.fault("unwritten", op.uid, str(cell))
         else:
-            number = self.checks.setdefault((op.uid, cell), len(self.checks))
+            number = self._check(op, cell)
             action = f"warned[{number}] = 1;"
         self.frame.lines.append(f"if (UNLIKELY(!written[{cell}])) {action}")
 

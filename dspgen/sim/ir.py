@@ -111,13 +111,15 @@ class Store:
 class Access:
     """How an instruction touches memory: `force` drops the address bits below `align`.
 
-    Elsewhere a misaligned address is a fault in strict runs; in others the bits below `granule` are dropped.
+    Elsewhere a misaligned address is a fault in strict runs; in others the bits below `granule` are dropped. `home`:
+    the address ranges of the memories made for the side, where it reaches others too.
     """
 
     side: Side
     align: int
     force: bool
     granule: int
+    home: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

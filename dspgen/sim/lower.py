@@ -12,7 +12,7 @@ from dspgen.errors import IsaError, Problem
 from dspgen.sched.ir import Address, Placed
 from dspgen.sim.ir import Access, Assembled, Code, Node, Op, PredicateRead, Slot, Store, Write
 from dspgen.sim.registers import Place, RegisterFile
-from dspgen.target.model import Instruction, MemoryAccess, Operand, SemExpr, Target
+from dspgen.target.model import Instruction, MemoryAccess, Operand, SemExpr, Side, Target
 from plant_core.loc import Loc
 
 MASK64 = (1 << 64) - 1
@@ -158,12 +158,17 @@ class _Lowering:
             if address.mode not in ("post_inc", "post_dec"):
                 effective = moved
         word = self.target.register_class(self.target.abi.scalar_class).bits // 8
-        access = Access(memory.side, memory.align, memory.force_align, min(memory.align, word))
+        access = Access(memory.side, memory.align, memory.force_align, min(memory.align, word), self._home(memory.side))
         updates = []
         if address.mode not in ("none", "plus", "minus"):
             latency = self.target.address_modes.update_latency
             updates = [Write(cell.index, None, latency, cast(moved, f"u{cell.storage}"), False)]
         return effective, access, updates
+
+    def _home(self, side: Side) -> tuple[tuple[int, int], ...]:
+        """The memories on chip that vectors reach: what an access to others does is known of no machine."""
+        found = [m for m in self.target.memories if m.onchip and m.purpose == "data" and side in m.sides]
+        return tuple((m.base, m.base + m.size) for m in found) if side == "vector" else ()
 
     def _moved(self, old: Node, address: Address, scale: int, bits: int) -> Node:
         elem = old.elem

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from dspgen.sim.ir import Code, Op, Slot, Store, Write
-from dspgen.sim.memory import MISALIGNED, MemoryMap, fault, warning
+from dspgen.sim.memory import FAR, MISALIGNED, TOGETHER, MemoryMap, fault, warning
 from dspgen.sim.semantics import Thunk, compile_node
+from dspgen.sim.touched import far, pairs
 
 Array = Any
 
@@ -86,6 +87,8 @@ class Machine:
         self.pending: dict[int, list[_Pending]] = {}
         self.branch: tuple[int, int] | None = None
         self.reserved: dict[str, set[int]] = {}
+        self.pairs = [() if start.strict else pairs(slot) for slot in code.slots]
+        self.touched: dict[int, int] = {}
         self.ready = [[self._prepare(op) for op in slot.ops] for slot in code.slots]
         self.full = (1 << next((c.lanes for c in code.cells if c.lanes), 1)) - 1
 
@@ -137,6 +140,8 @@ class Machine:
                 self._trace(slot)
             for ready in self.ready[at]:
                 self._issue(ready, delay)
+            if self.pairs[at]:
+                self._tell_together(at)
             following = (at, length - 1) if length > 1 else (at + 1, 0)
         self.time += 1
         self._land(self.pending.pop(self.time, []))
@@ -175,6 +180,10 @@ class Machine:
         self.active = mask
         if ready.address is not None and op.access is not None:
             self.address = self._align(op, int(ready.address()[0]))
+            if mask is None or mask.any():
+                self.touched[op.uid] = self.address
+            if not self.start.strict and far(op, self.address):
+                self._warn(op, FAR)
         for write, thunk in ready.writes:
             pending = _Pending(op, write.cell, write.lane, mask if write.masked else None, thunk())
             self.pending.setdefault(self.time + write.latency, []).append(pending)
@@ -197,7 +206,18 @@ class Machine:
             return
         if self.start.strict:
             raise fault(self.code, "unwritten", op.uid, cell, self.memories)
-        self.warnings[op.uid, cell] = warning(self.code, op.uid, cell)
+        self._warn(op, cell)
+
+    def _warn(self, op: Op, kind: int) -> None:
+        if (op.uid, kind) not in self.warnings:
+            self.warnings[op.uid, kind] = warning(self.code, op.uid, kind)
+
+    def _tell_together(self, at: int) -> None:
+        for pair in self.pairs[at]:
+            load, store = self.touched.get(pair.load.uid), self.touched.get(pair.store.uid)
+            if load is not None and store is not None and pair.meet(load, store):
+                self._warn(pair.load, TOGETHER - pair.store.uid)
+        self.touched.clear()
 
     def _reserve(self, op: Op) -> None:
         if op.busy > 1 or self.reserved.get(op.unit):
@@ -220,7 +240,7 @@ class Machine:
             if not op.access.force:
                 if self.start.strict:
                     raise fault(self.code, "misaligned", op.uid, address, self.memories)
-                self.warnings.setdefault((op.uid, MISALIGNED), warning(self.code, op.uid, MISALIGNED))
+                self._warn(op, MISALIGNED)
                 align = op.access.granule
             address -= address % align
         return address

@@ -13,7 +13,8 @@ from dspgen.sim.ir import Code
 from dspgen.target.model import Side, Target
 
 Array = Any
-MISALIGNED = -1  # in a cell's place, for a warning of another kind
+# In a cell's place, for warnings of other kinds; TOGETHER - n: with the store that is op n.
+MISALIGNED, FAR, TOGETHER = -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,14 @@ def _program_fault(code: Code, kind: str, where: int, limit: int) -> SourceError
 
 
 def warning(code: Code, uid: int, cell: int) -> str:
-    """What a run that is not strict tells about op `uid`: it read `cell` unwritten, or its address was misaligned."""
+    """What a run that is not strict tells about op `uid`: it read `cell` unwritten, or how its address is amiss."""
     op = code.ops[uid]
+    if cell == FAR:
+        return f"{op.loc}: {op.text} reaches memory off the chip; machines may not let vectors there"
+    if cell <= TOGETHER:
+        other = code.ops[TOGETHER - cell]
+        beside = f"{other.text} of line {other.loc.line}" if other.loc.line != op.loc.line else other.text
+        return f"{op.loc}: {op.text} loads what {beside} stores in the same packet; it gets the old value here"
     if cell != MISALIGNED:
         return f"{op.loc}: {op.text} reads {code.cells[cell].name}, which was never written; it holds zero"
     access = op.access
