@@ -108,9 +108,9 @@ def captured(path: Path, name: str, target: Target) -> list[tuple[list[Op], Fact
             given["method"] = "dp"
         fitted = fit_block(ops, facts, **given)
         if exact and ops and fitted.bound:
-            ends = {key: given[key] for key in ("head", "tail", "branch", "after", "frugal")}
+            ends = {key: given[key] for key in ("head", "tail", "branch", "after", "without")}
             block = Block(ops, facts, given["head"], given["tail"], given["branch"])
-            found[given["frugal"], block.instance().key()] = ops, facts, ends
+            found[str(given["without"]), block.instance().key()] = ops, facts, ends
         return fitted
 
     with patch("dspgen.sched.layout.fit_block", capture):

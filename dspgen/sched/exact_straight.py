@@ -14,7 +14,7 @@ from dspgen.sched.apart import apart
 from dspgen.sched.bounds import MOST_SETS, Bounds, unit_sets
 from dspgen.sched.downsets import Found
 from dspgen.sched.groups import Kinds
-from dspgen.sched.instance import Instance
+from dspgen.sched.instance import Instance, bits
 
 EFFORT = 10.0  # in the solver's deterministic seconds
 LARGEST = 300  # operations
@@ -85,7 +85,7 @@ class _Model:
         fixed = []
         for table, at_end in ((self.instance.before, False), (self.instance.behind, True)):
             for cycle, taken in enumerate(table):
-                for unit in _bits(taken & mask):
+                for unit in bits(taken & mask):
                     start = self.length - cycle if at_end else cycle
                     fixed.append(self.model.new_fixed_size_interval_var(start, 1, f"end{unit}.{at_end}.{cycle}"))
         return fixed
@@ -138,7 +138,7 @@ class _Model:
             start: Any = 0 if version.writer < 0 else self.starts[version.writer] + version.landing
             size = model.new_int_var(1, self.upper + 1, f"size{v}")
             end = model.new_int_var(0, 2 * self.upper + 2, f"end{v}")
-            for k in _bits(version.readers):
+            for k in bits(version.readers):
                 model.add(end >= self.starts[k] + 1)
             if version.outlives:
                 model.add(end >= self.length)
@@ -196,13 +196,4 @@ def _spans(work: Sequence[tuple[int, int]]) -> dict[int, tuple[int, int]]:
     for k, at in work:
         first, count = found.get(k, (at, 0))
         found[k] = min(first, at), count + 1
-    return found
-
-
-def _bits(mask: int) -> list[int]:
-    found = []
-    while mask:
-        low = mask & -mask
-        found.append(low.bit_length() - 1)
-        mask ^= low
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from dspgen.sched.ddg import Graph
 from dspgen.sched.facts import Facts, Reservation
@@ -67,8 +68,21 @@ class Instance:
             issued[cycle] += count
         return masks, issued
 
-    def key(self) -> tuple[object, ...]:
-        """Equal for instances with the same schedules."""
+    def in_use(self, issue: Sequence[int], length: int) -> dict[str, int]:
+        """How many registers of each limited class its values take at the worst, where operations issue in the given
+        cycles."""
+        change: dict[str, list[int]] = {cls: [0] * (length + 2) for cls in self.room}
+        for version in self.versions:
+            first = min(0 if version.writer < 0 else issue[version.writer] + version.landing, length)
+            last = length if version.outlives else first
+            for k in bits(version.readers):
+                last = max(last, issue[k])
+            change[version.cls][first] += 1
+            change[version.cls][last + 1] -= 1
+        return {cls: max(accumulate(steps)) for cls, steps in change.items()}
+
+    def dependences(self) -> tuple[object, ...]:
+        """Equal for instances with the same schedules, registers apart."""
         return (
             tuple(map(tuple, self.successors)),
             tuple(self.release),
@@ -80,9 +94,21 @@ class Instance:
             tuple(self.before_issued),
             tuple(self.behind),
             tuple(self.behind_issued),
-            self.versions,
-            tuple(self.room.items()),
         )
+
+    def key(self) -> tuple[object, ...]:
+        """Equal for instances with the same schedules."""
+        return (*self.dependences(), self.versions, tuple(self.room.items()))
+
+
+def bits(mask: int) -> list[int]:
+    """The numbers in a bit set."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
 
 
 def instance_of(

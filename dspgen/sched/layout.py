@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Predicate, VReg
@@ -115,25 +115,25 @@ class Layout:
         if self.flattened:
             self.laid.flattened[piece] = dict(self.flattened)
             self.flattened.clear()
-        frugal = piece in self.settings.frugal
+        without = self.settings.frugal.get(piece)
         if piece in self.settings.apart:
             owner = (*self.head_owner, *tail_owner)
             if self.head is not None:
-                self._fit([], piece, frugal, owner)
+                self._fit([], piece, without, owner)
             if tail is not None and self.pending:
                 ops = straight_ops(self.pending, self.facts, self.kit, rename=True)
                 self.pending = []
-                self._fit(ops, piece, frugal, owner)
+                self._fit(ops, piece, without, owner)
         ops = straight_ops(self.pending, self.facts, self.kit, rename=True)
         self.pending = []
         closing = make_op(branch, self.facts) if branch is not None else None
-        self._fit(ops, piece, frugal, (*self.head_owner, *tail_owner), tail, closing, target, through)
+        self._fit(ops, piece, without, (*self.head_owner, *tail_owner), tail, closing, target, through)
 
     def _fit(
         self,
         ops: list[Op],
         piece: int,
-        frugal: bool,
+        without: Mapping[str, int] | None,
         owner: tuple[str, ...],
         tail: Section | None = None,
         branch: Op | None = None,
@@ -147,7 +147,7 @@ class Layout:
             tail=tail,
             branch=branch,
             after=self.live,
-            frugal=frugal,
+            without=without,
             in_text_order=piece in self.settings.textual or self.settings.method == "order",
             method=self.settings.method,
             searches=self.settings.searches,
@@ -155,6 +155,7 @@ class Layout:
         self.head, self.head_owner = None, ()
         if fitted.cycles:
             self._append(fitted.cycles, target, through, owner, piece=piece)
+            self.laid.blocks[-1].in_use = fitted.in_use
             if ops and fitted.bound:
                 self.laid.blocks[-1].report = StraightReport(len(ops), fitted.length, fitted.bound)
 

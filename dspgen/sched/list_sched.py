@@ -7,7 +7,8 @@ far as dependences and units allow. At the block's end every result of the strai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from dspgen.sched.ddg import straight_graph
 from dspgen.sched.downsets import Found
@@ -23,11 +24,14 @@ _BRANCH = 1 << 30  # the branch's number in the reservation table
 
 @dataclass(slots=True)
 class Fitted:
-    """The block's packets, the cycle at which the tail starts, and a length below which there is no schedule."""
+    """The block's packets, the cycle at which the tail starts, that in which each operation issues, the branch last,
+    a length below which there is no schedule, and how many registers of some classes are in use at the worst."""
 
     cycles: list[list[tuple[Op, int]]]
     tail_at: int
+    issue: list[int]
     bound: int = 0
+    in_use: dict[str, int] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
@@ -53,6 +57,16 @@ class Block:
             self.least = max([self.least, head.length, *head.envelope.lands.values()])
         if tail is not None:
             self.least = max(self.least, tail.length + (_tail_after_head(head, tail) if head is not None else 0))
+
+    def serialised(self, order: Sequence[int], edges: Sequence[tuple[int, int, int]]) -> Block:
+        """The same with its operations numbered in a given order, which keeps the dependences, and more of these, in
+        the numbers used so far."""
+        made = Block([self.ops[k] for k in order], self.facts, self.head, self.tail, self.branch)
+        number = {k: at for at, k in enumerate(order)}
+        for s, t, latency in edges:
+            made.graph.successors[number[s]].append((number[t], latency, 0))
+            made.graph.predecessors[number[t]].append((number[s], latency, 0))
+        return made
 
     def instance(self) -> Instance:
         """The block as numbers. Its length may be asked for where nothing but one end, if any, stands at the bottom."""
@@ -99,6 +113,33 @@ class Block:
         placed = _placed(self, rank, table, False)
         if any(at > length - late for at, late in zip(placed, latest, strict=False)):
             return None
+        return self._packets(placed, table, length)
+
+    def listed_back(self, rank: Sequence[int], earliest: Sequence[int], length: int) -> Fitted | None:
+        """By list scheduling from the end of a block of this length: each operation as late as it fits, so that values
+        are made when they are wanted; None where one comes too early."""
+        table = self.table()
+        if not self._close(table, length):
+            return None
+        size, graph = len(self.ops), self.graph
+        latest = self._latest(length)
+        waiting = [sum(1 for t, _, _ in graph.successors[k] if t < size) for k in range(size)]
+        ready = [(rank[k], -k) for k in range(size) if waiting[k] == 0]
+        heapify(ready)
+        placed = [0] * size
+        while ready:
+            op = -heappop(ready)[1]
+            at = latest[op]
+            while at >= earliest[op] and not table.place(op, at, self.ops[op].reservation):
+                at -= 1
+            if at < earliest[op]:
+                return None
+            placed[op] = at
+            for s, latency, _ in graph.predecessors[op]:
+                latest[s] = min(latest[s], at - latency)
+                waiting[s] -= 1
+                if waiting[s] == 0:
+                    heappush(ready, (rank[s], -s))
         return self._packets(placed, table, length)
 
     def placed(self, found: Found) -> Fitted:
@@ -164,7 +205,8 @@ class Block:
                 cycles[cycle + tail_at].append((op, table.unit_of[self._tail_number + k]))
         if self.branch is not None:
             cycles[length - self.slack[len(ops)]].append((self.branch, table.unit_of[_BRANCH]))
-        return Fitted(cycles, tail_at)
+        issue = [*placed[: len(ops)], *([length - self.slack[len(ops)]] if self.branch is not None else [])]
+        return Fitted(cycles, tail_at, issue)
 
 
 def heights_of(block: Block) -> list[int]:
@@ -180,11 +222,11 @@ def _placed(block: Block, rank: Sequence[int], table: ReservationTable, in_order
     size, graph = len(block.ops), block.graph
     cycle = [-1] * size
     waiting = [sum(1 for s, _, _ in graph.predecessors[k] if s < size) for k in range(size)]
-    ready = [k for k in range(size) if waiting[k] == 0]
+    ready = [(rank[k], k) for k in range(size) if waiting[k] == 0]
+    heapify(ready)
     last = 0
     while ready:
-        op = min(ready, key=lambda k: (rank[k], k))
-        ready.remove(op)
+        op = heappop(ready)[1]
         earliest = max([block.floor[op], 0, *(cycle[s] + latency for s, latency, _ in graph.predecessors[op])])
         at = max(earliest, last) if in_order else earliest
         while not table.place(op, at, block.ops[op].reservation):
@@ -195,7 +237,7 @@ def _placed(block: Block, rank: Sequence[int], table: ReservationTable, in_order
             if target < size:
                 waiting[target] -= 1
                 if waiting[target] == 0:
-                    ready.append(target)
+                    heappush(ready, (rank[target], target))
     return cycle
 
 

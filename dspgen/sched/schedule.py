@@ -25,6 +25,7 @@ from dspgen.target.model import Target
 _ATTEMPTS = 60
 _SPILLS = 4  # times that registers are put into memory before the order of the text is tried
 _LOOK = 200_000
+_SPARE = 32  # one register in so many is kept back where they did not suffice
 _BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
@@ -214,7 +215,7 @@ def _relax(
     if overlapped := laid.overlapped.intersection(*(laid.owners[f.block] for f in failures[:1])):
         settings.apart_runs |= overlapped
         return _afresh(settings)
-    if _relax_pieces([laid.pieces[f.block] for f in failures], settings):
+    if _relax_pieces(failures, laid, settings):
         return True
     if not failure.predicate and _save(settings, failure, facts, kit, stack, enough=True):
         return True
@@ -256,14 +257,23 @@ def _lacking(failure: Failure) -> str:
     )
 
 
-def _relax_pieces(pieces: Sequence[int], settings: Settings) -> bool:
+def _relax_pieces(failures: Sequence[Failure], laid: Laid, settings: Settings) -> bool:
     """Each straight piece asks for less in its own next way; False where none has one left."""
     changed = False
-    for piece in pieces:
-        remedy = next((r for r in (settings.frugal, settings.apart) if piece >= 0 and piece not in r), None)
-        if remedy is not None:
-            remedy.add(piece)
-            changed = True
+    for failure in failures:
+        piece, cls = laid.pieces[failure.block], failure.cls
+        if piece < 0:
+            continue
+        without = settings.frugal.setdefault(piece, {})
+        if cls not in without:
+            # What the loops beside it take; and landings and pairs do not fit perfectly.
+            hidden = failure.needed - laid.blocks[failure.block].in_use.get(cls, failure.available)
+            without[cls] = max(1, hidden) + failure.available // _SPARE
+        elif piece not in settings.apart:
+            settings.apart.add(piece)
+        else:
+            continue
+        changed = True
     return changed
 
 

@@ -42,7 +42,8 @@ class Block:
     """Straight packets; control enters at the top. With `target`, a branch in it takes effect at its end.
 
     `through`: control may also go on to the next block. `trips`: how often the block runs in all (None: not known).
-    `steady`: a kernel, whose results in flight at its end land in its next round.
+    `steady`: a kernel, whose results in flight at its end land in its next round. `in_use`: how many registers of some
+    classes its straight code is known to take.
     """
 
     labels: list[str]
@@ -52,6 +53,7 @@ class Block:
     trips: int | None = 1
     steady: bool = False
     report: StraightReport | None = None
+    in_use: dict[str, int] = field(default_factory=dict)
 
 
 def envelope_of(members: Iterable[tuple[Op, int]], facts: Facts, *, first: bool) -> Envelope:

