@@ -14,6 +14,8 @@ from typing import IO, Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# What is raised where it was asked for; after anything else the process is gone.
+_TOLD = (ArithmeticError, ImportError, LookupError, RuntimeError, TypeError, ValueError)
 _START = """
 import sys
 sys.path[:] = {path!r}
@@ -46,7 +48,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         answer: tuple[Any, Exception | None]
         try:
             answer = getattr(import_module(module), name)(*args, **kwargs), None
-        except Exception as error:  # to be raised where it was asked for
+        except _TOLD as error:
             answer = None, error
         pickle.dump(answer, answers)
         answers.flush()

@@ -13,7 +13,7 @@ from dspgen.sched.facts import Facts
 from dspgen.sched.frugal import frugal_order, versions_of
 from dspgen.sched.instance import Instance
 from dspgen.sched.ir import Method
-from dspgen.sched.list_sched import Block, Fitted, heights_of
+from dspgen.sched.list_sched import Block, Draft, Fitted, heights_of
 from dspgen.sched.live import Live
 from dspgen.sched.ops import Op
 from dspgen.sched.sections import Section
@@ -57,11 +57,11 @@ def fit_block(
     """
     block = Block(ops, facts, head, tail, branch)
     if in_text_order:
-        return block.listed(range(len(ops)), in_order=True)
+        return block.listed(range(len(ops)), in_order=True).packets()
     heights = heights_of(block)
     first = block.listed([-h for h in heights])
     if not ops:
-        return first
+        return first.packets()
     searches = searches or Searches()
     instance = block.instance()
     bounds = searches.bounds_of(instance)
@@ -82,52 +82,61 @@ def fit_block(
             best.offer(chain([listed], others), order)
         if best.lacking:
             best.offer([block.listed(position, in_order=True)])
-    if method != "list" and best.fitted.length > bounds.length and len(ops) <= _LARGEST:
+    if method != "list" and best.draft.length > bounds.length and len(ops) <= _LARGEST:
         asked = instance if searched is block else searched.instance()
-        question = (best.fitted.length, best.lacking, asked.key(), instance.key())
+        question = (best.draft.length, best.lacking, asked.key(), instance.key())
         if question not in searches.known:
             searches.known[question] = _searched(asked, instance, bounds, best, method, searches)
         found, shorter, best.bound = searches.known[question]
         best.offer([searched.placed(found)] if found is not None else [], order)
         best.offer([block.placed(shorter)] if shorter is not None else [])
-    return best.told(facts, without)
+    return best.packets(facts, without)
 
 
 @dataclass(slots=True)
 class _Best:
-    """The packets that lack the fewest registers, and of these the shortest; `scarce` are the classes of which others
-    that were seen lack some."""
+    """What lacks the fewest registers, and of that the shortest; `scarce` are the classes of which something else that
+    was seen lacks some."""
 
     instance: Instance
     bound: int
-    fitted: Fitted
+    draft: Draft
     lacking: int = 1 << 30
+    in_use: dict[str, int] = field(default_factory=dict)
     scarce: set[str] = field(default_factory=set)
 
-    def offer(self, others: Iterable[Fitted], order: Sequence[int] | None = None) -> None:
-        """Look at packets until there can be no better ones; `order` gives their operations' numbers here."""
+    def offer(self, others: Iterable[Draft], order: Sequence[int] | None = None) -> None:
+        """Look at others until none can be better; `order` gives their operations' numbers here."""
         for other in others:
-            if order is not None:
-                issue = list(other.issue)
-                for k, at in zip(order, other.issue, strict=False):
-                    issue[k] = at
-                other.issue = issue
-            other.in_use = self.instance.in_use(other.issue, other.length)
-            short = {cls: used - self.instance.room[cls] for cls, used in other.in_use.items()}
-            lacking = max([0, *short.values()])
-            self.scarce.update(cls for cls, amount in short.items() if amount > 0)
-            if (lacking, other.length) < (self.lacking, self.fitted.length):
-                self.fitted, self.lacking = other, lacking
-            if not self.lacking and self.fitted.length <= self.bound:
+            if not self.lacking and other.length >= self.draft.length:
+                continue
+            in_use = self._in_use(other, order)
+            if self._lacking(in_use):
+                other.sink()
+                in_use = self._in_use(other, order)
+            self.scarce.update(cls for cls, used in in_use.items() if used > self.instance.room[cls])
+            lacking = self._lacking(in_use)
+            if (lacking, other.length) < (self.lacking, self.draft.length):
+                self.draft, self.lacking, self.in_use = other, lacking, in_use
+            if not self.lacking and self.draft.length <= self.bound:
                 return
 
-    def told(self, facts: Facts, without: Mapping[str, int] | None) -> Fitted:
-        """The packets, with a bound on their length, and with all registers that are in use in them."""
-        self.fitted.bound = self.bound
-        for cls, amount in _room(facts, without).items():
-            if cls in self.fitted.in_use:
-                self.fitted.in_use[cls] += amount - self.instance.room[cls]
-        return self.fitted
+    def _in_use(self, other: Draft, order: Sequence[int] | None) -> dict[str, int]:
+        issue = list(other.issue)
+        for k, at in zip(order or (), other.issue, strict=False):
+            issue[k] = at
+        return self.instance.in_use(issue, other.length)
+
+    def _lacking(self, in_use: Mapping[str, int]) -> int:
+        return max([0, *(used - self.instance.room[cls] for cls, used in in_use.items())])
+
+    def packets(self, facts: Facts, without: Mapping[str, int] | None) -> Fitted:
+        """With a bound on their length, and with all registers that are in use in them."""
+        made = self.draft.packets()
+        made.bound = self.bound
+        room = _room(facts, without)
+        made.in_use = {cls: used + room[cls] - self.instance.room[cls] for cls, used in self.in_use.items()}
+        return made
 
 
 def _searched(
@@ -135,7 +144,7 @@ def _searched(
 ) -> tuple[Found | None, Found | None, int]:
     """A shorter schedule of `asked`, which is `instance` or that with more dependences; one of `instance` that is
     shorter still, by proof; and a bound for the latter."""
-    upper = best.fitted.length
+    upper = best.draft.length
     found, bound, spent = shortest(asked, searches.bounds_of(asked), upper, searches.left // 2)
     searches.left -= spent
     if asked is not instance:
@@ -147,7 +156,7 @@ def _searched(
     return found, shorter, bound
 
 
-def _others(block: Block, bounds: Bounds, upper: int) -> Iterator[Fitted]:
+def _others(block: Block, bounds: Bounds, upper: int) -> Iterator[Draft]:
     """List schedules with what the units make of each path as urgency; round ends that stand where a shorter block
     would have them; and from the end, which makes values only when they are wanted."""
     rank = [-late for late in bounds.latest]
@@ -158,7 +167,7 @@ def _others(block: Block, bounds: Bounds, upper: int) -> Iterator[Fitted]:
     yield from _shortest(bounds.length, upper + 1, lambda length: block.listed_back(back, bounds.earliest, length))
 
 
-def _shortest(low: int, upper: int, at: Callable[[int], Fitted | None]) -> Iterator[Fitted]:
+def _shortest(low: int, upper: int, at: Callable[[int], Draft | None]) -> Iterator[Draft]:
     """Ever shorter blocks, by halving the interval in which the shortest that `at` makes lies."""
     while low < upper:
         length = (low + upper) // 2 if upper - low > 2 else low

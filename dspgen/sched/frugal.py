@@ -13,6 +13,7 @@ from dspgen.sched.instance import Version
 from dspgen.sched.live import Live
 from dspgen.sched.ops import Op
 
+_MANY = 4  # registers of a class that an operation may write
 _SPARE = 32  # one register in so many (and one more) is kept back: landings and pairs do not fit perfectly
 
 
@@ -37,8 +38,18 @@ def frugal_order(
     waiting = [sum(1 for s, _, _ in graph.predecessors[k] if s < size) for k in range(size)]
     ready = [k for k in range(size) if waiting[k] == 0]
     position = [0] * size
+    limits = {cls: room.get(cls, 0) - 1 - room.get(cls, 0) // _SPARE for cls in versions.live}
+    touched = [
+        {versions.cls[v] for v in (*read, *made)} for read, made in zip(versions.read, versions.made, strict=True)
+    ]
     for step in range(size):
-        op = min(ready, key=lambda k: _preference(k, versions, heights, graph, waiting, room))
+        short = {cls for cls, used in versions.live.items() if used * 4 > limits[cls] * 3 or used + _MANY > limits[cls]}
+        op = min(
+            (0, 0, 0, -heights[k], k)
+            if short.isdisjoint(touched[k])
+            else _preference(k, versions, heights, graph, waiting, limits)
+            for k in ready
+        )[-1]
         ready.remove(op)
         position[op] = step
         for version in versions.read[op]:
@@ -62,7 +73,7 @@ def _preference(
     heights: Sequence[int],
     graph: Graph,
     waiting: Sequence[int],
-    room: Mapping[str, int],
+    limits: Mapping[str, int],
 ) -> tuple[int, int, int, int, int]:
     """Registers over the limit; then, where a class it touches is short, what it takes and how soon a reader could
     follow; then urgency."""
@@ -77,7 +88,7 @@ def _preference(
             change[cls] = change.get(cls, 0) + 1
     over = tight = 0
     for cls, amount in change.items():
-        limit = room.get(cls, 0) - 1 - room.get(cls, 0) // _SPARE
+        limit = limits[cls]
         total = versions.live.get(cls, 0) + amount
         if amount > 0 and total > limit:
             over += total - limit

@@ -70,7 +70,7 @@ class Instance:
 
     def in_use(self, issue: Sequence[int], length: int) -> dict[str, int]:
         """How many registers of each limited class its values take at the worst, where operations issue in the given
-        cycles."""
+        cycles, the branch, which makes no value, left out."""
         change: dict[str, list[int]] = {cls: [0] * (length + 2) for cls in self.room}
         for version in self.versions:
             first = min(0 if version.writer < 0 else issue[version.writer] + version.landing, length)

@@ -24,12 +24,11 @@ _BRANCH = 1 << 30  # the branch's number in the reservation table
 
 @dataclass(slots=True)
 class Fitted:
-    """The block's packets, the cycle at which the tail starts, that in which each operation issues, the branch last,
-    a length below which there is no schedule, and how many registers of some classes are in use at the worst."""
+    """The block's packets, the cycle at which the tail starts, a length below which there is no schedule, and how many
+    registers of some classes are in use at the worst."""
 
     cycles: list[list[tuple[Op, int]]]
     tail_at: int
-    issue: list[int]
     bound: int = 0
     in_use: dict[str, int] = field(default_factory=dict)
 
@@ -52,7 +51,7 @@ class Block:
         if branch is not None:
             self.slack.append(1 + facts.branch_delay)
         self.least = 0 if branch is None else 1 + facts.branch_delay
-        self._tail_number = len(ops) + (len(head.members) + len(head.blocked) if head is not None else 0)
+        self.tail_number = len(ops) + (len(head.members) + len(head.blocked) if head is not None else 0)
         if head is not None:
             self.least = max([self.least, head.length, *head.envelope.lands.values()])
         if tail is not None:
@@ -95,7 +94,7 @@ class Block:
                 number += 1
         return table
 
-    def listed(self, rank: Sequence[int], *, in_order: bool = False) -> Fitted:
+    def listed(self, rank: Sequence[int], *, in_order: bool = False) -> Draft:
         """By list scheduling: of the operations that wait for none, the one of the lowest rank as early as it fits; or
         (`in_order`) none before the one placed last. Then the ends as early as they fit."""
         table = self.table()
@@ -103,9 +102,9 @@ class Block:
         length = self._after(placed)
         while not self._close(table, length):
             length += 1
-        return self._packets(placed, table, length)
+        return Draft(self, placed, table, length)
 
-    def listed_within(self, rank: Sequence[int], latest: Sequence[int], length: int) -> Fitted | None:
+    def listed_within(self, rank: Sequence[int], latest: Sequence[int], length: int) -> Draft | None:
         """By list scheduling round the ends of a block of this length; None where an operation comes too late."""
         table = self.table()
         if not self._close(table, length):
@@ -113,16 +112,16 @@ class Block:
         placed = _placed(self, rank, table, False)
         if any(at > length - late for at, late in zip(placed, latest, strict=False)):
             return None
-        return self._packets(placed, table, length)
+        return Draft(self, placed, table, length)
 
-    def listed_back(self, rank: Sequence[int], earliest: Sequence[int], length: int) -> Fitted | None:
+    def listed_back(self, rank: Sequence[int], earliest: Sequence[int], length: int) -> Draft | None:
         """By list scheduling from the end of a block of this length: each operation as late as it fits, so that values
         are made when they are wanted; None where one comes too early."""
         table = self.table()
         if not self._close(table, length):
             return None
         size, graph = len(self.ops), self.graph
-        latest = self._latest(length)
+        latest = self.latest(length)
         waiting = [sum(1 for t, _, _ in graph.successors[k] if t < size) for k in range(size)]
         ready = [(rank[k], -k) for k in range(size) if waiting[k] == 0]
         heapify(ready)
@@ -140,18 +139,18 @@ class Block:
                 waiting[s] -= 1
                 if waiting[s] == 0:
                     heappush(ready, (rank[s], -s))
-        return self._packets(placed, table, length)
+        return Draft(self, placed, table, length)
 
-    def placed(self, found: Found) -> Fitted:
+    def placed(self, found: Found) -> Draft:
         """With each operation in a given cycle on a given unit."""
         table = self.table()
         for k, op in enumerate(self.ops):
             table.take(k, found.cycles[k], found.units[k], op.reservation)
         if not self._close(table, found.length):
             raise ValueError(f"the ends of a block do not fit the schedule of {found.length} cycles found for it")
-        return self._packets(found.cycles, table, found.length)
+        return Draft(self, found.cycles[: len(self.ops)], table, found.length)
 
-    def _latest(self, length: int) -> list[int]:
+    def latest(self, length: int) -> list[int]:
         """The last cycle of each operation in a block of this length, by its ends and its branch."""
         latest = [length - late for late in self.slack[: len(self.ops)]]
         if self.branch is not None:
@@ -180,7 +179,7 @@ class Block:
         if self.tail is None:
             return True
         tail_at = length - self.tail.length
-        members = [(self._tail_number + k, *m[1:], m[0].reservation) for k, m in enumerate(self.tail.members)]
+        members = [(self.tail_number + k, *m[1:], m[0].reservation) for k, m in enumerate(self.tail.members)]
         if not table.fits(members, tail_at):
             if self.branch is not None:
                 table.remove(_BRANCH)
@@ -189,24 +188,42 @@ class Block:
             table.take(number, cycle + tail_at, unit, reservation)
         return True
 
-    def _packets(self, placed: Sequence[int], table: ReservationTable, length: int) -> Fitted:
-        ops, placed = self.ops, list(placed)
-        sink(ops, self.graph, placed, self._latest(length), table, self.facts)
+
+@dataclass(slots=True)
+class Draft:
+    """The cycle in which each operation of a block issues, in `table` with its unit; packets are made of the best."""
+
+    block: Block
+    issue: list[int]
+    table: ReservationTable
+    length: int
+    sunk: bool = False
+
+    def sink(self) -> None:
+        """Have values made no sooner than they are wanted."""
+        if not self.sunk:
+            block = self.block
+            sink(block.ops, block.graph, self.issue, block.latest(self.length), self.table, block.facts)
+            self.sunk = True
+
+    def packets(self) -> Fitted:
+        self.sink()
+        block, table, length = self.block, self.table, self.length
         cycles: list[list[tuple[Op, int]]] = [[] for _ in range(length)]
-        for k, op in enumerate(ops):
-            cycles[placed[k]].append((op, table.unit_of[k]))
-        if self.head is not None:
-            for k, (op, cycle, _) in enumerate(self.head.members):
-                cycles[cycle].append((op, table.unit_of[len(ops) + k]))
+        for k, op in enumerate(block.ops):
+            cycles[self.issue[k]].append((op, table.unit_of[k]))
+        number = len(block.ops)
+        if block.head is not None:
+            for k, (op, cycle, _) in enumerate(block.head.members):
+                cycles[cycle].append((op, table.unit_of[number + k]))
         tail_at = length
-        if self.tail is not None:
-            tail_at -= self.tail.length
-            for k, (op, cycle, _) in enumerate(self.tail.members):
-                cycles[cycle + tail_at].append((op, table.unit_of[self._tail_number + k]))
-        if self.branch is not None:
-            cycles[length - self.slack[len(ops)]].append((self.branch, table.unit_of[_BRANCH]))
-        issue = [*placed[: len(ops)], *([length - self.slack[len(ops)]] if self.branch is not None else [])]
-        return Fitted(cycles, tail_at, issue)
+        if block.tail is not None:
+            tail_at -= block.tail.length
+            for k, (op, cycle, _) in enumerate(block.tail.members):
+                cycles[cycle + tail_at].append((op, table.unit_of[block.tail_number + k]))
+        if block.branch is not None:
+            cycles[length - block.slack[number]].append((block.branch, table.unit_of[_BRANCH]))
+        return Fitted(cycles, tail_at)
 
 
 def heights_of(block: Block) -> list[int]:
