@@ -179,6 +179,7 @@ def loops_table(loops: Sequence[LoopReport]) -> Table:
         "ii",
         "resource bound",
         "recurrence bound",
+        "its arithmetic alone",
         "iterations in parallel",
         "unroll",
         "trip",
@@ -189,15 +190,22 @@ def loops_table(loops: Sequence[LoopReport]) -> Table:
         busiest = max(loop.resource_bounds, key=lambda pair: pair[1], default=("", 0))[0]
         table.add_row(
             str(loop.loc.line) if loop.loc else "",
-            str(loop.ii) if loop.pipelined else f"{loop.ii} (not pipelined)",
+            f"{loop.ii} ({_proof(loop)})",
             str(loop.res_mii),
             str(loop.rec_mii),
+            str(loop.arithmetic_mii),
             str(loop.stages),
             str(loop.unroll),
             str(loop.trip) if loop.trip is not None else "unknown",
             busiest,
         )
     return table
+
+
+def _proof(loop: LoopReport) -> str:
+    if not loop.pipelined:
+        return "not pipelined"
+    return "proven optimal" if loop.optimal else f"{loop.bound} at least"
 
 
 def busy_table(unit_busy: Mapping[str, float]) -> Table:

@@ -59,6 +59,10 @@ def loop_block(report: LoopReport) -> list[str]:
     rows.append(("Known Trip Count", str(report.trip) if report.trip is not None else "unknown"))
     rows.append(("Loop Carried Dependency Bound(^)", str(report.rec_mii)))
     rows.append(("Resource Bound(*)", str(report.res_mii)))
+    if report.pipelined:
+        rows.append(("Bound of its arithmetic alone", str(report.arithmetic_mii)))
+        proof = "proven optimal" if report.optimal else f"{report.bound} at least"
+        rows.append(("Initiation interval", f"{report.ii}, {proof}"))
     lines = ["  SOFTWARE PIPELINE INFORMATION", ""]
     lines += [f"     {name:<33}: {value}" for name, value in rows]
     lines += ["     Resource bound per unit:"] if report.resource_bounds else []

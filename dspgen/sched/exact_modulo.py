@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EFFORT = 4.0  # CP-SAT's deterministic time for one interval, about a second each
 
 Verdict = Literal["infeasible", "unknown"]
+Solution = tuple[list[int], dict[int, int]] | Verdict  # cycles, and units of operations that hold one for long
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,11 @@ def exact_modulo_schedule(
     *,
     limits: Iterable[RegisterLimit] = (),
     effort: float = EFFORT,
+    known: dict[object, Solution] | None = None,
 ) -> ModuloSchedule | Verdict:
     """A schedule at this interval within the register limits; "infeasible" is proven, "unknown" where effort ran out.
 
-    Raises ImportError without the `exact` extra.
+    `known` keeps what was found, for when the same is asked again. Raises ImportError without the `exact` extra.
     """
     if max(resource_bound(reservations, facts), recurrence_bound(graph)) > interval:
         return "infeasible"
@@ -73,8 +75,13 @@ def exact_modulo_schedule(
         source == target and latency > distance * interval for source, target, latency, distance in all_edges(graph)
     ):
         return "infeasible"
-    found = apart(solved, graph, tuple(reservations), facts.issue, interval, tuple(limits), effort)
-    return found if isinstance(found, str) else _placed(*found, reservations, facts, interval)
+    asked = tuple(reservations), tuple(limits), effort, interval
+    key = (*asked, tuple(all_edges(graph)))
+    known = {} if known is None else known
+    if key not in known:
+        known[key] = apart(solved, graph, tuple(reservations), facts.issue, interval, tuple(limits), effort)
+    found = known[key]
+    return found if isinstance(found, str) else _placed(list(found[0]), found[1], reservations, facts, interval)
 
 
 def solved(
@@ -84,7 +91,7 @@ def solved(
     interval: int,
     limits: Sequence[RegisterLimit],
     effort: float,
-) -> tuple[list[int], dict[int, int]] | Verdict:
+) -> Solution:
     """The cycles, and the units of operations that hold one for long; in this process."""
     from ortools.sat.python import cp_model
 
@@ -113,11 +120,24 @@ def solved(
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return "unknown"
     cycles = [solver.value(c) for c in work.cycles]
-    shift = min(cycles, default=0) // interval * interval
     units = {
         op: next(unit for chosen, unit in choice if solver.boolean_value(chosen)) for op, choice in work.units.items()
     }
-    return [c - shift for c in cycles], units
+    return _compact(graph, cycles, interval), units
+
+
+def _compact(graph: Graph, cycles: Sequence[int], interval: int) -> list[int]:
+    """The earliest cycles from 0 on with every operation in the same row: the fewest stages for these rows."""
+    found = [c % interval for c in cycles]
+    waiting = list(range(graph.size))
+    while waiting:
+        source = waiting.pop()
+        for target, latency, distance in graph.successors[source]:
+            late = found[source] + latency - distance * interval - found[target]
+            if target != source and late > 0:
+                found[target] += -(-late // interval) * interval
+                waiting.append(target)
+    return found
 
 
 def _horizon(graph: Graph, interval: int) -> int:

@@ -109,11 +109,22 @@ class LoopReport:
     steps: tuple[Step, ...] = ()
     recurrence: tuple[Dependence, ...] = ()
     binding_units: tuple[str, ...] = ()
+    arithmetic_mii: int = 0  # what the body's additions and multiplications of data take, and nothing else of it
+    refused: int = 0  # the exact scheduler has proven that there is no schedule up to this interval
 
     @property
     def least(self) -> int:
         """The minimum initiation interval."""
         return max(self.res_mii, self.rec_mii, 1)
+
+    @property
+    def bound(self) -> int:
+        """An interval below which there is no schedule, whatever the registers."""
+        return max(self.least, self.refused + 1)
+
+    @property
+    def optimal(self) -> bool:
+        return self.pipelined and self.ii <= self.bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,6 +215,7 @@ class Layout:
                 least_interval=least,
                 factor=factor,
                 budget=settings.budget,
+                exact=settings.proofs if settings.method == "exact" else None,
             )
         return settings.plans[key]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dspgen.asmir.ir import Instr, Loop, Mem, Stream, VReg
 from dspgen.sched.budget import Budget
 from dspgen.sched.ddg import Graph, loop_graph
+from dspgen.sched.exact_modulo import Solution, exact_modulo_schedule
 from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand, live_ranges
 from dspgen.sched.facts import Facts
 from dspgen.sched.ir import Dependence, LoopReport, Step
@@ -39,6 +40,8 @@ from dspgen.sched.values import Values, analyse
 _MOST_COPIES = 8  # body copies tried for a fractional bound
 _MOST_OPERATIONS = 256  # in an unrolled body
 _GAIN = Fraction(20, 19)  # an unrolled body must be over 5 % faster
+_ARITHMETIC = ("mac", "msub", "mul", "add", "sub")
+_MOST_UNKNOWN = 2  # intervals left undecided by the exact scheduler before it stops
 _NO_LEADER = "no access can advance its address register"
 
 
@@ -138,11 +141,13 @@ def plan_loop(
     least_interval: int,
     factor: int,
     budget: Budget,
+    exact: dict[object, Solution] | None = None,
 ) -> Plan | list[tuple[int, str]]:
     """The best schedule with an interval of at least `least_interval`, or what was tried and why it failed.
 
-    `through` are registers of each class that are occupied across the loop without being used in it. Raises NoSchedule
-    where the budget is spent.
+    `through` are registers of each class that are occupied across the loop without being used in it. With `exact`, the
+    exact scheduler looks for what the others have missed, and keeps its answers there. Raises NoSchedule where the
+    budget is spent.
     """
 
     def ready(form: Loop) -> Prepared:
@@ -156,7 +161,10 @@ def plan_loop(
         for form, setup, prepared in forms:
             found = _at_interval(prepared, interval, facts, kit, through, live_out, budget)
             if not isinstance(found, str):
-                report = _report(prepared, *found, factor, facts, tried)
+                refused = 0
+                if exact is not None:
+                    found, refused = _missed(prepared, found, least_interval, facts, kit, through, live_out, exact)
+                report = replace(_report(prepared, *found, factor, facts, tried), refused=refused)
                 return Plan(*found, report, prepared.loop.streams, form, setup)
             failure = failure or found
             if found == _NO_LEADER and len(forms) == 1 and (apart := with_conditional_apart(loop, kit)) is not None:
@@ -190,6 +198,42 @@ def _at_interval(
             return found
         failures.append(found)
     return _NO_LEADER if _NO_LEADER in failures else failures[0]
+
+
+def _missed(
+    prepared: Prepared,
+    found: tuple[Body, Shape],
+    least_interval: int,
+    facts: Facts,
+    kit: Kit,
+    through: Mapping[str, int],
+    live_out: Collection[VReg],
+    known: dict[object, Solution],
+) -> tuple[tuple[Body, Shape], int]:
+    """A schedule at a smaller interval, if the exact scheduler finds one that the registers allow; else the same. And
+    an interval up to which there is proven to be none, 0 where nothing is proven."""
+    trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
+    reservations = [op.reservation for op in prepared.ops]
+    refused, unknown, sure = 0, 0, True
+    if len(reservations) > _MOST_OPERATIONS:
+        return found, 0
+    for interval in range(prepared.least_interval, found[0].schedule.interval):
+        if unknown == _MOST_UNKNOWN:
+            break
+        schedule = exact_modulo_schedule(prepared.graph, reservations, facts, interval, known=known)
+        if schedule == "infeasible" and sure:
+            refused = interval
+        if isinstance(schedule, str):
+            sure &= schedule == "infeasible"
+            unknown += schedule == "unknown"
+            continue
+        sure = False
+        if interval < least_interval:
+            continue
+        attempt = _attempt(prepared, schedule, trip, facts, kit, through, live_out)
+        if not isinstance(attempt, str):
+            return attempt, refused
+    return found, refused
 
 
 def _attempt(
@@ -327,7 +371,19 @@ def _report(
         ),
         recurrence=tuple(Dependence(*edge) for edge in critical_recurrence(prepared.graph)),
         binding_units=binding_units(reservations, facts)[1],
+        arithmetic_mii=_ceil(
+            resource_bound([op.reservation for op in prepared.ops if _is_arithmetic(op, facts)], facts)
+        ),
     )
+
+
+def _is_arithmetic(op: Op, facts: Facts) -> bool:
+    """Whether it adds or multiplies data: vectors, or scalars in floating point."""
+    if op.touches_memory or not op.instruction.semantics:
+        return False
+    value = op.instruction.semantics[0].value
+    vector = any(isinstance(a[0], VReg) and facts.is_vector(a[0]) for a, _ in op.writes)
+    return value.op in _ARITHMETIC and (vector or value.type.startswith("f"))
 
 
 def _ceil(value: Fraction) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dspgen.asmir.ir import Item, VReg
 from dspgen.sched.budget import Budget
+from dspgen.sched.exact_modulo import Solution
 from dspgen.sched.fit import Searches
 from dspgen.sched.ir import Method
 from dspgen.sched.pipelining import Plan
@@ -37,5 +38,6 @@ class Settings:
     bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
     rolled: set[str] = field(default_factory=set)  # short loops that stay loops: as straight code they did not fit
     flat_lengths: dict[object, int] = field(default_factory=dict)  # of short loops as straight code
+    proofs: dict[object, Solution] = field(default_factory=dict)  # of the exact scheduler of loops
     budget: Budget = field(default_factory=Budget)
     searches: Searches = field(default_factory=Searches)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from importlib.util import find_spec
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from dspgen.asmir.ir import Function, Instr, Loop, Mem, MemRef, Reg, Stream, VReg
+from dspgen.emit.asm import loop_block
 from dspgen.emit.text import print_lines
 from dspgen.errors import NoSchedule
+from dspgen.sched import pipelining
 from dspgen.sched.facts import Facts
 from dspgen.sched.fit import fit_block
 from dspgen.sched.ir import LoopReport, Method, Packet, Scheduled
@@ -239,3 +244,35 @@ def test_a_constant_waits_for_its_reader() -> None:
     at = {op.instruction.mnemonic: k for k, packet in enumerate(fitted.cycles) for op, _ in packet}
     constant, *_, last = (i.instruction for i in w.items if isinstance(i, Instr))
     assert at[constant.mnemonic] == at[last.mnemonic] - constant.latency
+
+
+@pytest.mark.skipif(find_spec("ortools") is None, reason="needs the extra 'exact'")
+def test_the_exact_scheduler_finds_what_the_others_miss() -> None:
+    function = matrix_product(TARGET, 2, 1, 16)
+    least = report(schedule(function, TARGET), "product_k").ii
+
+    def short_of_breath(find: Callable[..., object]) -> Callable[..., object]:
+        def found(graph: object, kinds: object, facts: object, interval: int) -> object:
+            return "missed" if interval <= least else find(graph, kinds, facts, interval)
+
+        return found
+
+    names = ("modulo_schedule", "modulo_schedule_late", "slack_schedule")
+    with ExitStack() as stack:
+        stack.enter_context(patch("dspgen.sched.layout._MOST_FLAT", 0))
+        for name in names:
+            stack.enter_context(patch.object(pipelining, name, short_of_breath(getattr(pipelining, name))))
+        missed = report(schedule(function, TARGET), "product_k")
+        found = schedule(function, TARGET, method="exact")
+    assert missed.ii > least and not missed.optimal
+    assert report(found, "product_k").ii == least
+    assert run_product(found, TARGET, 2, TARGET.lanes, 16) == found.cycles
+
+
+def test_a_loop_says_how_good_its_interval_is() -> None:
+    found = report(schedule(matrix_product(TARGET, 9, 4, 64), TARGET), "product_k")
+    assert found.optimal and found.arithmetic_mii == found.ii == 12
+    assert any("12, proven optimal" in line for line in loop_block(found))
+    worse = replace(found, ii=15, refused=12)
+    assert not worse.optimal and any("15, 13 at least" in line for line in loop_block(worse))
+    assert replace(worse, refused=14).optimal
