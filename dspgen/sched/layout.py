@@ -31,7 +31,6 @@ from dspgen.sched.unroll import (
 )
 
 _MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
-_NEVER = 1 << 30
 
 
 @dataclass(slots=True)
@@ -240,7 +239,7 @@ class Layout:
         """The cycles of all iterations of a short loop as straight code, which the code around it may also fill."""
         settings = self.settings
         if loop.label in settings.rolled or trip * len(loop.body) > _MOST_FLAT:
-            return _NEVER
+            return 1 << 30  # never shorter
         key = loop.label, settings.copy_predicates, len(settings.spilled)
         if key not in settings.flat_lengths:
             ops = straight_ops(flat_iterations(loop, trip, self.kit), self.facts, self.kit, rename=True)
