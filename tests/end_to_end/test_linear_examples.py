@@ -1,4 +1,5 @@
-"""The programs of examples/linear: scheduled, simulated, and compared with the C functions beside them."""
+"""The programs of examples/linear: scheduled, judged by the schedule checker as written, simulated, and compared with
+the C functions beside them."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dspgen.check.check import check
 from dspgen.frontend.preprocess import run_compiler
 from dspgen.linear_road import ScheduledLinear, schedule_text
 from dspgen.sim.evaluate import evaluate
@@ -95,6 +97,10 @@ def run_c(library: ctypes.CDLL, name: str, arguments: Arguments) -> tuple[int, d
     return int(getattr(library, name)(*given)), arrays
 
 
+def _text(root: Path, name: str) -> str:
+    return (root / "examples" / "linear" / f"{name}.sa").read_text(encoding="utf-8")
+
+
 def scheduled(root: Path, name: str) -> ScheduledLinear:
     path = root / "examples" / "linear" / f"{name}.sa"
     (function,) = schedule_text(path.read_bytes(), load_target(TARGET), file=str(path))
@@ -114,6 +120,8 @@ def test_as_the_c_function(name: str, root: Path, library: ctypes.CDLL) -> None:
     for size in sizes:
         arguments = make(np.random.default_rng(1), *size)
         result, expected = run_c(library, name, arguments)
+        judged = check(_text(root, name), function.asm, target, arguments, files=(f"{name}.sa", f"{name}.s"))
+        assert judged.problems == () and judged.all_paths, "\n".join(p.render() for p in judged.problems)
         fresh = [(k, v.copy() if isinstance(v, np.ndarray) else v) for k, v in arguments]
         got = simulate(function.asm, target, arguments=fresh, strict=False)
         sequential = evaluate(function.linear.sequence, target, fresh, strict=False)
@@ -125,3 +133,20 @@ def test_as_the_c_function(name: str, root: Path, library: ctypes.CDLL) -> None:
             np.testing.assert_array_equal(got.outputs[key], sequential.outputs[key], err_msg=f"{key} at {size}")
         if function.linear.program.outputs:
             assert got.result == result, size
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("*yp++[1]", "*yp++[2]"),
+        ("SFMULAS32 b1, x, d2, t", "SFMULAS32 b2, x, d2, t"),
+        ("SFSUBS32 q, u, d2", "SFSUBS32 u, q, d2"),
+        ("SMOVIL 0, d2", "SMOVIL 1, d2"),
+    ],
+)
+def test_packets_of_another_program_do_not_pass(old: str, new: str, root: Path) -> None:
+    target, (make, sizes) = load_target(TARGET), CASES["biquad"]
+    text = _text(root, "biquad")
+    assert text.count(old) == 1
+    arguments = make(np.random.default_rng(1), *sizes[-1])
+    assert check(text.replace(old, new), scheduled(root, "biquad").asm, target, arguments).problems
