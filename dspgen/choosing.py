@@ -17,7 +17,7 @@ from dspgen.tiling.bound import count
 from dspgen.tiling.candidates import Candidate, Plans, candidates, scalar_candidate
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
-from dspgen.tiling.search import Choice, Experience, search
+from dspgen.tiling.search import Choice, Experience, Slower, search
 from dspgen.variants import Variants, modes_up_to
 from plant_core.affine import read_accesses
 from plant_core.budget import at_most
@@ -40,11 +40,12 @@ FEW_NESTS = 4  # of a function that is compiled again, with fewer rules
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The best code by loop nests, its cycles, and `plain`, those without rewriting; None where they aren't known."""
+    """The best code by loop nests, its cycles, and `plain`, those of its nests one by one without rewriting; None where
+    they aren't known."""
 
     best: Compiled
     cycles: int | None
-    plain: int | None
+    plain: float | None
 
 
 class Outdone(Exception):
@@ -63,25 +64,34 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     where the nests by the fewest rules take many times `known`.
     """
     best: tuple[Compiled, int | None] | None = None
-    plain = None
+    plain: float | None = None
     refusal: NoSchedule | None = None
+    modes = []
     for mode in modes_up_to(chooser.options.rewrite):
         try:
-            if mode == REWRITE_MODES[0]:
-                chooser.choices(mode, enough=SURE * known)
-            found = chooser.compiled(mode)
+            found = chooser.choices(mode, enough=SURE * known if mode == REWRITE_MODES[0] else math.inf)
         except NoSchedule as error:
             refusal = error
             continue
-        cycles = chooser.cycles(found)
+        modes.append(mode)
         if mode == REWRITE_MODES[0]:
-            plain = cycles
-        if best is None or best[1] is None or cycles is None or cycles <= best[1]:
-            best = found, cycles
+            plain = sum(c.cycles for c in found)
+    for mode in reversed(modes):
+        limit = math.inf if best is None or best[1] is None else best[1]
+        try:
+            compiled = chooser.compiled(mode, limit)
+        except NoSchedule as error:
+            refusal = error
+            continue
+        except Slower:
+            continue
+        cycles = chooser.cycles(compiled)
+        if best is None or (cycles is not None and cycles < limit):
+            best = compiled, cycles
     if best is None:
         assert refusal is not None
         raise refusal
-    return Chosen(*best, plain)
+    return Chosen(*best, plain if plain and math.isfinite(plain) else None)
 
 
 @dataclass(slots=True)
@@ -118,37 +128,41 @@ class Chooser:
         tries = max(TRIES // max(len(self.searches), 1), FEWEST_TRIES)
         found = []
         spent = 0.0
-        for nest in self.searches:
-            found.append(nest.choice(mode, tries, experience, enough - spent))
-            spent += min((t.cycles for t in found[-1].trials if t.cycles is not None), default=0.0)
+        before = next(reversed(self.known.values()), ())  # by fewer rules
+        for k, nest in enumerate(self.searches):
+            won = before[k].candidate if before else None
+            found.append(nest.choice(mode, tries, experience, enough - spent, won))
+            spent += found[-1].cycles
             if spent > enough:
                 raise Outdone(spent)
         self.known[mode] = tuple(found)
         return self.known[mode]
 
-    def compiled(self, mode: RewriteMode) -> Compiled:
+    def compiled(self, mode: RewriteMode, limit: float) -> Compiled:
         """The whole function by the plans of one mode, and by its rules or by fewer, whichever takes fewer cycles.
-        Raises NoSchedule."""
+        Raises NoSchedule; Slower where it can't take fewer than `limit`."""
         choices = self.choices(mode)
         if len(choices) == 1:
             # The nest's candidates were whole functions.
             variants = self.searches[0].variants(choices[0].candidate)
-            best = variants.summed(variants.least(mode), mode)
+            best = variants.summed(variants.least(mode, limit=limit), mode)
         else:
-            choices, variants = self._fitting(choices, mode)
+            choices, variants = self._fitting(choices, mode, limit)
             best = variants.under(mode)
             if len(choices) <= FEW_NESTS:
                 best = variants.least(mode, most=LARGEST_REPEATED)
                 best = variants.summed(best, mode, LARGEST_REPEATED)
         return replace(best, choices=choices, tiles=tuple(c.candidate.title for c in choices))
 
-    def _fitting(self, choices: tuple[Choice, ...], mode: RewriteMode) -> tuple[tuple[Choice, ...], Variants]:
+    def _fitting(
+        self, choices: tuple[Choice, ...], mode: RewriteMode, limit: float
+    ) -> tuple[tuple[Choice, ...], Variants]:
         """Where the nests' plans together need more registers than there are, nests give way to small tiles, and then
         to scalar code, one after the other."""
         for given_up in range(-1, len(choices)):
             variants = self._variants(_plan(choices))
             try:
-                variants.under(mode)
+                variants.under(mode, limit=limit)
             except NoSchedule:
                 if given_up < 0:
                     choices = tuple(_modest(c) for c in choices)
@@ -217,9 +231,11 @@ class _Search:
         share = min((count(c.comp.domain) / max(c.volume, 1) for c in comps if not c.box), default=1.0)
         return share * min(c.cycles for c in self.finalists)
 
-    def choice(self, mode: RewriteMode, tries: int, experience: Experience, enough: float) -> Choice:
-        """The best plan by the rules of one mode; the first that works out if it takes over `enough` cycles. Raises
-        NoSchedule."""
+    def choice(
+        self, mode: RewriteMode, tries: int, experience: Experience, enough: float, before: Candidate | None
+    ) -> Choice:
+        """The best plan by the rules of one mode; the first that works out if it takes over `enough` cycles. `before`
+        won by fewer rules. Raises NoSchedule."""
         return search(
             self.finalists,
             self.fallback,
@@ -228,6 +244,7 @@ class _Search:
             tries=tries,
             experience=experience,
             enough=enough,
+            before=before,
         )
 
     def variants(self, candidate: Candidate) -> Variants:
@@ -263,8 +280,8 @@ class _Evaluate:
     simulated: int = 0
     ratio: float | None = None
 
-    def __call__(self, candidate: Candidate) -> float:
-        compiled = self.search.variants(candidate).least(self.mode, fresh=False)
+    def __call__(self, candidate: Candidate, limit: float) -> float:
+        compiled = self.search.variants(candidate).least(self.mode, fresh=False, limit=limit)
         cycles = compiled.scheduled.cycles
         return float(cycles) if cycles is not None else self._unscheduled(compiled, candidate)
 

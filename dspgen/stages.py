@@ -16,6 +16,7 @@ from dspgen.options import Options
 from dspgen.rewrite.machine import machine_of
 from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
 from dspgen.sched.ir import Method, Scheduled
+from dspgen.sched.least import least_cycles
 from dspgen.sched.schedule import schedule
 from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.model import Target
@@ -127,20 +128,39 @@ def rewrite(planned: Planned, target: Target, options: Options, effort: Effort) 
     return replace(found, program=hoist(found.program, target.lanes)) if loops else found
 
 
-def pack(planned: Planned, rewritten: Optimised, target: Target, options: Options, most: int | None) -> Compiled:
-    """Linear assembly and packets.
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A plan's linear assembly. `least`: no schedule takes fewer cycles (0: not known)."""
 
-    With `most`, it is a candidate among others: raises NoSchedule where the linear assembly has over `most`
-    instructions, since scheduling costs more than linear time, or where registers are not soon found.
+    planned: Planned
+    rewritten: Optimised
+    function: Function
+    least: int
+
+
+def assemble(planned: Planned, rewritten: Optimised, target: Target, options: Options, most: int | None) -> Assembled:
+    """Linear assembly.
+
+    With `most`, it is a candidate among others: raises NoSchedule where it has over `most` instructions, since
+    scheduling costs more than linear time.
     """
-    func, program = planned.func, rewritten.program
-    assembly = lower(program, target, pipeline=options.pipeline, readable=readable(program), in_word=in_word(program))
-    if most is not None and (size := instruction_count(assembly.body)) > most:
-        raise NoSchedule(Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", func.loc))
-    limits = {} if most is None else {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED}
+    program = rewritten.program
+    function = lower(program, target, pipeline=options.pipeline, readable=readable(program), in_word=in_word(program))
+    if most is not None and (size := instruction_count(function.body)) > most:
+        problem = Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", planned.func.loc)
+        raise NoSchedule(problem)
+    return Assembled(planned, rewritten, function, least_cycles(function, target))
+
+
+def pack(assembled: Assembled, target: Target, options: Options, *, candidate: bool) -> Compiled:
+    """Packets. For a `candidate` among others raises NoSchedule where registers are not soon found."""
+    limits = {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED} if candidate else {}
     method: Method = options.sched if options.sched in ("list", "order") else "dp"
-    scheduled = schedule(assembly, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, **limits)
-    return Compiled(func, planned, (), program, assembly, scheduled, "", rewritten.remarks, 0.0)
+    planned, rewritten, function = assembled.planned, assembled.rewritten, assembled.function
+    scheduled = schedule(function, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, **limits)
+    return Compiled(
+        planned.func, planned, (), rewritten.program, function, scheduled, "", rewritten.remarks, 0.0
+    )  # fmt: skip
 
 
 def tell(compiled: Compiled, seen: OnStage) -> None:

@@ -15,6 +15,7 @@ from dspgen.rewrite.optimise import Effort
 from dspgen.stages import Compiled, straight_program
 from dspgen.straight.build import Straight, straight_programs
 from dspgen.target.model import Target
+from dspgen.tiling.search import Slower
 from dspgen.variants import Variants
 from dspgen.vecdsl.ir import Program, Store
 from dspgen.vecdsl.terms import statements
@@ -53,6 +54,7 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
     """The unrolled form that takes the fewest cycles, by all rules or by fewer; None where none takes fewer than
     `limit`, or the function is too large or its control isn't known beforehand."""
     tried: list[tuple[Straight, Variants, float]] = []
+    plain = math.inf
     spent = 0
     for straight in _programs(source, target, options):
         size = sum(1 for _ in statements(straight.program.body))
@@ -61,15 +63,15 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
         spent += size
         plan = partial(straight_program, source, straight.program, target)
         variants = Variants(plan, target, options, LARGEST_CANDIDATE, EFFORT)
-        tried.append((straight, variants, _plain(variants)))
-    plain = min((cycles for _, _, cycles in tried), default=math.inf)
+        tried.append((straight, variants, _plain(variants, CLOSE * plain)))
+        plain = min(plain, tried[-1][2])
     best: Unrolled | None = None
     for straight, variants, cycles in tried:
-        if CLOSE * plain < cycles < math.inf:
+        if CLOSE * plain <= cycles < math.inf:
             continue
         try:
-            compiled = replace(variants.least(options.rewrite), tiles=(straight.title,))
-        except NoSchedule:
+            compiled = replace(variants.least(options.rewrite, limit=limit), tiles=(straight.title,))
+        except (NoSchedule, Slower):
             continue
         found = Unrolled(compiled, straight.title, _laned(straight.program), plain)
         if found.cycles < limit:
@@ -77,10 +79,12 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
     return best
 
 
-def _plain(variants: Variants) -> float:
-    """The cycles without rewriting."""
+def _plain(variants: Variants, limit: float) -> float:
+    """The cycles without rewriting, or how many they are at least where that is over `limit`."""
     try:
-        return variants.under(REWRITE_MODES[0]).scheduled.cycles or math.inf
+        return variants.under(REWRITE_MODES[0], limit=limit).scheduled.cycles or math.inf
+    except Slower as bound:
+        return bound.cycles
     except NoSchedule:
         return math.inf
 

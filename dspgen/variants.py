@@ -10,9 +10,10 @@ from typing import TypeVar
 from dspgen.asmir.ir import instruction_count
 from dspgen.errors import NoSchedule
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
-from dspgen.rewrite.optimise import Effort
-from dspgen.stages import Compiled, Planned, pack, rewrite
+from dspgen.rewrite.optimise import Effort, Optimised
+from dspgen.stages import Assembled, Compiled, Planned, assemble, pack, rewrite
 from dspgen.target.model import Target
+from dspgen.tiling.search import Slower
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import Program
 from dspgen.vecdsl.partial_sums import split_sums
@@ -22,12 +23,22 @@ MOST_PARTS = 4  # partial sums in place of one
 SMALL = 40  # instructions of code that is tried with fewer rules at once
 
 Refusal = NoSchedule | PlantError
-_T = TypeVar("_T", Compiled, Planned)
+_T = TypeVar("_T", Assembled, Compiled, Planned)
 
 
 def modes_up_to(mode: RewriteMode) -> tuple[RewriteMode, ...]:
     """Those with fewer rules first."""
     return REWRITE_MODES[: REWRITE_MODES.index(mode) + 1]
+
+
+@dataclass(slots=True)
+class _Form:
+    """A plan's code by some rules: `assembled` of at most `most` instructions, and its packets once they are made."""
+
+    program: Program
+    most: int | None
+    assembled: Assembled | Refusal
+    packed: Compiled | Refusal | None = None
 
 
 @dataclass(slots=True)
@@ -40,41 +51,55 @@ class Variants:
     options: Options
     most: int | None
     effort: Effort = Effort()
+    rewritten: dict[RewriteMode, Optimised] = field(default_factory=dict)
+    forms: list[_Form] = field(default_factory=list)
     made: dict[RewriteMode, Compiled | Refusal] = field(default_factory=dict)
-    programs: list[tuple[Program, int | None, Compiled | Refusal]] = field(default_factory=list)
     planned: Planned | Refusal | None = None
 
-    def under(self, mode: RewriteMode, most: int | None = None) -> Compiled:
+    def under(self, mode: RewriteMode, most: int | None = None, limit: float = math.inf) -> Compiled:
         """The code by the rules of one mode; the first to ask for it may set a smaller bound than the plan's own.
 
-        Raises NoSchedule, and PlantError where the plan itself is refused.
+        Raises NoSchedule, and PlantError where the plan itself is refused; Slower where its linear assembly tells that
+        it takes `limit` cycles or more.
         """
         if mode not in self.made:
             try:
-                self.made[mode] = self._make(mode, most or self.most)
+                self.made[mode] = self._make(mode, most or self.most, limit)
             except (NoSchedule, PlantError) as refusal:
                 self.made[mode] = refusal
         return _given(self.made[mode])
 
-    def least(self, mode: RewriteMode, *, fresh: bool = True, most: int | None = None) -> Compiled:
+    def least(
+        self, mode: RewriteMode, *, fresh: bool = True, most: int | None = None, limit: float = math.inf
+    ) -> Compiled:
         """The code of the fewest cycles by the rules of `mode`, or of a mode with fewer, if the schedule tells cycles:
         rewriting knows of units and recurrences, but not of prologs and registers. Not `fresh`: of modes with fewer
-        rules only what was made already, unless the code is small. `most` bounds what is made by fewer rules."""
+        rules only what was made already, unless the code is small. `most` bounds what is made by fewer rules.
+
+        Raises Slower where none of it can take fewer than `limit` cycles.
+        """
         best: Compiled | None = None
         refusal: Refusal | None = None
+        slower: Slower | None = None
         for other in reversed(modes_up_to(mode)):
-            if best is not None and not (fresh or other in self.made or _small(best)):
+            known = best is not None or slower is not None
+            if known and not (fresh or other in self.made or (best is not None and _small(best))):
                 continue
+            cycles = None if best is None else best.scheduled.cycles
             try:
-                found = self.under(other, None if other == mode else most)
+                found = self.under(other, None if other == mode else most, min(limit, cycles or math.inf))
             except (NoSchedule, PlantError) as error:
                 refusal = refusal or error
+                continue
+            except Slower as error:
+                slower = error if slower is None or error.cycles < slower.cycles else slower
                 continue
             if best is None or _fewer(found, best):
                 best = found
         if best is None:
-            assert refusal is not None
-            raise refusal
+            failure = slower or refusal
+            assert failure is not None
+            raise failure
         return best
 
     def summed(self, best: Compiled, mode: RewriteMode, most: int | None = None) -> Compiled:
@@ -88,34 +113,54 @@ class Variants:
         if split == planned.promoted:
             return best
         changed = replace(planned, promoted=hoist(split, self.target.lanes))
+        most = most or self.most
         try:
             rewritten = rewrite(changed, self.target, replace(self.options, rewrite=mode), self.effort)
-            found = pack(changed, rewritten, self.target, self.options, most or self.most)
+            assembled = assemble(changed, rewritten, self.target, self.options, most)
+            if best.scheduled.cycles is not None and assembled.least >= best.scheduled.cycles:
+                return best
+            found = pack(assembled, self.target, self.options, candidate=most is not None)
         except (NoSchedule, PlantError):
             return best
         return found if _fewer(found, best) else best
 
-    def _make(self, mode: RewriteMode, most: int | None) -> Compiled:
-        if self.planned is None:
+    def _make(self, mode: RewriteMode, most: int | None, limit: float) -> Compiled:
+        rewritten, form = self._form(mode, most)
+        assembled = _given(form.assembled)
+        if form.packed is None:
+            if assembled.least >= limit:
+                raise Slower(assembled.least)
             try:
-                self.planned = self.plan()
+                form.packed = pack(assembled, self.target, self.options, candidate=form.most is not None)
             except (NoSchedule, PlantError) as refusal:
-                self.planned = refusal
-        planned = _given(self.planned)
-        rewritten = rewrite(planned, self.target, replace(self.options, rewrite=mode), self.effort)
-        for program, limit, found in self.programs:
-            if limit in (None, most) and program == rewritten.program:
-                return replace(_given(found), remarks=rewritten.remarks)
-        result: Compiled | Refusal
+                form.packed = refusal
+        return replace(_given(form.packed), remarks=rewritten.remarks)
+
+    def _form(self, mode: RewriteMode, most: int | None) -> tuple[Optimised, _Form]:
+        """What rewriting by one mode makes, and its linear assembly: of programs that are the same only once."""
+        if mode not in self.rewritten:
+            if self.planned is None:
+                try:
+                    self.planned = self.plan()
+                except (NoSchedule, PlantError) as refusal:
+                    self.planned = refusal
+            planned = _given(self.planned)
+            self.rewritten[mode] = rewrite(planned, self.target, replace(self.options, rewrite=mode), self.effort)
+        rewritten = self.rewritten[mode]
+        for form in self.forms:
+            if form.most in (None, most) and form.program == rewritten.program:
+                return rewritten, form
+        assembled: Assembled | Refusal
         try:
-            result = pack(planned, rewritten, self.target, self.options, most)
+            assembled = assemble(_given(self.planned), rewritten, self.target, self.options, most)
         except (NoSchedule, PlantError) as refusal:
-            result = refusal
-        self.programs.append((rewritten.program, most, result))
-        return _given(result)
+            assembled = refusal
+        self.forms.append(_Form(rewritten.program, most, assembled))
+        return rewritten, self.forms[-1]
 
 
-def _given(found: _T | Refusal) -> _T:
+def _given(found: _T | Refusal | None) -> _T:
+    assert found is not None
     if isinstance(found, NoSchedule | PlantError):
         raise found
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dspgen.sched.facts import Facts, Reservation
@@ -186,21 +187,26 @@ def resource_bound(reservations: Sequence[Reservation], facts: Facts) -> Fractio
 
 def binding_units(reservations: Sequence[Reservation], facts: Facts) -> tuple[Fraction, tuple[str, ...]]:
     """The bound of the units, and the fewest units and resources that make it; none where it is the packets' width."""
+    return busiest(Counter(reservations), facts)
+
+
+def busiest(times: Mapping[Reservation, int], facts: Facts) -> tuple[Fraction, tuple[str, ...]]:
+    """The least cycles in which the units can do each of these so many times, and what makes it (`binding_units`)."""
     demand: dict[frozenset[int], int] = {}
     extras: dict[int, int] = {}
-    for reservation in reservations:
+    for reservation, number in times.items():
         if reservation.alternatives:
             key = frozenset(reservation.alternatives)
-            demand[key] = demand.get(key, 0) + reservation.busy
+            demand[key] = demand.get(key, 0) + number * reservation.busy
         for resource, _, count in reservation.extras:
-            extras[resource] = extras.get(resource, 0) + count
+            extras[resource] = extras.get(resource, 0) + number * count
     unions: dict[frozenset[int], None] = {}
     for key in demand:
         for other in list(unions):
             if len(unions) < 4096:
                 unions[other | key] = None
         unions[key] = None
-    bound, binding = Fraction(len(reservations), facts.issue), frozenset[int]()
+    bound, binding = Fraction(sum(times.values()), facts.issue), frozenset[int]()
     for union in unions:
         rate = Fraction(sum(amount for key, amount in demand.items() if key <= union), len(union))
         if rate > bound or (rate == bound and len(union) < (len(binding) or facts.issue)):

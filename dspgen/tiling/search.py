@@ -1,6 +1,7 @@
 """Choosing each nest's plan: the model's finalists are compiled and scheduled, and the fewest cycles win.
 
-`evaluate` is handed in by the caller: it runs vectorizer and scheduler on one candidate and returns its cycles.
+`evaluate` is handed in by the caller: it runs vectorizer and scheduler on one candidate and returns its cycles, or
+raises Slower if its code, not yet scheduled, can't take fewer than a given number.
 """
 
 from __future__ import annotations
@@ -30,8 +31,20 @@ _MOST_WORK = 640
 # Refused ones that are tried besides the others.
 _MOST_REFUSED = 2
 
-Evaluate = Callable[[Candidate], float]
+# A candidate waits for others if its code takes so many times the model's cycles, at least; but few do.
+_DOUBTFUL = 2.0
+_MOST_WAITING = 3
+
+Evaluate = Callable[[Candidate, float], float]
 Pattern = tuple[object, ...]
+
+
+class Slower(Exception):
+    """The code can't take fewer cycles than others: `cycles` at least."""
+
+    def __init__(self, cycles: float) -> None:
+        super().__init__(cycles)
+        self.cycles = cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,11 @@ class Choice:
     candidate: Candidate
     trials: tuple[Trial, ...]
     modest: Candidate | None = None
+
+    @property
+    def cycles(self) -> float:
+        """Those of the best that was scheduled."""
+        return min((t.cycles for t in self.trials if t.cycles is not None), default=0.0)
 
 
 @dataclass(slots=True)
@@ -85,24 +103,31 @@ def search(
     tries: int = 7,
     experience: Experience | None = None,
     enough: float = math.inf,
+    before: Candidate | None = None,
 ) -> Choice:
     """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out. No more are
     tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
     scalar one are, unless the model is sure of them. What `experience` tells of other nests saves trials. Where the
-    first that works out takes over `enough` cycles, it is the only one.
+    first that works out takes over `enough` cycles, it is the only one. `before` won with fewer rules: it goes first.
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
     found = _Search(evaluate, most, tries, experience or Experience())
     known = found.experience.expected
     hopeful = finalists if most is not None else sorted(finalists, key=lambda c: (c.large, known(c) or c.cycles))
-    for candidate, certain in _in_order(hopeful):
+    ordered = _in_order(hopeful)
+    if before in hopeful:
+        ordered.sort(key=lambda x: x[0] != before)
+        found.visit(*ordered.pop(0), last=True)
+    for candidate, certain in ordered:
         found.visit(candidate, certain)
         if found.best is not None and found.best[0] > enough:
             break
+    else:
+        found.visit_waiting()
     found.experience.learn(found.seen)
     if found.best is None:
-        cycles = evaluate(fallback)
+        cycles = evaluate(fallback, math.inf)
         found.trials.append(_trial(fallback, cycles))
         found.best = (cycles, fallback)
     modest = _modest(finalists, found.failed)
@@ -120,20 +145,39 @@ class _Search:
     failed: set[str] = field(default_factory=set)
     codes: set[tuple[object, ...]] = field(default_factory=set)
     seen: list[tuple[Candidate, float]] = field(default_factory=list)
+    waiting: list[tuple[float, Candidate, bool]] = field(default_factory=list)
     ratio: float = math.inf
     work: int = 0
     tried: int = 0
 
-    def visit(self, candidate: Candidate, certain: bool) -> None:
-        """Evaluate the candidate, unless that is thought to be in vain. `certain`: beyond the budget, too."""
+    def visit_waiting(self) -> None:
+        """Those that were doubtful when there was nothing to compare them with, by what they take at least."""
+        waiting, self.waiting = sorted(self.waiting, key=lambda x: x[0]), []
+        for _, candidate, certain in waiting:
+            self.visit(candidate, certain, last=True)
+
+    def visit(self, candidate: Candidate, certain: bool, *, last: bool = False) -> None:
+        """Evaluate the candidate, unless that is thought to be in vain, or, if it is not the `last` chance, better put
+        off. `certain`: beyond the budget, too."""
         vain = self._vain(candidate, certain)
         if vain:
             self.trials.append(_trial(candidate, None, vain))
             return
+        wait = self.best is None and not last and len(self.waiting) < _MOST_WAITING
+        limit = math.inf if self.best is None else self.best[0]
         self.work += candidate.size
         self.tried += 1
         try:
-            cycles = self.evaluate(candidate)
+            cycles = self.evaluate(candidate, _DOUBTFUL * candidate.cycles if wait else limit)
+        except Slower as bound:
+            if wait:
+                self.waiting.append((bound.cycles, candidate, certain))
+                self.work -= candidate.size
+                self.tried -= 1
+            else:
+                self.trials.append(_trial(candidate, None, f"its code takes {bound.cycles:.0f} cycles at least"))
+                self.seen.append((candidate, bound.cycles))
+            return
         except (NoSchedule, IllegalSchedule, PlantError) as refusal:
             self.trials.append(_trial(candidate, None, str(refusal)))
             self.failed.add(candidate.title)

@@ -6,7 +6,7 @@ import math
 
 from dspgen.errors import NoSchedule, Problem
 from dspgen.tiling.candidates import Candidate, Plans
-from dspgen.tiling.search import Choice, Experience, search
+from dspgen.tiling.search import Choice, Experience, Slower, search
 from plant_core.tiles import CompPlan, LoopShape
 
 FALLBACK = Candidate((), float("inf"), "scalar")
@@ -27,16 +27,24 @@ def _search(
     tries: int = 7,
     experience: Experience | None = None,
     enough: float = math.inf,
+    least: dict[str, float] | None = None,
+    before: Candidate | None = None,
 ) -> tuple[Choice, list[str]]:
+    """The choice, and which candidates were scheduled; `least` are the cycles that code takes at least."""
     seen: list[str] = []
 
-    def evaluate(candidate: Candidate) -> float:
+    def evaluate(candidate: Candidate, limit: float) -> float:
+        if (bound := (least or {}).get(candidate.title, 0.0)) >= limit:
+            raise Slower(bound)
         seen.append(candidate.title)
         if candidate.title not in cycles:
             raise NoSchedule(Problem("DG303", "no registers"))
         return cycles[candidate.title]
 
-    return search(finalists, FALLBACK, evaluate, tries=tries, experience=experience, enough=enough), seen
+    choice = search(
+        finalists, FALLBACK, evaluate, tries=tries, experience=experience, enough=enough, before=before
+    )  # fmt: skip
+    return choice, seen
 
 
 def test_the_smallest_and_the_scalar_candidate_are_tried_beyond_the_budget() -> None:
@@ -80,3 +88,27 @@ def test_the_same_code_is_made_once() -> None:
     choice, seen = _search([fused, apart, looped], {"S0(i*:16)": 60.0, "S0(i*:32)": 70.0})
     assert seen == ["S0(i*:16)", "S0(i*:32)"]
     assert choice.trials[1].refused == "it makes the same code as another"
+
+
+def test_code_that_cannot_win_is_not_scheduled() -> None:
+    finalists = [_laned("fast", 100.0, 2), _laned("slow", 101.0, 3), _laned("faster", 102.0, 3)]
+    cycles = {"fast": 120.0, "slow": 130.0, "faster": 110.0}
+    choice, seen = _search(finalists, cycles, least={"slow": 120.0, "faster": 119.0})
+    assert seen == ["fast", "faster"] and choice.candidate.title == "faster"
+    assert choice.trials[1].refused == "its code takes 120 cycles at least"
+
+
+def test_code_far_from_the_model_waits_for_something_to_compare_it_with() -> None:
+    finalists = [_laned("wrong", 100.0, 2), _laned("worse", 101.0, 3), _laned("right", 102.0, 3)]
+    cycles = {"wrong": 400.0, "worse": 900.0, "right": 110.0}
+    choice, seen = _search(finalists, cycles, least={"wrong": 300.0, "worse": 800.0})
+    assert seen == ["right"] and choice.candidate.title == "right"
+    choice, seen = _search(finalists[:2], cycles, least={"wrong": 300.0, "worse": 800.0})
+    assert seen == ["wrong"] and choice.candidate.title == "wrong"
+
+
+def test_the_plan_that_fewer_rules_chose_goes_first() -> None:
+    finalists = [_laned("a", 100.0, 2), _laned("b", 101.0, 3), _laned("c", 102.0, 3)]
+    cycles = {"a": 130.0, "b": 140.0, "c": 110.0}
+    _, seen = _search(finalists, cycles, before=finalists[2])
+    assert seen == ["c", "a", "b"]
