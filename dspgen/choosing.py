@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from dspgen.errors import NoSchedule
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.sched.ir import Scheduled
-from dspgen.stages import CANDIDATE_SETS, Compiled, Planned, cycles_of, plan_program
+from dspgen.stages import CANDIDATE_SETS, Compiled, Packets, Planned, cycles_of, plan_program
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.arrange import arrangements
@@ -105,6 +105,7 @@ class Chooser:
     whole: dict[Plan, Variants] = field(default_factory=dict)
     counted: list[tuple[Scheduled, int | None]] = field(default_factory=list)
     known: dict[RewriteMode, tuple[Choice, ...]] = field(default_factory=dict)
+    packets: Packets = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         machine = Machine(self.target, OperationTable(self.target))
@@ -130,8 +131,8 @@ class Chooser:
         spent = 0.0
         before = next(reversed(self.known.values()), ())  # by fewer rules
         for k, nest in enumerate(self.searches):
-            won = before[k].candidate if before else None
-            found.append(nest.choice(mode, tries, experience, enough - spent, won))
+            earlier = before[k] if before else None
+            found.append(nest.choice(mode, tries, experience, enough - spent, earlier))
             spent += found[-1].cycles
             if spent > enough:
                 raise Outdone(spent)
@@ -175,7 +176,9 @@ class Chooser:
     def _variants(self, plan: Plan) -> Variants:
         if plan not in self.whole:
             func, target, options = self.func, self.target, self.options
-            self.whole[plan] = Variants(lambda: plan_program(func, plan, target, options), target, options, None)
+            self.whole[plan] = Variants(
+                lambda: plan_program(func, plan, target, options), target, options, None, known=self.packets
+            )
         return self.whole[plan]
 
     def cycles(self, compiled: Compiled) -> int | None:
@@ -232,10 +235,10 @@ class _Search:
         return share * min(c.cycles for c in self.finalists)
 
     def choice(
-        self, mode: RewriteMode, tries: int, experience: Experience, enough: float, before: Candidate | None
+        self, mode: RewriteMode, tries: int, experience: Experience, enough: float, before: Choice | None
     ) -> Choice:
         """The best plan by the rules of one mode; the first that works out if it takes over `enough` cycles. `before`
-        won by fewer rules. Raises NoSchedule."""
+        was chosen by fewer rules. Raises NoSchedule."""
         return search(
             self.finalists,
             self.fallback,
@@ -256,7 +259,7 @@ class _Search:
             def planned() -> Planned:
                 return plan_program(self.alone, plan, target, options, known=self.known, candidate=most is not None)
 
-            self.made[plan] = Variants(planned, target, options, most)
+            self.made[plan] = Variants(planned, target, options, most, known=self.chooser.packets)
         return self.made[plan]
 
     def _keeps(self, plans: Plans) -> bool:

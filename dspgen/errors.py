@@ -53,6 +53,14 @@ class NoSchedule(DspgenError):
     """The machine can't run this: a missing operation, too few registers, too little memory."""
 
 
+class TooLarge(NoSchedule):
+    """More code than a candidate among others may make; `times` as much, or more."""
+
+    def __init__(self, problem: Problem, times: float = 1.0) -> None:
+        super().__init__(problem)
+        self.times = times
+
+
 def _source_line(loc: Loc) -> str | None:
     try:
         lines = Path(loc.file).read_text(encoding="utf-8", errors="replace").splitlines()

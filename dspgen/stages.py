@@ -11,7 +11,7 @@ import numpy as np
 from dspgen.asmir.ir import Function, instruction_count
 from dspgen.asmir.lower import lower
 from dspgen.emit.asm import emit_asm
-from dspgen.errors import NoSchedule, Problem, SourceError
+from dspgen.errors import NoSchedule, Problem, SourceError, TooLarge
 from dspgen.options import Options
 from dspgen.rewrite.machine import machine_of
 from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
@@ -48,11 +48,13 @@ CANDIDATE_PLACED = 16_000  # operations, in search of loop schedules
 CANDIDATE_LOOK = 40_000  # operations, in search of short straight code
 FINAL_LOOK = 800_000
 CANDIDATE_SETS = 500_000  # operations on integer sets
+SPARE = 2  # times the instructions of a candidate, before moves are coalesced
 COPIES = 4  # the part of the stack's memory that copies of arrays may take
 SPILL_ROOM = 8192  # bytes of stack besides local arrays
 
 OnStage = Callable[[str, object], None]
 Stages = list[tuple[str, object]]
+Packets = dict[tuple[Function, bool], Scheduled | NoSchedule]  # of linear assembly, by whether it is a candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,23 +143,40 @@ class Assembled:
 def assemble(planned: Planned, rewritten: Optimised, target: Target, options: Options, most: int | None) -> Assembled:
     """Linear assembly.
 
-    With `most`, it is a candidate among others: raises NoSchedule where it has over `most` instructions, since
+    With `most`, it is a candidate among others: raises TooLarge where it has over `most` instructions, since
     scheduling costs more than linear time.
     """
     program = rewritten.program
-    function = lower(program, target, pipeline=options.pipeline, readable=readable(program), in_word=in_word(program))
+    room = None if most is None else SPARE * most
+    function = lower(
+        program, target, pipeline=options.pipeline, readable=readable(program), in_word=in_word(program), most=room
+    )  # fmt: skip
     if most is not None and (size := instruction_count(function.body)) > most:
         problem = Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", planned.func.loc)
-        raise NoSchedule(problem)
+        raise TooLarge(problem, size / most)
     return Assembled(planned, rewritten, function, least_cycles(function, target))
 
 
-def pack(assembled: Assembled, target: Target, options: Options, *, candidate: bool) -> Compiled:
-    """Packets. For a `candidate` among others raises NoSchedule where registers are not soon found."""
+def pack(
+    assembled: Assembled, target: Target, options: Options, *, candidate: bool, known: Packets | None = None
+) -> Compiled:
+    """Packets, those that are `known` made once. For a `candidate` among others raises NoSchedule where registers are
+    not soon found."""
     limits = {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED} if candidate else {}
     method: Method = options.sched if options.sched in ("list", "order") else "dp"
     planned, rewritten, function = assembled.planned, assembled.rewritten, assembled.function
-    scheduled = schedule(function, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, **limits)
+    known = {} if known is None else known
+    key = function, candidate
+    if key not in known:
+        try:
+            known[key] = schedule(
+                function, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, **limits
+            )  # fmt: skip
+        except NoSchedule as refusal:
+            known[key] = refusal
+    scheduled = known[key]
+    if isinstance(scheduled, NoSchedule):
+        raise scheduled
     return Compiled(
         planned.func, planned, (), rewritten.program, function, scheduled, "", rewritten.remarks, 0.0
     )  # fmt: skip

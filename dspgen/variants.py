@@ -11,7 +11,7 @@ from dspgen.asmir.ir import instruction_count
 from dspgen.errors import NoSchedule
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.rewrite.optimise import Effort, Optimised
-from dspgen.stages import Assembled, Compiled, Planned, assemble, pack, rewrite
+from dspgen.stages import Assembled, Compiled, Packets, Planned, assemble, pack, rewrite
 from dspgen.target.model import Target
 from dspgen.tiling.search import Slower
 from dspgen.vecdsl.hoist import hoist
@@ -44,13 +44,14 @@ class _Form:
 @dataclass(slots=True)
 class Variants:
     """The code of one plan. `plan` makes what is before rewriting; `most` is how many instructions it may have, None
-    where it is no candidate among others (see `pack`)."""
+    where it is no candidate among others (see `pack`). `known` is shared by the plans of one function."""
 
     plan: Callable[[], Planned]
     target: Target
     options: Options
     most: int | None
     effort: Effort = Effort()
+    known: Packets = field(default_factory=dict)
     rewritten: dict[RewriteMode, Optimised] = field(default_factory=dict)
     forms: list[_Form] = field(default_factory=list)
     made: dict[RewriteMode, Compiled | Refusal] = field(default_factory=dict)
@@ -119,7 +120,7 @@ class Variants:
             assembled = assemble(changed, rewritten, self.target, self.options, most)
             if best.scheduled.cycles is not None and assembled.least >= best.scheduled.cycles:
                 return best
-            found = pack(assembled, self.target, self.options, candidate=most is not None)
+            found = pack(assembled, self.target, self.options, candidate=most is not None, known=self.known)
         except (NoSchedule, PlantError):
             return best
         return found if _fewer(found, best) else best
@@ -131,7 +132,9 @@ class Variants:
             if assembled.least >= limit:
                 raise Slower(assembled.least)
             try:
-                form.packed = pack(assembled, self.target, self.options, candidate=form.most is not None)
+                form.packed = pack(
+                    assembled, self.target, self.options, candidate=form.most is not None, known=self.known
+                )  # fmt: skip
             except (NoSchedule, PlantError) as refusal:
                 form.packed = refusal
         return replace(_given(form.packed), remarks=rewritten.remarks)

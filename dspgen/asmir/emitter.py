@@ -12,7 +12,7 @@ from dspgen.asmir.forms import is_pair_term, is_word, lane_constants, load_forms
 from dspgen.asmir.ir import Imm, Instr, Item, Mem, OperandValue, Predicate, Reg, VReg
 from dspgen.asmir.macros import expand_macro, find_macro
 from dspgen.asmir.shuffles import Shuffles, pattern_of
-from dspgen.errors import NoSchedule, Problem
+from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.target.crossing import elements_of, word_shuffle
 from dspgen.target.model import Macro, RegisterClass, Target
 from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem, word_keys
@@ -59,12 +59,13 @@ class Emitter:
     """Appends to `items`; `values` remembers what each term's value is in, for reuse within a block.
 
     `address_of` gives the memory operand of a Load, of the pair load over it where the flag is set. Constants are made
-    in `sink`, before the loops.
+    in `sink`, before the loops. Raises TooLarge where one block comes to over `most` instructions.
     """
 
-    def __init__(self, target: Target, table: OperationTable) -> None:
+    def __init__(self, target: Target, table: OperationTable, most: int | None = None) -> None:
         self.target = target
         self.table = table
+        self.most = most
         self.classes = Classes(target)
         self.items: list[Item] = []
         self.sink: list[Item] = []
@@ -101,6 +102,10 @@ class Emitter:
             self.moves.viewed = viewed
         return result
 
+    def check_size(self) -> None:
+        if self.most is not None and len(self.items) > self.most:
+            raise TooLarge(Problem("DG308", f"the plan makes over {self.most} instructions", self.loc))
+
     # -- registers and instructions
 
     def fresh(self, cls: str, hint: str = "t") -> VReg:
@@ -118,6 +123,7 @@ class Emitter:
         operands = tuple(args[o.name] for o in form.instruction.operands)
         instr = Instr(form.instruction, operands, predicate, self.loc)
         (self.items if into is None else into).append(instr)
+        self.check_size()
         if self.moves is not None:
             for operand, value in zip(form.instruction.operands, operands, strict=True):
                 if operand.write and isinstance(value, Reg):

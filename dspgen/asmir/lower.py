@@ -49,13 +49,13 @@ def lower(
     pipeline: bool = True,
     readable: Readable | None = None,
     in_word: InWord | None = None,
+    most: int | None = None,
 ) -> Function:
-    """Lower a whole program; raises NoSchedule where the machine lacks an operation or the ABI an argument.
-
-    `readable(array, address, low, high)` tells whether elements `address + low` to `address + high` may be read, though
-    the program may not; `in_word(term)` whether a scalar integer term, computed exactly, fits 32 bits.
+    """Lower a whole program. Raises NoSchedule where the machine lacks an operation or the ABI an argument; TooLarge
+    where a block comes to over `most` instructions. `readable(array, address, low, high)` tells whether elements
+    `address + low` to `address + high` may be read, though the program may not; `in_word(term)` whether it fits a word.
     """
-    emitter = Emitter(target, OperationTable(target))
+    emitter = Emitter(target, OperationTable(target), most)
     legal = extend(legalise(program, emitter, readable), target, in_word)
     return _Lowering(legal, target, pipeline, emitter).run()
 

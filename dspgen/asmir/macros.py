@@ -32,6 +32,7 @@ def expand_macro(emitter: Emitter, macro: Macro, destination: Reg, args: Sequenc
         emitter.prepared.add(macro.implements)
         emitter.sink += _expanded(emitter, macro, macro.setup, {}, {}, ordered=True)
     emitter.items += _expanded(emitter, macro, macro.body, places, numbers, ordered=macro.ordered)
+    emitter.check_size()
 
 
 def _expanded(

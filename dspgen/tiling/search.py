@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dspgen.errors import NoSchedule
+from dspgen.errors import NoSchedule, TooLarge
 from dspgen.tiling.candidates import Candidate
 from plant_core.loc import IllegalSchedule, PlantError
 
@@ -34,6 +34,8 @@ _MOST_REFUSED = 2
 # A candidate waits for others if its code takes so many times the model's cycles, at least; but few do.
 _DOUBTFUL = 2.0
 _MOST_WAITING = 3
+# Where a tile makes so much code, one that is smaller in proportion makes too much, too, if it is so many times larger.
+_SURELY = 1.25
 
 Evaluate = Callable[[Candidate, float], float]
 Pattern = tuple[object, ...]
@@ -56,6 +58,7 @@ class Trial:
     cycles: float | None
     refused: str = ""
     laned: tuple[str, ...] = ()  # the comps that it puts across lanes
+    large: bool = False  # refused for its size
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +106,13 @@ def search(
     tries: int = 7,
     experience: Experience | None = None,
     enough: float = math.inf,
-    before: Candidate | None = None,
+    before: Choice | None = None,
 ) -> Choice:
     """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out. No more are
     tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
     scalar one are, unless the model is sure of them. What `experience` tells of other nests saves trials. Where the
-    first that works out takes over `enough` cycles, it is the only one. `before` won with fewer rules: it goes first.
+    first that works out takes over `enough` cycles, it is the only one. `before` is the choice by fewer rules: its
+    winner goes first, and what was too large for them last, the smaller before the larger.
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
@@ -116,8 +120,9 @@ def search(
     known = found.experience.expected
     hopeful = finalists if most is not None else sorted(finalists, key=lambda c: (c.large, known(c) or c.cycles))
     ordered = _in_order(hopeful)
-    if before in hopeful:
-        ordered.sort(key=lambda x: x[0] != before)
+    if before is not None and before.candidate in hopeful:
+        won, large = before.candidate, {t.title for t in before.trials if t.large}
+        ordered.sort(key=lambda x: (x[0] != won, x[0].title in large, x[0].size if x[0].title in large else 0))
         found.visit(*ordered.pop(0), last=True)
     for candidate, certain in ordered:
         found.visit(candidate, certain)
@@ -146,6 +151,7 @@ class _Search:
     codes: set[tuple[object, ...]] = field(default_factory=set)
     seen: list[tuple[Candidate, float]] = field(default_factory=list)
     waiting: list[tuple[float, Candidate, bool]] = field(default_factory=list)
+    large: list[tuple[object, float]] = field(default_factory=list)  # from which size on what kinds are too large
     ratio: float = math.inf
     work: int = 0
     tried: int = 0
@@ -159,6 +165,9 @@ class _Search:
     def visit(self, candidate: Candidate, certain: bool, *, last: bool = False) -> None:
         """Evaluate the candidate, unless that is thought to be in vain, or, if it is not the `last` chance, better put
         off. `certain`: beyond the budget, too."""
+        if any(loops == _pattern(candidate)[0] and candidate.size >= size for loops, size in self.large):
+            self.trials.append(_trial(candidate, None, "tiles of this kind and size make too much code", large=True))
+            return
         vain = self._vain(candidate, certain)
         if vain:
             self.trials.append(_trial(candidate, None, vain))
@@ -179,7 +188,10 @@ class _Search:
                 self.seen.append((candidate, bound.cycles))
             return
         except (NoSchedule, IllegalSchedule, PlantError) as refusal:
-            self.trials.append(_trial(candidate, None, str(refusal)))
+            if isinstance(refusal, TooLarge):
+                size = min(candidate.size, _SURELY * candidate.size / refusal.times)
+                self.large.append((_pattern(candidate)[0], size))
+            self.trials.append(_trial(candidate, None, str(refusal), large=isinstance(refusal, TooLarge)))
             self.failed.add(candidate.title)
             self.seen.append((candidate, math.inf))
             return
@@ -245,5 +257,5 @@ def _modest(finalists: Sequence[Candidate], failed: set[str]) -> Candidate | Non
     return min(laned, key=lambda c: (c.size, c.rank), default=None)
 
 
-def _trial(candidate: Candidate, cycles: float | None, refused: str = "") -> Trial:
-    return Trial(candidate.title, candidate.cycles, cycles, refused, candidate.laned)
+def _trial(candidate: Candidate, cycles: float | None, refused: str = "", *, large: bool = False) -> Trial:
+    return Trial(candidate.title, candidate.cycles, cycles, refused, candidate.laned, large)

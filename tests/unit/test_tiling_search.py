@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dspgen.errors import NoSchedule, Problem
+from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.tiling.candidates import Candidate, Plans
 from dspgen.tiling.search import Choice, Experience, Slower, search
 from plant_core.tiles import CompPlan, LoopShape
@@ -28,7 +28,7 @@ def _search(
     experience: Experience | None = None,
     enough: float = math.inf,
     least: dict[str, float] | None = None,
-    before: Candidate | None = None,
+    before: Choice | None = None,
 ) -> tuple[Choice, list[str]]:
     """The choice, and which candidates were scheduled; `least` are the cycles that code takes at least."""
     seen: list[str] = []
@@ -110,5 +110,22 @@ def test_code_far_from_the_model_waits_for_something_to_compare_it_with() -> Non
 def test_the_plan_that_fewer_rules_chose_goes_first() -> None:
     finalists = [_laned("a", 100.0, 2), _laned("b", 101.0, 3), _laned("c", 102.0, 3)]
     cycles = {"a": 130.0, "b": 140.0, "c": 110.0}
-    _, seen = _search(finalists, cycles, before=finalists[2])
+    _, seen = _search(finalists, cycles, before=Choice(("S0",), finalists[2], ()))
     assert seen == ["c", "a", "b"]
+
+
+def test_of_tiles_that_were_too_large_the_smallest_is_tried_last_and_the_others_only_if_it_works_out() -> None:
+    finalists = [_laned(f"S0(i*:{16 * n})", 100.0 + k, n) for k, n in enumerate((8, 4, 2, 1))]
+
+    def evaluate(candidate: Candidate, limit: float) -> float:
+        seen.append(candidate.size)
+        if candidate.size > 1:
+            raise TooLarge(Problem("DG308", "too much"))
+        return 110.0
+
+    seen: list[int] = []
+    first = search(finalists, FALLBACK, evaluate)
+    assert seen == [8, 1, 4, 2] and first.candidate.size == 1
+    seen = []
+    again = search(finalists, FALLBACK, evaluate, before=first)
+    assert seen == [1, 2] and again.candidate.size == 1

@@ -1,0 +1,23 @@
+"""Code that is too large for a candidate is given up while it is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dspgen.asmir.ir import instruction_count
+from dspgen.asmir.lower import lower
+from dspgen.errors import TooLarge
+from dspgen.options import Options
+from dspgen.pipeline import compile_file
+from dspgen.target.model import Target
+
+
+def test_lowering_stops_beyond_most(ft_m7002: Target) -> None:
+    path = Path(__file__).parents[2] / "examples" / "stencil3.c"
+    compiled = compile_file(str(path), ft_m7002, Options(tile="one"))
+    size = instruction_count(compiled.assembly.body)
+    assert instruction_count(lower(compiled.program, ft_m7002, most=2 * size).body) <= 2 * size
+    with pytest.raises(TooLarge, match="over 3 instructions"):
+        lower(compiled.program, ft_m7002, most=3)
