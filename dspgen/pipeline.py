@@ -47,6 +47,8 @@ from plant_core.ir import Func
 from plant_core.loc import Loc
 from plant_core.schedule import position
 
+BEHIND = 1.1  # times the model's cycles for the best of a machine's views: others that take more are left alone
+
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
@@ -87,20 +89,24 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
 
 def _best_view(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The code for the machine's view that takes the fewest cycles, of those with as many elements in each lane as
-    the function's types allow."""
-    able = _fitting_views(source, target)
-    if len(able) == 1:
-        return _polished_code(source, able[0], options, seen)
+    the function's types allow. Views that the model expects to be well behind the best one are not compiled."""
+    choosers = [_chooser(source, view, options) for view in _fitting_views(source, target)]
+    if len(choosers) == 1:
+        return _polished_code(source, choosers[0], seen)
+    if all(c.expected for c in choosers):
+        choosers.sort(key=lambda c: c.expected)
     best: tuple[float, tuple[Compiled, tuple[Remark, ...]], Stages] | None = None
     refusal: NoSchedule | None = None
-    for view in able:
+    for chooser in choosers:
+        if best is not None and chooser.expected > BEHIND * choosers[0].expected > 0:
+            break
         stages: Stages = []
         try:
-            made = _polished_code(source, view, options, lambda *stage, stages=stages: stages.append(stage))
+            made = _polished_code(source, chooser, lambda *stage, stages=stages: stages.append(stage))
         except NoSchedule as error:
             refusal = refusal or error
             continue
-        cycles = _expected(made[0], view)
+        cycles = _expected(made[0], chooser.target)
         if best is None or cycles < best[0]:
             best = cycles, made, stages
     if best is None:
@@ -109,6 +115,11 @@ def _best_view(source: Func, target: Target, options: Options, seen: OnStage) ->
     for stage in best[2]:
         seen(*stage)
     return best[1]
+
+
+def _chooser(source: Func, target: Target, options: Options) -> Chooser:
+    func = split(canonical(source, reassoc=options.fp == "reassoc"))
+    return Chooser(spaced(align_stores(func, partial(store_granule, target), target.lanes)), target, options)
 
 
 def _fitting_views(source: Func, target: Target) -> list[Target]:
@@ -126,32 +137,28 @@ def _expected(compiled: Compiled, target: Target) -> float:
     return sum(min((t.cycles for t in c.trials if t.cycles is not None), default=math.inf) for c in compiled.choices)
 
 
-def _polished_code(
-    source: Func, target: Target, options: Options, seen: OnStage
-) -> tuple[Compiled, tuple[Remark, ...]]:
+def _polished_code(source: Func, chooser: Chooser, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The best code, its packets found with more patience than those of all the candidates before it."""
-    best, remarks = _best_code(source, target, options, seen)
-    after = polished(best, target, options)
+    best, remarks = _best_code(source, chooser, seen)
+    after = polished(best, chooser.target, chooser.options)
     if after is not best:
         seen("packets", after.scheduled)
     return after, (*remarks, *schedule_remarks(after.scheduled))
 
 
-def _best_code(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _best_code(source: Func, chooser: Chooser, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The function by its loop nests, or unrolled as a whole; and the remarks on its loops.
 
     Where the model expects that nests are far from the bound, unrolled code is made first, and nests only as far as
     they may still win. What decides that is told by code without rewriting, so that it is the same with more rules.
     """
-    func = split(canonical(source, reassoc=options.fp == "reassoc"))
-    func = spaced(align_stores(func, partial(store_granule, target), target.lanes))
+    func, target, options = chooser.func, chooser.target, chooser.options
     seen("expanded", func)
     refusal: NoSchedule | None = None
     chosen: Chosen | None = None
     unrolled: Unrolled | None = None
     early, cycles, outdone = False, math.inf, ""
     try:
-        chooser = Chooser(func, target, options)
         early = _worth_unrolling(source, chooser.expected, chooser.expected, target, options)
         unrolled = best_unrolled(source, target, options, math.inf) if early else None
         chosen = compile_nests(chooser, known=math.inf if unrolled is None else unrolled.plain)
