@@ -30,6 +30,11 @@ def lower(program: Assembled, target: Target, symbols: dict[str, int], code_addr
     """`symbols` gives every label's address; `code_addresses` maps code addresses to packet numbers."""
     if not target.pipeline.exposed:
         raise IsaError(Problem("DG191", f"{target.name}: the simulator runs exposed pipelines only"))
+    late = next((i.id for i in target.instructions if any(o.read_cycle for o in i.operands)), None)
+    if late is not None:
+        raise IsaError(
+            Problem("DG191", f"{target.name}: the simulator reads operands at issue; {late} has a read_cycle")
+        )
     registers = RegisterFile(target)
     mask = registers.cell_of(target.mask_register) if target.mask_register else None
     slots: list[Slot] = []

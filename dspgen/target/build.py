@@ -141,7 +141,7 @@ def _units(isa: schema.Isa, context: Context) -> None:
         except (KeyError, IndexError, ValueError, AttributeError):
             context.fault("DG104", (*path, "suffix"), "may hold `{n}` only")
             continue
-        unit = Unit(name, max(row.count, 1), row.suffix, row.side, row.slot, row.accepts)
+        unit = Unit(name, max(row.count, 1), row.suffix, row.side, row.accepts)
         context.units[name] = unit
         for member in unit.members:
             if member in owners:
@@ -349,10 +349,9 @@ def _packets(isa: schema.Isa, context: Context) -> Packets:
 
 def _pipeline(isa: schema.Isa, context: Context) -> Pipeline:
     row = isa.pipeline
-    for key, figure in (("branch_delay", row.branch_delay), ("hardware_loops", row.hardware_loops)):
-        if figure < 0:
-            context.fault("DG111", ("pipeline", key), f"must be at least 0, not {figure}")
-    return Pipeline(row.exposed, row.equals, row.branch_delay, row.hardware_loops)
+    if row.branch_delay < 0:
+        context.fault("DG111", ("pipeline", "branch_delay"), f"must be at least 0, not {row.branch_delay}")
+    return Pipeline(row.exposed, row.equals, row.branch_delay)
 
 
 def _address_modes(isa: schema.Isa) -> AddressModes:

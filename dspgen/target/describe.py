@@ -30,7 +30,6 @@ def describe(target: Target) -> dict[str, Plain]:
             "exposed": pipeline.exposed,
             "equals": pipeline.equals,
             "branch_delay": pipeline.branch_delay,
-            "hardware_loops": pipeline.hardware_loops,
             **origin("pipeline"),
         },
         "registers": [

@@ -61,7 +61,6 @@ class Unit:
     count: int
     suffix: str
     side: Side
-    slot: str | None = None
     accepts: tuple[str, ...] = ()  # further suffix texts that name this unit in text, never printed
 
     @property
@@ -75,7 +74,8 @@ class Operand:
 
     kind "register": one of `classes`; "immediate": an integer in `imm` (low, high); "memory"; "label".
     A register operand that has `imm` takes an immediate instead. `latency`: cycles from issue until a written value is
-    readable. `read` and `write` may both be set (a partial update).
+    readable; `read_cycle`: cycles from issue until the operand is read. `read` and `write` may both be set (a partial
+    update).
     `literal`: how the text's number becomes the operand's value, a half-word. "low_half": its low 16 bits.
     "high_half": a decimal number, or a hexadecimal one above 0xFFFF, stands for its bits 31:16; a hexadecimal number up
     to 0xFFFF is the half itself, and so it is printed. `symbol_bits` (high, low): a symbol may stand here, for those
@@ -183,7 +183,7 @@ class Predicates:
 
 @dataclass(frozen=True, slots=True)
 class Packets:
-    """`issue` instructions at most; `limits` caps instructions per named slot group (group -> (units, most))."""
+    """`issue` instructions at most; what units share beyond that is a resource of their rows."""
 
     issue: int
     minimum_ii: int = 1
@@ -196,7 +196,6 @@ class Pipeline:
     exposed: bool
     equals: bool
     branch_delay: int
-    hardware_loops: int = 0
 
 
 @dataclass(frozen=True, slots=True)

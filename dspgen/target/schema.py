@@ -37,7 +37,6 @@ class Unit:
     count: Figure
     side: Side
     suffix: str = ""
-    slot: str | None = None
     accepts: Words = Words(())
     label: Label = "assumed"
     source: str = ""
@@ -117,7 +116,6 @@ class Pipeline:
     exposed: bool
     equals: bool
     branch_delay: Figure
-    hardware_loops: Figure = Figure(0)
     label: Label = "assumed"
     source: str = ""
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dspgen.errors import SourceError
+from dspgen.errors import IsaError, SourceError
 from dspgen.sim import states
 from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.load import load_target
@@ -247,6 +247,14 @@ def test_stores_in_flight_at_the_return_still_land(target: Target, engine: Engin
     )
     body = " SMVAGA36 R11:R10, AR8\n SNOP 1\n SBR R62\n SNOP 5\n SSTW R12, *AR8\n"
     assert go(slow, engine, body, np.zeros(2, dtype=np.int32), 6).outputs["x0"].tolist() == [6, 0]
+
+
+def test_operands_that_are_read_late_are_refused(target: Target, engine: Engine) -> None:
+    row = target.instruction("SADD")
+    late = dataclasses.replace(row, operands=tuple(dataclasses.replace(o, read_cycle=1) for o in row.operands))
+    rows = tuple(late if i is row else i for i in target.instructions)
+    with pytest.raises(IsaError, match="SADD has a read_cycle"):
+        go(dataclasses.replace(target, instructions=rows), engine, RETURN)
 
 
 def test_auto_changes_to_the_native_machine_for_long_runs(target: Target) -> None:
