@@ -17,13 +17,17 @@ from dspgen.vecdsl.terms import statements
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+FORMS = [("bench/fft_16.c", False), ("fft/split.c", False), ("fft/interleaved.c", True)]
+QUICK = Options(tile="one", rewrite="off", sched="list")
+
+
 @pytest.mark.parametrize(
-    ("path", "size", "interleaved"),
-    [("bench/fft_16.c", 16, False), ("fft/split.c", 16, False), ("fft/interleaved.c", 16, True)],
-    ids=["affine", "split", "interleaved"],
+    "options", [QUICK, pytest.param(Options(), marks=pytest.mark.slow)], ids=["single vectors", "searched"]
 )
-def test_every_stage_is_in_lanes(path: str, size: int, interleaved: bool) -> None:
-    options = replace(Options(), defines=() if path.startswith("bench") else (("N", str(size)),))
+@pytest.mark.parametrize(("path", "interleaved"), FORMS, ids=["affine", "split", "interleaved"])
+def test_every_stage_is_in_lanes(path: str, interleaved: bool, options: Options) -> None:
+    size = 16
+    options = replace(options, defines=() if path.startswith("bench") else (("N", str(size)),))
     seen: dict[str, object] = {}
     target = load_target("ft_m7002")
     result = run_file(str(EXAMPLES / path), target, options, on_stage=lambda k, v: seen.update({k: v}))
