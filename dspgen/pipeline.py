@@ -47,7 +47,7 @@ from plant_core.ir import Func
 from plant_core.loc import Loc
 from plant_core.schedule import position
 
-BEHIND = 1.1  # times the model's cycles for the best of a machine's views: others that take more are left alone
+OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
 
 def _best_view(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The code for the machine's view that takes the fewest cycles, of those with as many elements in each lane as
-    the function's types allow. Views that the model expects to be well behind the best one are not compiled."""
+    the function's types allow. Views are not compiled that the model expects to take longer than what was found."""
     choosers = [_chooser(source, view, options) for view in _fitting_views(source, target)]
     if len(choosers) == 1:
         return _polished_code(source, choosers[0], seen)
@@ -98,8 +98,8 @@ def _best_view(source: Func, target: Target, options: Options, seen: OnStage) ->
     best: tuple[float, tuple[Compiled, tuple[Remark, ...]], Stages] | None = None
     refusal: NoSchedule | None = None
     for chooser in choosers:
-        if best is not None and chooser.expected > BEHIND * choosers[0].expected > 0:
-            break
+        if best is not None and best[0] <= OPTIMISM * chooser.expected:
+            continue
         stages: Stages = []
         try:
             made = _polished_code(source, chooser, lambda *stage, stages=stages: stages.append(stage))
