@@ -60,12 +60,14 @@ Packets = dict[tuple[Function, bool], Scheduled | NoSchedule]  # of linear assem
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A plan's code as far as no rewriting touches it: its loop tree (None where the function was unrolled as a whole),
-    its vector program, and `promoted`, the same with memory kept in registers."""
+    its vector program, and `promoted`, the same with memory kept in registers. `in_place` is `promoted` with no arrays
+    copied into step, where some were."""
 
     func: Func
     tree: Tree | None
     built: Program
     promoted: Program
+    in_place: Program | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,9 @@ def plan_program(
         tree = generate(func, plan)
     built = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
     promoted = hoist(straighten(promote(built, target.lanes), target.lanes), target.lanes)
-    promoted = skew(promoted, target.lanes, partial(load_granule, target), _room_for_copies(target))
-    return Planned(func, tree, built, deal(promoted, target))
+    skewed = skew(promoted, target.lanes, partial(load_granule, target), _room_for_copies(target))
+    in_place = None if skewed is promoted else deal(promoted, target)
+    return Planned(func, tree, built, deal(skewed, target), in_place)
 
 
 def straight_program(func: Func, program: Program, target: Target) -> Planned:

@@ -56,6 +56,7 @@ class Variants:
     forms: list[_Form] = field(default_factory=list)
     made: dict[RewriteMode, Compiled | Refusal] = field(default_factory=dict)
     planned: Planned | Refusal | None = None
+    uncopied: Variants | None = None
 
     def under(self, mode: RewriteMode, most: int | None = None, limit: float = math.inf) -> Compiled:
         """The code by the rules of one mode; the first to ask for it may set a smaller bound than the plan's own.
@@ -126,6 +127,30 @@ class Variants:
         return found if _fewer(found, best) else best
 
     def _make(self, mode: RewriteMode, most: int | None, limit: float) -> Compiled:
+        """The code of the plan, or of the plan without copies of arrays, whichever takes fewer cycles."""
+        try:
+            found = self._packed(mode, most, limit)
+        except (NoSchedule, PlantError, Slower):
+            if self._without_copies is None:
+                raise
+            return self._without_copies.under(mode, most, limit)
+        if self._without_copies is None or found.scheduled.cycles is None:
+            return found
+        try:
+            other = self._without_copies.under(mode, most, min(limit, found.scheduled.cycles))
+        except (NoSchedule, PlantError, Slower):
+            return found
+        return other if _fewer(other, found) else found
+
+    @property
+    def _without_copies(self) -> Variants | None:
+        planned = self.planned
+        if self.uncopied is None and isinstance(planned, Planned) and planned.in_place is not None:
+            instead = replace(planned, promoted=planned.in_place, in_place=None)
+            self.uncopied = Variants(lambda: instead, self.target, self.options, self.most, self.effort, self.known)
+        return self.uncopied
+
+    def _packed(self, mode: RewriteMode, most: int | None, limit: float) -> Compiled:
         rewritten, form = self._form(mode, most)
         assembled = _given(form.assembled)
         if form.packed is None:
