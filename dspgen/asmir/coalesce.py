@@ -14,19 +14,66 @@ from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Mem, OperandValue
 
 def coalesce_moves(items: list[Item], keep: frozenset[VReg] = frozenset()) -> list[Item]:
     """One pass over a block, last move first."""
-    items = list(items)
-    index = len(items) - 1
-    while index >= 0:
-        item = items[index]
+    block = _Block(items)
+    for index in range(len(items) - 1, -1, -1):
+        item = block.items[index]
         if isinstance(item, Instr) and (move := _plain_move(item)) is not None:
             source, destination = move
-            start = None if source in keep else _only_definition(items, index, source)
-            if start is not None and not _disturbed(items, start, index, source, destination):
-                for k in range(start, len(items)):
-                    items[k] = _rename(items[k], source, destination)
-                del items[index]
-        index -= 1
-    return items
+            start = None if source in keep else block.only_definition(index, source)
+            if start is not None and not block.disturbed(start, index, source, destination):
+                block.remove(index)
+                block.rename(start, source, destination)
+    return [item for item in block.items if item is not None]
+
+
+class _Block:
+    """Items, None where one was taken out, and where each register is read or written."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self.items: list[Item | None] = list(items)
+        self.reads: list[set[VReg]] = [set() for _ in items]
+        self.writes: list[dict[VReg, bool]] = [{} for _ in items]
+        self.places: dict[VReg, set[int]] = {}
+        for k, item in enumerate(items):
+            self._put(k, item)
+
+    def _put(self, k: int, item: Item | None) -> None:
+        for register in self.reads[k] | self.writes[k].keys():
+            self.places[register].discard(k)
+        self.items[k] = item
+        self.reads[k] = set() if item is None else _reads(item)
+        self.writes[k] = {} if item is None else _writes(item)
+        for register in self.reads[k] | self.writes[k].keys():
+            self.places.setdefault(register, set()).add(k)
+
+    def remove(self, index: int) -> None:
+        self._put(index, None)
+
+    def rename(self, start: int, old: VReg, new: VReg) -> None:
+        """`new` in the place of `old` from `start` on."""
+        for k in sorted(self.places.get(old, ())):
+            item = self.items[k]
+            if k >= start and item is not None:
+                self._put(k, _rename(item, old, new))
+
+    def only_definition(self, before: int, register: VReg) -> int | None:
+        """Where `register` is defined, if that is one whole unpredicated write in this block, and nothing else writes
+        it."""
+        writers = [k for k in self.places.get(register, ()) if register in self.writes[k]]
+        if len(writers) != 1 or writers[0] >= before:
+            return None
+        item = self.items[writers[0]]
+        whole = isinstance(item, Instr) and item.predicate is None and self.writes[writers[0]][register]
+        return writers[0] if whole else None
+
+    def disturbed(self, start: int, end: int, source: VReg, destination: VReg) -> bool:
+        """Whether the destination is touched between the definition and the move, or written while the source is
+        read."""
+        touched = self.places.get(destination, set())
+        if destination in self.writes[start] or any(start < k < end for k in touched):
+            return True
+        last_read = max((k for k in self.places[source] if k > end and source in self.reads[k]), default=end)
+        return any(end < k <= last_read and destination in self.writes[k] for k in touched)
 
 
 def _plain_move(instr: Instr) -> tuple[VReg, VReg] | None:
@@ -44,32 +91,6 @@ def _plain_move(instr: Instr) -> tuple[VReg, VReg] | None:
             return s, d
         case _:
             return None
-
-
-def _only_definition(items: list[Item], before: int, register: VReg) -> int | None:
-    """Where `register` is defined, if that is one whole unpredicated write in this block and nothing else writes it."""
-    found: int | None = None
-    for k, item in enumerate(items):
-        writes = _writes(item)
-        if register not in writes:
-            continue
-        whole = isinstance(item, Instr) and item.predicate is None and writes[register]
-        if found is not None or not whole or k >= before:
-            return None
-        found = k
-    return found
-
-
-def _disturbed(items: list[Item], start: int, end: int, source: VReg, destination: VReg) -> bool:
-    """Whether the destination is touched between the definition and the move, or written while the source is read."""
-    first = items[start]
-    if destination in _writes(first):
-        return True
-    for k in range(start + 1, end):
-        if destination in _reads(items[k]) or destination in _writes(items[k]):
-            return True
-    last_read = max((k for k in range(end + 1, len(items)) if source in _reads(items[k])), default=end)
-    return any(destination in _writes(items[k]) for k in range(end + 1, last_read + 1))
 
 
 def _registers(value: OperandValue) -> tuple[VReg, ...]:

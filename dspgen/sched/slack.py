@@ -15,7 +15,7 @@ from dspgen.sched.facts import Facts, Reservation
 from dspgen.sched.machine import ReservationTable
 from dspgen.sched.modulo import ModuloSchedule
 
-_BUDGET = 12  # operations placed, per operation of the body, before an interval is given up
+_BUDGET = 3  # operations forced into their places, per operation of the body, before an interval is given up
 _FAR = 1 << 20
 
 
@@ -29,9 +29,8 @@ def slack_schedule(
     work = _Slack(distance, reservations, facts, interval)
     budget = _BUDGET * graph.size + 64
     while len(work.table.cycle_of) < graph.size:
-        if budget == 0:
+        if work.forced > budget:
             return "no schedule found in the search budget"
-        budget -= 1
         if not work.step():
             return "the units of one operation are always taken"
     first = min(work.table.cycle_of.values(), default=0) // interval * interval
@@ -69,6 +68,7 @@ class _Slack:
         height = np.maximum(reach.max(axis=1), 0)
         self.last = int((self.first + height).max(initial=0)) + interval - 1 - height
         self.last_tried = np.full(size, -1, dtype=np.int64)
+        self.forced = 0
         self.readers = (reach > 0).sum(axis=1)
         self.sources = (reach > 0).sum(axis=0)
         use: dict[int, int] = {}
@@ -87,6 +87,7 @@ class _Slack:
         op = int(smallest[np.argmin(late[smallest])])
         at = self._free_cycle(op, int(early[op]), int(late[op]))
         if at is None:
+            self.forced += 1
             at = self._forced(op, int(early[op]))
             if at is None:
                 return False
