@@ -177,7 +177,7 @@ class Buf:
     location: Location = "heap"
     align: int = 0
     alloc_at: tuple[str, str] | None = None
-    meaning: str = field(default="", compare=False)
+    meaning: str = field(default="", compare=False, repr=False)
 
     @property
     def extents(self) -> tuple[int, ...]:

@@ -38,7 +38,6 @@ STATEMENTS = [
     ("@do { x[0] = 1; } while (n > 0);", "DG008", "'do'"),
     ("@switch (n++) { case 1: x[0] = 1; }", "DG008", "'switch'"),
     ("@switch (n) { x[1] = 2; case 1: x[0] = 1; }", "DG008", "'switch'"),
-    ("int i = 0; for (; i < 9; i++) { if (y[i] > 0) @break; } x[i] = 2;", "DG008", "'break'"),
     ("for (int i = 0; i < 10; i++) { { int n = 3; if (i == n) @continue; } x[n] = 1; }", "DG008", "'continue'"),
     ("{ int t = n; { int n = 3; if (t > n) @return; } x[n] = 1; }", "DG008", "'return'"),
     ("if (n) @goto in; { in: x[0] = 1; }", "DG008", "'goto'"),

@@ -317,11 +317,6 @@ WRONG = [
     ),
     ("void k(float *x, int n) { for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) @x[i * j] = 1; }", "DG007", ""),
     ("void k(float x[8], int n) { int i = 0; @while (i < n) { x[i] = 1; if (x[i] > 0) i++; } }", "DG008", "while"),
-    (
-        "void k(float x[8], int n) { int i = 0; @while (i < n) { i++; if (x[i - 1] > 3) break; x[i] = 1; } }",
-        "DG008",
-        "while",
-    ),
     ("void k(float *x, int n) { for (int i = 0; i < n; i++) if (i % 3) { @*x = i; x++; } }", "", ""),
     ("void k(float *x) { int i = 0; int *q = @&i; *q = 1; x[i] = 1; }", "DG013", "'q'"),
     ("void k(int p[9], float y[9]) { for (int i = 0; i < @p[3]; i++) { p[3] = 2; y[i] = 1; } }", "DG010", "p[3]"),

@@ -119,7 +119,7 @@ def test_the_search_takes_the_fewest_cycles_and_says_what_it_refused(tmp_path: P
     (nest,) = nests(func_of(SCALE, tmp_path))
     cycles = {"a": 50.0, "b": 30.0}
 
-    def evaluate(candidate: Candidate) -> float:
+    def evaluate(candidate: Candidate, limit: float) -> float:
         if candidate.title not in cycles:
             raise NoSchedule(Problem("DG303", "no registers"))
         return cycles[candidate.title]
@@ -135,7 +135,7 @@ def test_the_fallback_is_tried_last(tmp_path: Path) -> None:
     (nest,) = nests(func_of(SCALE, tmp_path))
     seen: list[str] = []
 
-    def evaluate(candidate: Candidate) -> float:
+    def evaluate(candidate: Candidate, limit: float) -> float:
         seen.append(candidate.title)
         if candidate.title != "scalar":
             raise NoSchedule(Problem("DG303", "no registers"))
@@ -291,7 +291,7 @@ def test_large_tiles_must_be_expected_to_win(tmp_path: Path) -> None:
     ]
     tried: list[str] = []
 
-    def evaluate(candidate: Candidate) -> float:
+    def evaluate(candidate: Candidate, limit: float) -> float:
         tried.append(candidate.title)
         return 2 * candidate.cycles
 
