@@ -9,6 +9,7 @@ as instructions: the counter, its branch, and the advance of each address stream
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from dspgen.asmir.ir import (
     Function,
@@ -78,7 +79,7 @@ class _Printer:
         for item in items:
             match item:
                 case Instr():
-                    yield self._instr(item)
+                    yield from self._statement(item)
                 case Loop():
                     yield from self._loop(item)
                 case Mark(name):
@@ -87,6 +88,17 @@ class _Printer:
                     yield self._instr(branch)
                 case If(condition, then):
                     yield from self._skip_unless(condition, list(self._items(then)))
+
+    def _statement(self, item: Instr) -> Iterator[str]:
+        """An instruction; a place between two units of its access gets an address variable of its own."""
+        scale = item.instruction.memory.scale if item.instruction.memory is not None else 1
+        operands = list(item.operands)
+        for k, value in enumerate(operands):
+            if isinstance(value, Mem) and isinstance(value.base, VReg) and (rest := value.offset % scale):
+                apart = VReg(f"{value.base.name}.{rest}", value.base.cls)
+                yield from self._sum(apart, value.base, rest)
+                operands[k] = replace(value, base=apart, offset=value.offset - rest)
+        yield self._instr(replace(item, operands=tuple(operands)))
 
     def _loop(self, loop: Loop) -> Iterator[str]:
         counter = VReg(f"count.{loop.label}", self.target.abi.scalar_class)
@@ -108,7 +120,7 @@ class _Printer:
         yield from self._items(loop.body)
         for stream in loop.streams:
             yield from self._advance(stream)
-        yield from self._add(counter, -1)
+        yield from self._sum(counter, counter, -1)
         yield from self._branch(label, Predicate(counter))
         yield " " * _INDENT + ".endloop"
 
@@ -121,21 +133,21 @@ class _Printer:
 
     def _advance(self, stream: Stream) -> Iterator[str]:
         if stream.step:
-            yield from self._add(stream.base, stream.step)
+            yield from self._sum(stream.base, stream.base, stream.step)
 
-    def _add(self, register: VReg, amount: int) -> Iterator[str]:
-        """`register += amount`, by an immediate where one reaches, else through a scalar variable."""
+    def _sum(self, result: VReg, register: VReg, amount: int) -> Iterator[str]:
+        """`result = register + amount`, by an immediate where one reaches, else through a scalar variable."""
         forms = [(m, amount) for m in self.index.add_immediate(register.cls)]
         forms += [(m, -amount) for m in self.index.subtract_immediate(register.cls)]
         for match, value in forms:
             low, high = match.operand("a").imm or (0, -1)
             if low <= value <= high:
-                yield self._bound(match, a=Imm(value), b=Reg(register), d=Reg(register))
+                yield self._bound(match, a=Imm(value), b=Reg(register), d=Reg(result))
                 return
         step = VReg(f"step.{register.name}", self.target.abi.scalar_class)
         yield from self._constant(step, amount)
         ways = self.index.address_add(register.cls) or self.index.find("d = add.i32(a, b)", {"d": register.cls})
-        yield from self._best(ways, a=Reg(step), b=Reg(register), d=Reg(register))
+        yield from self._best(ways, a=Reg(step), b=Reg(register), d=Reg(result))
 
     def _constant(self, register: VReg, value: int) -> Iterator[str]:
         for steps in self.index.load_constant(register.cls, value)[:1]:

@@ -15,6 +15,10 @@ from dspgen.target.load import isa_names, load_target
 from dspgen.target.model import Target
 from tests.support.examples import SMALL, defines
 
+# The examples, those that take long to compile in `make nightly` only; `test_verified` has all of them.
+LONG = ("fft256", "fir16")
+QUICK = [pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in SMALL]
+
 # What share of the machine's bound the examples reach at their default sizes, at least.
 EFFICIENCY = {"autocor_history": 0.75, "conv2d_valid": 0.68, "fir": 0.75, "matmul": 0.92, "saxpy": 0.5}
 
@@ -44,7 +48,7 @@ def test_all_verified_on_every_machine(name: str, isa: str, examples: Path) -> N
     assert run_file(str(examples / f"{name}.c"), load_target(isa), Options(defines=defines(name))).verified
 
 
-@pytest.mark.parametrize("name", ["conv2d_full", "fir16", "matmul"])
+@pytest.mark.parametrize("name", ["conv2d_full", "matmul"])
 def test_engines_agree(name: str, examples: Path, ft_m7002: Target) -> None:
     """The generated C and the plain Python machine give the same arrays, in the same cycles, as foretold if known."""
     path, options = str(examples / f"{name}.c"), Options(defines=defines(name))
@@ -58,25 +62,25 @@ def test_engines_agree(name: str, examples: Path, ft_m7002: Target) -> None:
         assert np.array_equal(python.outputs[array], native.outputs[array], equal_nan=True)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", QUICK)
 def test_verified_without_rewriting(name: str, examples: Path, ft_m7002: Target) -> None:
     options = Options(defines=defines(name), rewrite="off")
     assert run_file(str(examples / f"{name}.c"), ft_m7002, options).verified
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", QUICK)
 def test_verified_without_pipelining(name: str, examples: Path, ft_m7002: Target) -> None:
     options = Options(defines=defines(name), pipeline=False)
     assert run_file(str(examples / f"{name}.c"), ft_m7002, options).verified
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", QUICK)
 def test_strict_is_bit_for_bit(name: str, examples: Path, ft_m7002: Target) -> None:
     result = run_file(str(examples / f"{name}.c"), ft_m7002, Options(defines=defines(name), fp="strict"))
     assert result.verified
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", QUICK)
 def test_verified_at_full_size(name: str, examples: Path, ft_m7002: Target) -> None:
     result = run_file(str(examples / f"{name}.c"), ft_m7002, Options())
     assert result.verified

@@ -13,6 +13,8 @@ from dspgen.target.model import Target
 from tests.support.examples import SMALL, defines
 from tests.support.rename_isa import redraw_latencies, rename
 
+LONG = ("conv2d_valid", "fft256", "fir16", "matmul")  # to compile: in `make nightly` only
+
 
 def strange(seed: int, folder: Path, isa: str = "ft_m7002") -> Target:
     text = isa_path(isa).read_text(encoding="utf-8")
@@ -31,7 +33,7 @@ def test_no_name_is_left(isa: str, tmp_path: Path) -> None:
     assert not {name for c in other.registers for name in c.names} & registers
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in SMALL])
 def test_verified(name: str, examples: Path, tmp_path: Path) -> None:
     result = run_file(str(examples / f"{name}.c"), strange(7, tmp_path), Options(defines=defines(name)))
     assert result.verified

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dspgen.asmir.ir import Function, Instr, Mem, Reg, VReg
+from dspgen.emit.linear import emit_linear
 from dspgen.emit.text import format_operand, print_lines
 from dspgen.sched.ir import Address, CommentLine, LabelLine, Nop, Packet, Placed
 from dspgen.sim.parse import assemble
@@ -63,3 +65,14 @@ def test_operands(target: Target) -> None:
     assert format_operand("@loop", memory, target) == "loop"
     high = target.instruction("SMOVIH").operands[0]
     assert format_operand(0x12, high, target) == "0x0012"
+
+
+def test_places_between_two_units_of_an_access(target: Target) -> None:
+    """A pair of vectors that begins half a unit further on, as a window of single elements may."""
+    row = next(i for i in target.instructions if i.mnemonic == "VLDDW")
+    (address,) = (o for o in row.operands if o.kind == "memory")
+    base, pair = VReg("a", "ARV"), VReg("x", "VRP")
+    values = tuple(Mem(base, 388, None) if o is address else Reg(pair) for o in row.operands)
+    text = emit_linear(Function("f", (), (Instr(row, values),)), target)
+    assert "VLDDW *+a_4[48], x_1:x_0" in text
+    assert any("4" in line and "a, " in line and line.endswith("a_4") for line in text.splitlines())
