@@ -10,13 +10,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from tables import write_table
+
 from dspgen.options import Options
 from dspgen.pipeline import RunResult, run_file
 from dspgen.target.load import load_target
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = ROOT / "docs" / "rewriting.md"
-MARK = "<!-- table: bench/rewriting.py -->"
 
 
 def main() -> None:
@@ -31,8 +31,7 @@ def main() -> None:
     table = ["| example | cycles, on | cycles, off | off / on |", "|---|---|---|---|", *rows]
     table.append(f"| geometric mean | | | {mean:.2f} |")
     if "--write" in sys.argv:
-        text = DOCUMENT.read_text(encoding="utf-8")
-        DOCUMENT.write_text(text[: text.index(MARK)] + "\n".join([MARK, *table]) + "\n", encoding="utf-8")
+        write_table("rewriting.md", "rewriting", table)
 
 
 def _cell(result: RunResult) -> str:
