@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Mem, OperandValue, Reg, VReg
+from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Reg, VReg, overwrites, reads, renamed, writes
 
 
 def coalesce_moves(items: list[Item], keep: frozenset[VReg] = frozenset()) -> list[Item]:
@@ -93,29 +93,11 @@ def _plain_move(instr: Instr) -> tuple[VReg, VReg] | None:
             return None
 
 
-def _registers(value: OperandValue) -> tuple[VReg, ...]:
-    match value:
-        case Reg(vreg=r):
-            return (r,)
-        case Mem(base=VReg() as base):
-            return (base,)
-        case _:
-            return ()
-
-
 def _reads(item: Item) -> set[VReg]:
     match item:
         case Instr():
-            found = {
-                r
-                for o, x in zip(item.instruction.operands, item.operands, strict=True)
-                if o.read or o.kind == "memory"
-                for r in _registers(x)
-            }
-            if item.predicate is not None:
-                found.add(item.predicate.register)
-                found |= set(_writes(item))
-            return found
+            kept = set(_writes(item)) if item.predicate is not None else set()
+            return {register for register, _ in reads(item)} | kept
         case Loop():
             inside = {r for x in item.body for r in _reads(x)} | {s.base for s in item.streams}
             return inside | ({item.trip} if isinstance(item.trip, VReg) else set())
@@ -131,11 +113,8 @@ def _writes(item: Item) -> dict[VReg, bool]:
     """Registers written, and whether wholly."""
     match item:
         case Instr():
-            return {
-                x.vreg: not x.part and not o.read
-                for o, x in zip(item.instruction.operands, item.operands, strict=True)
-                if o.write and isinstance(x, Reg)
-            }
+            whole = {register for register, part in overwrites(item) if not part}
+            return {register: register in whole for register, _ in writes(item)}
         case Loop():
             return {r: False for x in item.body for r in _writes(x)} | {s.base: False for s in item.streams}
         case If():
@@ -147,7 +126,7 @@ def _writes(item: Item) -> dict[VReg, bool]:
 def _rename(item: Item, old: VReg, new: VReg) -> Item:
     match item:
         case Instr():
-            operands = tuple(_renamed(x, old, new) for x in item.operands)
+            operands = tuple(renamed(x, {old: new}) for x in item.operands)
             predicate = item.predicate
             if predicate is not None and predicate.register == old:
                 predicate = replace(predicate, register=new)
@@ -159,16 +138,8 @@ def _rename(item: Item, old: VReg, new: VReg) -> Item:
             condition = new if item.condition == old else item.condition
             return replace(item, condition=condition, then=tuple(_rename(x, old, new) for x in item.then))
         case Jump(branch=branch, keeps=keeps):
-            renamed = _rename(branch, old, new)
-            assert isinstance(renamed, Instr)
-            return replace(item, branch=renamed, keeps=tuple(new if r == old else r for r in keeps))
+            changed = _rename(branch, old, new)
+            assert isinstance(changed, Instr)
+            return replace(item, branch=changed, keeps=tuple(new if r == old else r for r in keeps))
         case Mark():
             return item
-
-
-def _renamed(value: OperandValue, old: VReg, new: VReg) -> OperandValue:
-    if isinstance(value, Reg) and value.vreg == old:
-        return Reg(new, value.part)
-    if isinstance(value, Mem) and value.base == old:
-        return replace(value, base=new)
-    return value

@@ -19,7 +19,8 @@ A `Place` is a memory operand as programmers write it, with its mode: its regist
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dspgen.target.model import Instruction, Side
@@ -202,6 +203,59 @@ class Function:
     frame: tuple[tuple[Side, int], ...] = ()
     notes: tuple[str, ...] = field(default=())
     below: tuple[tuple[Side, int], ...] = ()
+
+
+Use = tuple[VReg, str]  # a register and its part, as in `Reg`
+
+
+def reads(instr: Instr) -> Iterator[Use]:
+    """Operands, bases and offsets of addresses, the predicate. What a predicate keeps is not among them."""
+    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
+        match value:
+            case Reg(vreg=register, part=part) if operand.read:
+                yield register, part
+            case Mem(base=VReg() as base):
+                yield base, ""
+            case Place(base=base, offset=offset):
+                yield from ((r, "") for r in (base, offset) if isinstance(r, VReg))
+            case _:
+                pass
+    if instr.predicate is not None:
+        yield instr.predicate.register, ""
+
+
+def writes(instr: Instr) -> Iterator[Use]:
+    """Results, and the bases that a mode advances."""
+    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
+        if isinstance(value, Reg) and operand.write:
+            yield value.vreg, value.part
+        elif isinstance(value, Place) and value.updates and isinstance(value.base, VReg):
+            yield value.base, ""
+
+
+def overwrites(instr: Instr) -> Iterator[Use]:
+    """Results that do not depend on what was there before, unless by a lane mask."""
+    if instr.predicate is None:
+        for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
+            if isinstance(value, Reg) and operand.write and not operand.read:
+                yield value.vreg, value.part
+
+
+def renamed(value: OperandValue, names: Mapping[VReg, VReg]) -> OperandValue:
+    """The operand with other registers for those that `names` has."""
+    match value:
+        case Reg(vreg=register, part=part):
+            return Reg(names.get(register, register), part)
+        case Mem(base=VReg() as base):
+            return replace(value, base=names.get(base, base))
+        case Place(base=base, offset=offset):
+            return replace(
+                value,
+                base=names.get(base, base) if isinstance(base, VReg) else base,
+                offset=names.get(offset, offset) if isinstance(offset, VReg) else offset,
+            )
+        case _:
+            return value
 
 
 def instruction_count(items: tuple[Item, ...]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Loop, Mem, Reg, VReg
+from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Loop, VReg, reads, writes
 from dspgen.target.model import Target
 
 Place = tuple[VReg, str]
@@ -53,23 +53,17 @@ def _instruction(instr: Instr, written: set[Place], pairs: set[str]) -> None:
     name = instr.instruction.id
     if len(instr.operands) != len(instr.instruction.operands):
         raise MalformedFunction(f"{name} has {len(instr.operands)} operands, not {len(instr.instruction.operands)}")
-    if instr.predicate is not None:
-        _need(instr.predicate.register, "", written, pairs, name)
+    for register, part in reads(instr):
+        _need(register, part, written, pairs, name)
     for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
-        match value:
-            case Mem(base=VReg() as base):
-                _need(base, "", written, pairs, name)
-            case Reg(vreg, part) if operand.read:
-                _need(vreg, part, written, pairs, name)
-            case Imm(number) if operand.imm is not None and not operand.imm[0] <= number <= operand.imm[1]:
-                raise MalformedFunction(f"{name}: {number} is out of range {operand.imm}")
-            case _:
-                pass
-    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
-        if operand.write and isinstance(value, Reg):
-            if instr.predicate is not None:
-                _need(value.vreg, value.part, written, pairs, name)
-            written |= set(_places(value.vreg, value.part, pairs))
+        if isinstance(value, Imm) and operand.imm is not None:
+            low, high = operand.imm
+            if not low <= value.value <= high:
+                raise MalformedFunction(f"{name}: {value.value} is out of range {operand.imm}")
+    for register, part in writes(instr):
+        if instr.predicate is not None:
+            _need(register, part, written, pairs, name)
+        written |= set(_places(register, part, pairs))
 
 
 def _need(register: VReg, part: str, written: set[Place], pairs: set[str], where: str) -> None:

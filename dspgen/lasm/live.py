@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Mem, Place, Reg, VReg
+from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, VReg, overwrites, reads, writes
 from dspgen.lasm.values import Atom, State
 from dspgen.target.model import Target
 
@@ -60,39 +60,15 @@ class Liveness:
 
 
 def read(instr: Instr, state: State) -> set[Atom]:
-    found: set[Atom] = set()
-    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
-        match value:
-            case Reg(vreg=register, part=part) if operand.read:
-                found.update(state.atoms(register, part))
-            case Mem(base=VReg() as base):
-                found.update(state.atoms(base))
-            case Place(base=base, offset=offset):
-                found.update(a for r in (base, offset) if isinstance(r, VReg) for a in state.atoms(r))
-            case _:
-                pass
-    if instr.predicate is not None:
-        found.update(state.atoms(instr.predicate.register))
-    return found
+    return {atom for register, part in reads(instr) for atom in state.atoms(register, part)}
 
 
 def written(instr: Instr, state: State) -> set[Atom]:
-    found: set[Atom] = set()
-    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
-        if isinstance(value, Reg) and operand.write:
-            found.update(state.atoms(value.vreg, value.part))
-        if isinstance(value, Place) and value.updates and isinstance(value.base, VReg):
-            found.update(state.atoms(value.base))
-    return found
+    return {atom for register, part in writes(instr) for atom in state.atoms(register, part)}
 
 
 def killed(instr: Instr, state: State) -> set[Atom]:
     """What an instruction overwrites for sure."""
-    if instr.predicate is not None or instr.masked:
+    if instr.masked:
         return set()
-    return {
-        atom
-        for operand, value in zip(instr.instruction.operands, instr.operands, strict=True)
-        if isinstance(value, Reg) and operand.write and not operand.read
-        for atom in state.atoms(value.vreg, value.part)
-    }
+    return {atom for register, part in overwrites(instr) for atom in state.atoms(register, part)}

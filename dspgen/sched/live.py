@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mem, Place, Reg, VReg
+from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Place, Reg, VReg, overwrites, reads
 from dspgen.sched.facts import Atom, Facts
 
 Live = frozenset[Atom]
@@ -46,31 +46,15 @@ def registers(live: Collection[Atom]) -> frozenset[VReg]:
 
 
 def _read(instr: Instr, facts: Facts) -> set[Atom]:
-    found: set[Atom] = set()
-    for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
-        match value:
-            case Reg(vreg=register, part=part) if operand.read:
-                found.update(facts.atoms(register, part))
-            case Mem(base=VReg() as base):
-                found.update(facts.atoms(base))
-            case Place(base=base, offset=offset):
-                found.update(a for r in (base, offset) if isinstance(r, VReg) for a in facts.atoms(r))
-            case _:
-                pass
-    if instr.predicate is not None:
-        found.update(facts.atoms(instr.predicate.register))
-    return found
+    return {atom for register, part in reads(instr) for atom in facts.atoms(register, part)}
 
 
 def _killed(instr: Instr, facts: Facts) -> set[Atom]:
-    if instr.predicate is not None:
-        return set()
     return {
         atom
-        for operand, value in zip(instr.instruction.operands, instr.operands, strict=True)
-        if isinstance(value, Reg) and operand.write and not operand.read
-        if not (instr.masked and facts.is_vector(value.vreg))
-        for atom in facts.atoms(value.vreg, value.part)
+        for register, part in overwrites(instr)
+        if not (instr.masked and facts.is_vector(register))
+        for atom in facts.atoms(register, part)
     }
 
 

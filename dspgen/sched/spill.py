@@ -25,6 +25,8 @@ from dspgen.asmir.ir import (
     Predicate,
     Reg,
     VReg,
+    renamed,
+    writes,
 )
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
@@ -250,41 +252,24 @@ def _rewritten(
 
 def _touched(instrs: Sequence[Instr], facts: Facts) -> tuple[set[Atom], set[Atom]]:
     """Atoms whose old value counts, and atoms written. Under a predicate or lane mask part of the old value stays."""
-    reads = {a for a in live_before(instrs, NOTHING, facts)}
-    writes: set[Atom] = set()
+    read = {a for a in live_before(instrs, NOTHING, facts)}
+    written: set[Atom] = set()
     for instr in instrs:
-        for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
-            if operand.write and isinstance(value, Reg):
-                atoms = facts.atoms(value.vreg, value.part)
-                writes.update(atoms)
-                partly = instr.masked or instr.ordered
-                if instr.predicate is not None or (partly and facts.classes[value.vreg.cls].kind == "vector"):
-                    reads.update(atoms)
-    return reads, writes
+        for register, part in writes(instr):
+            atoms = facts.atoms(register, part)
+            written.update(atoms)
+            partly = instr.masked or instr.ordered
+            if instr.predicate is not None or (partly and facts.classes[register.cls].kind == "vector"):
+                read.update(atoms)
+    return read, written
 
 
 def _renamed(instr: Instr, names: Mapping[VReg, VReg]) -> Instr:
-    operands: list[OperandValue] = []
-    for value in instr.operands:
-        match value:
-            case Reg(vreg=register, part=part):
-                operands.append(Reg(names.get(register, register), part))
-            case Mem(base=VReg() as base):
-                operands.append(replace(value, base=names.get(base, base)))
-            case Place(base=base, offset=offset):
-                operands.append(
-                    replace(
-                        value,
-                        base=names.get(base, base) if isinstance(base, VReg) else base,
-                        offset=names.get(offset, offset) if isinstance(offset, VReg) else offset,
-                    )
-                )
-            case _:
-                operands.append(value)
+    operands = tuple(renamed(value, names) for value in instr.operands)
     predicate = instr.predicate
     if predicate is not None:
         predicate = replace(predicate, register=names.get(predicate.register, predicate.register))
-    return replace(instr, operands=tuple(operands), predicate=predicate)
+    return replace(instr, operands=operands, predicate=predicate)
 
 
 @dataclass(slots=True)

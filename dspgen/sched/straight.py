@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from dspgen.asmir.ir import Instr, Mem, OperandValue, Place, Predicate, Reg, VReg
+from dspgen.asmir.ir import Instr, Mem, OperandValue, Place, Predicate, Reg, VReg, renamed
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.ops import Op, build_op, make_op
@@ -89,28 +88,14 @@ def _whole_writes(op: Op, facts: Facts) -> list[VReg]:
 def _with_names(op: Op, reads: dict[VReg, VReg], writes: dict[VReg, VReg], facts: Facts) -> Op:
     if not reads and not writes:
         return op
-    operands: list[OperandValue] = []
-    for operand, value in zip(op.instruction.operands, op.operands, strict=True):
-        table = writes if operand.write else reads
-        match value:
-            case Reg(vreg=register, part=part):
-                operands.append(Reg(table.get(register, register), part))
-            case Mem(base=VReg() as base):
-                operands.append(Mem(reads.get(base, base), value.offset, value.access))
-            case Place(base=base, offset=offset):
-                operands.append(
-                    replace(
-                        value,
-                        base=reads.get(base, base) if isinstance(base, VReg) else base,
-                        offset=reads.get(offset, offset) if isinstance(offset, VReg) else offset,
-                    )
-                )
-            case _:
-                operands.append(value)
+    operands = tuple(
+        renamed(value, writes if operand.write and isinstance(value, Reg) else reads)
+        for operand, value in zip(op.instruction.operands, op.operands, strict=True)
+    )
     predicate = op.predicate
     if predicate is not None:
         register = reads.get(predicate.register, predicate.register)
         predicate = Predicate(register, predicate.negated, predicate.lane)
-    made = build_op(op.instruction, tuple(operands), predicate, facts, op.loc, op.comment, ordered=op.ordered)
+    made = build_op(op.instruction, operands, predicate, facts, op.loc, op.comment, ordered=op.ordered)
     made.tied = made.tied | {(writes.get(a[0], a[0]) if isinstance(a[0], VReg) else a[0], a[1]) for a in op.tied}
     return made

@@ -24,6 +24,7 @@ from dspgen.asmir.ir import (
     Predicate,
     Reg,
     VReg,
+    writes,
 )
 from dspgen.sched.facts import Facts
 from dspgen.sched.kit import Kit
@@ -196,9 +197,8 @@ def legal_offsets(instrs: Sequence[Instr], facts: Facts, kit: Kit, streams: Iter
                     value = _rebased(value, instr, facts, kit, near, result)
             operands.append(value)
         result.append(replace(instr, operands=tuple(operands)))
-        for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
-            if operand.write and isinstance(value, Reg):
-                near.pop(value.vreg, None)
+        for register, _ in writes(instr):
+            near.pop(register, None)
     return result
 
 

@@ -202,6 +202,28 @@ def test_offsets_and_steps_beyond_the_modes() -> None:
     assert run(text, long, 1000).result == 300 + 0 + 273 + 1000
 
 
+def test_far_offsets_from_a_register_that_advances_meanwhile() -> None:
+    text = """
+        .global far
+        .input p1:p0, q1:q0
+        .gen_var a, b, c, d
+        .add_var p, q
+        SMVAGA36 p1:p0, p
+        SMVAGA36 q1:q0, q
+        SLDW *+p[300], a
+        SLDW *p++[1], b
+        SLDW *+p[300], c
+        SLDW *p++[2], d
+        SSTW a, *q++
+        SSTW b, *q++
+        SSTW c, *q++
+        SLDW *+p[301], a
+        SSTW a, *q
+    """
+    got = run(text, np.arange(400, dtype=np.int32), np.zeros(4, np.int32))
+    assert got.outputs["a1"].tolist() == [300, 0, 301, 304]
+
+
 def test_aliases_keep_their_order_unless_the_file_says_no_mdep() -> None:
     text = """
         .global f
