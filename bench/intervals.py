@@ -23,8 +23,8 @@ from dspgen.target.load import load_target
 
 ROOT = Path(__file__).parent.parent
 HEAD = [
-    "| kernel | loop | trip | II | resources | recurrence | arithmetic | stages | what is in the way |",
-    "|---|" + "---|" * 8,
+    "| kernel | loop | trip | II | resources | recurrence | arithmetic | of the source | stages | what is in the way |",
+    "|---|" + "---|" * 9,
 ]
 
 
@@ -44,7 +44,7 @@ def row(name: str, loop: LoopReport) -> str:
     trip = loop.trip if loop.trip is not None else "unknown"
     if loop.optimal and loop.ii > loop.least:
         why = f"{loop.ii} is proven least"
-    bounds = f"{loop.res_mii} | {loop.rec_mii} | {loop.arithmetic_mii}"
+    bounds = f"{loop.res_mii} | {loop.rec_mii} | {loop.arithmetic_mii} | {loop.source_mii}"
     return f"| {name} | {loop.label} | {trip} | {loop.ii} | {bounds} | {loop.stages} | {why} |"
 
 

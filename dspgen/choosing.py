@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from dspgen.errors import NoSchedule
@@ -60,23 +60,30 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     """The function by its loop nests, each under the best plan that was found for it.
 
     Plans are searched with the fewest rules first, and then again with more, so that all that fewer rules would be
-    given is among the candidates. `known` are the cycles of other code by the fewest rules. Raises NoSchedule; Outdone
-    where the nests by the fewest rules take many times `known`.
+    given is among the candidates. Several nests are compiled together by those sets of rules that gain cycles in one
+    of them, and by others only if that fails. `known` are the cycles of other code by the fewest rules.
+
+    Raises NoSchedule; Outdone where the nests by the fewest rules take many times `known`.
     """
     best: tuple[Compiled, int | None] | None = None
     plain: float | None = None
     refusal: NoSchedule | None = None
-    modes = []
+    gaining: list[RewriteMode] = []
+    vain: list[RewriteMode] = []
+    fewer: tuple[Choice, ...] = ()
     for mode in modes_up_to(chooser.options.rewrite):
         try:
             found = chooser.choices(mode, enough=SURE * known if mode == REWRITE_MODES[0] else math.inf)
         except NoSchedule as error:
             refusal = error
             continue
-        modes.append(mode)
+        (gaining if _gains(found, fewer) else vain).append(mode)
+        fewer = found
         if mode == REWRITE_MODES[0]:
             plain = sum(c.cycles for c in found)
-    for mode in reversed(modes):
+    for mode in (*reversed(gaining), *reversed(vain)):
+        if mode in vain and best is not None:
+            break
         limit = math.inf if best is None or best[1] is None else best[1]
         try:
             compiled = chooser.compiled(mode, limit)
@@ -96,11 +103,12 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
 
 @dataclass(slots=True)
 class Chooser:
-    """The plans of one function's nests, for one mode of rewriting after the other."""
+    """The plans of one function's nests, for one mode of rewriting after the other. `scalars`: comps without lanes."""
 
     func: Func
     target: Target
     options: Options
+    scalars: Collection[str] = frozenset()
     searches: tuple[_Search, ...] = ()
     whole: dict[Plan, Variants] = field(default_factory=dict)
     counted: list[tuple[Scheduled, int | None]] = field(default_factory=list)
@@ -146,14 +154,25 @@ class Chooser:
         if len(choices) == 1:
             # The nest's candidates were whole functions.
             variants = self.searches[0].variants(choices[0].candidate)
-            best = variants.summed(variants.least(mode, limit=limit), mode)
+            best = variants.summed(variants.least(mode, limit=limit, certain=True), mode)
         else:
             choices, variants = self._fitting(choices, mode, limit)
             best = variants.under(mode)
             if len(choices) <= FEW_NESTS:
-                best = variants.least(mode, most=LARGEST_REPEATED)
+                best = variants.least(mode, most=LARGEST_REPEATED, without=self._slower(choices, mode))
                 best = variants.summed(best, mode, LARGEST_REPEATED)
         return replace(best, choices=choices, tiles=tuple(c.candidate.title for c in choices))
+
+    def _slower(self, choices: tuple[Choice, ...], mode: RewriteMode) -> set[RewriteMode]:
+        """The sets of fewer rules by which the nests under these plans, each alone, take more cycles than by `mode`."""
+        each = [s.variants(c.candidate).made for s, c in zip(self.searches, choices, strict=True)]
+        cycles: dict[RewriteMode, float] = {}
+        for other in modes_up_to(mode):
+            made = [m.get(other) for m in each]
+            known = [m.scheduled.cycles for m in made if isinstance(m, Compiled) and m.scheduled.cycles is not None]
+            if len(known) == len(each):
+                cycles[other] = sum(known)
+        return {other for other, c in cycles.items() if mode in cycles and c > cycles[mode]}
 
     def _fitting(
         self, choices: tuple[Choice, ...], mode: RewriteMode, limit: float
@@ -190,6 +209,14 @@ class Chooser:
         return known
 
 
+def _gains(found: tuple[Choice, ...], fewer: tuple[Choice, ...]) -> bool:
+    """Whether it is worth while to compile the nests together by these choices, though there are those by `fewer` rules
+    (none: there are not). A nest that is alone was compiled already."""
+    if len(found) == 1 or not fewer:
+        return True
+    return any(c.cycles < f.cycles for c, f in zip(found, fewer, strict=True))
+
+
 def _modest(choice: Choice) -> Choice:
     """The nest in small tiles, if it was in large ones."""
     return choice if choice.modest is None or not choice.candidate.laned else replace(choice, candidate=choice.modest)
@@ -215,6 +242,7 @@ class _Search:
             machine,
             FINALISTS,
             self.known,
+            scalars=chooser.scalars,
             kept=self._keeps,
             single=options.tile == "one",
             vectorize=options.vectorize,

@@ -114,14 +114,18 @@ def cpu_command(threads: int, size: str, only: tuple[str, ...], peers: str | Non
 @bench_group.command("breakdown")
 @isa_options(required=False)
 @click.option("--only", multiple=True, metavar="NAMES", help="Some of the kernels, or beginnings of their names.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Compile so many at a time.  [default: one a core]")
 @json_option
-def breakdown_command(isa: str | None, sets: tuple[str, ...], only: tuple[str, ...], as_json: bool) -> int:
+def breakdown_command(
+    isa: str | None, sets: tuple[str, ...], only: tuple[str, ...], jobs: int | None, as_json: bool
+) -> int:
     """Measure what rewriting is worth: without it, with the vector side's rules, with all; without tiles and with."""
     kernels = breakdown.chosen(only)
-    target = load_target(isa or isa_names()[0], pairs("--set", sets))
+    machine, figures = isa or isa_names()[0], pairs("--set", sets)
+    load_target(machine, figures)  # what is wrong with it is told once
     refusals = _Refusals()
-    with _Bar(len(kernels)) as bar:
-        rows = breakdown.measure(kernels, target, bar.at, bar.done, refusals)
+    with _Bar(sum(len(breakdown.runs_of(k, machine, figures)) for k in kernels)) as bar:
+        rows = breakdown.measure(kernels, machine, figures, thread_count(jobs), bar.ended, refusals)
     found = breakdown.summary(rows)
     for text in refusals.told:
         click.echo(text, err=True)
@@ -243,6 +247,9 @@ class _Bar:
 
     def at(self, what: str) -> None:
         self._progress.update(self._task, description=what)
+
+    def ended(self, run: breakdown.Run) -> None:
+        self._progress.update(self._task, description=run.title, advance=1)
 
     def done(self, row: Mapping[str, Any]) -> None:
         self._progress.advance(self._task)

@@ -77,6 +77,8 @@ def binding(report: LoopReport, target: Target) -> list[dict[str, Any]]:
     """What keeps the interval from being less: units, the width of packets, a recurrence; else the search failed."""
     if not report.pipelined:
         return []
+    if report.optimal and report.ii > report.least:
+        return [{"kind": "proof", "cycles": report.ii, "units": []}]
     if report.ii > report.least:
         reason = report.tried[-1][1] if report.tried else "the least interval of the machine, or of what was tried"
         return [{"kind": "search", "cycles": report.ii, "units": [], "reason": reason}]
@@ -157,6 +159,9 @@ def notes(found: Explained, target: Target) -> Iterator[Text]:
     yield legend
     for what in binding(report, target):
         yield Text(_bound(what), "bold")
+    if report.source_mii is not None:
+        alone = f"arithmetic alone: {report.arithmetic_mii} cycles, {report.source_mii} as the statements were written"
+        yield Text(alone)
     if report.recurrence:
         latency, distance = sum(e.latency for e in report.recurrence), sum(e.distance for e in report.recurrence)
         over = f"{distance} iterations" if distance > 1 else "each iteration"
@@ -177,6 +182,8 @@ def _bound(what: dict[str, Any]) -> str:
             return f"bound by the width of packets: {what['cycles']} cycles"
         case "recurrence":
             return f"bound by the critical recurrence: {what['cycles']} cycles"
+        case "proof":
+            return f"{what['cycles']} cycles, proven to be the least that there is"
     return f"over its bounds: {what['reason']}"
 
 

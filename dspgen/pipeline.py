@@ -16,6 +16,7 @@ from dspgen.choosing import Chooser, Chosen, Outdone, compile_nests
 from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule
 from dspgen.frontend.read import read_c
+from dspgen.lacking import Lacking
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
@@ -30,12 +31,14 @@ from dspgen.stages import (
     simulate_kernel,
     store_granule,
     tell,
+    with_source_bounds,
 )
 from dspgen.target.model import Target
 from dspgen.target.views import views
 from dspgen.tiling.arrange import spaced
 from dspgen.tiling.bound import bound
 from dspgen.tiling.nests import nests
+from dspgen.tiling.parts import in_parts
 from dspgen.tiling.peeling import align_stores
 from dspgen.tiling.search import Choice
 from dspgen.tiling.splitting import split
@@ -143,6 +146,7 @@ def _polished_code(source: Func, chooser: Chooser, seen: OnStage) -> tuple[Compi
     after = polished(best, chooser.target, chooser.options)
     if after is not best:
         seen("packets", after.scheduled)
+    after = with_source_bounds(after, chooser.target)
     return after, (*remarks, *schedule_remarks(after.scheduled))
 
 
@@ -173,13 +177,37 @@ def _best_code(source: Func, chooser: Chooser, seen: OnStage) -> tuple[Compiled,
         tell(unrolled.compiled, seen)
         instead = outdone if chosen is None else f", {chosen.cycles} by loops"
         return unrolled.compiled, _unrolled_remarks(source, unrolled, instead)
+    singles: Mapping[str, str] = {}
+    if not outdone and (apart := _best_in_parts(chooser, chosen)) is not None:
+        func, singles, chosen = apart
     if chosen is None:
         assert refusal is not None
         raise refusal
     best = chosen.best
     seen("plan", best.choices)
     tell(best, seen)
-    return best, _tile_remarks(source, func, best.choices, target, options)
+    return best, _tile_remarks(source, func, best.choices, target, options, singles)
+
+
+def _best_in_parts(chooser: Chooser, chosen: Chosen | None) -> tuple[Func, Mapping[str, str], Chosen] | None:
+    """The function with statements that found no lanes in parts, for what its machine does on scalars only, if that
+    takes fewer cycles than `chosen`; the parts without lanes, and what lanes lack for them."""
+    if not chooser.options.vectorize or (chosen is not None and chosen.cycles is None):
+        return None
+    laned = {name for c in chosen.best.choices for name in c.candidate.laned} if chosen is not None else set()
+    names = {c.name for c in chooser.func.comps} - laned
+    parted = in_parts(chooser.func, names, Lacking(chooser.target, chooser.options))
+    if parted is None:
+        return None
+    apart = Chooser(spaced(parted.func), chooser.target, chooser.options, frozenset(parted.single))
+    plain = chosen.plain if chosen is not None else None
+    try:
+        found = compile_nests(apart, known=math.inf if plain is None else plain)
+    except (NoSchedule, Outdone):
+        return None
+    if found.cycles is None or (chosen is not None and found.cycles >= (chosen.cycles or 0)):
+        return None
+    return apart.func, parted.single, found
 
 
 def _worth_unrolling(source: Func, cycles: float, plain: float | None, target: Target, options: Options) -> bool:
@@ -201,16 +229,24 @@ def _located(source: Func) -> Iterator[None]:
 
 
 def _tile_remarks(
-    source: Func, func: Func, choices: tuple[Choice, ...], target: Target, options: Options
+    source: Func,
+    func: Func,
+    choices: tuple[Choice, ...],
+    target: Target,
+    options: Options,
+    singles: Mapping[str, str],
 ) -> tuple[Remark, ...]:
-    """What was chosen for each nest, out of how many that were scheduled, and what runs across lanes or why not."""
+    """What was chosen for each nest, out of how many that were scheduled, and what runs across lanes or why not.
+    `singles`: statements that lanes lack an operation for, and which."""
     found = []
     if options.vectorize:
         verdicts: list[Verdict] = []
         reassoc, meanings = options.fp == "reassoc", {b.name: b.meaning for b in func.bufs if b.meaning}
         for nest, choice in zip(nests(func), choices, strict=True):
             known = memory_dependences(func.with_comps(tuple(func.comp(name) for name in nest.names)))
-            verdicts += explain_lanes(nest, choice, known, target, reassoc=reassoc, meanings=meanings)
+            verdicts += explain_lanes(
+                nest, choice, known, target, reassoc=reassoc, meanings=meanings, singles=singles
+            )  # fmt: skip
         loops = _loops_of(source)
         verdicts = [replace(v, loc=loops.get(v.loc, v.loc)) for v in verdicts]
         found += [Remark(v.loc, v.kind, v.message) for v in one_for_each(verdicts)]

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from dspgen.asmir.ir import Function, instruction_count
+from dspgen.asmir.ir import Function, instruction_count, loops_in
 from dspgen.asmir.lower import lower
 from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule, Problem, SourceError, TooLarge
 from dspgen.options import Options
 from dspgen.rewrite.machine import machine_of
 from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
-from dspgen.sched.ir import Method, Scheduled
+from dspgen.sched.ir import LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
 from dspgen.sched.schedule import schedule
 from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.search import Choice
+from dspgen.vecdsl.arithmetic import loop_arithmetic
 from dspgen.vecdsl.build import build
 from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.hoist import hoist
@@ -200,7 +202,7 @@ def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
     """The same, scheduled again with more patience (`--sched exact`: and with proofs) where that gains something."""
     before = compiled.scheduled
     if options.sched in ("list", "order") or (
-        options.sched == "dp" and all(block.optimal for block in before.straight)
+        options.sched == "dp" and not (before.cut and any(not block.optimal for block in before.straight))
     ):
         return compiled
     try:
@@ -216,6 +218,21 @@ def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
     else:
         better = after.cycles <= before.cycles
     return replace(compiled, scheduled=after) if better else compiled
+
+
+def with_source_bounds(compiled: Compiled, target: Target) -> Compiled:
+    """The same, its pipelined loops told what their statements' arithmetic would take as it was written."""
+    written = loop_arithmetic(compiled.planned.built, target)
+    loops = {loop.label: loop for loop in loops_in(compiled.assembly.body)}
+
+    def told(report: LoopReport) -> LoopReport:
+        loop = loops.get(report.label)
+        if not report.pipelined or loop is None or loop.iterator not in written:
+            return report
+        return replace(report, source_mii=math.ceil(written[loop.iterator] * abs(loop.step) * report.unroll))
+
+    reports = tuple(told(report) for report in compiled.scheduled.loops)
+    return replace(compiled, scheduled=replace(compiled.scheduled, loops=reports))
 
 
 def schedule_remarks(scheduled: Scheduled) -> tuple[Remark, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -58,38 +58,53 @@ class Variants:
     planned: Planned | Refusal | None = None
     uncopied: Variants | None = None
 
-    def under(self, mode: RewriteMode, most: int | None = None, limit: float = math.inf) -> Compiled:
+    def under(
+        self, mode: RewriteMode, most: int | None = None, limit: float = math.inf, *, certain: bool = False
+    ) -> Compiled:
         """The code by the rules of one mode; the first to ask for it may set a smaller bound than the plan's own.
 
-        Raises NoSchedule, and PlantError where the plan itself is refused; Slower where its linear assembly tells that
-        it takes `limit` cycles or more.
+        Raises NoSchedule, and PlantError where the plan itself is refused; Slower where its linear assembly, or, if
+        that need not be `certain`, the packets of the plan's other forms tell that it takes `limit` cycles or more.
         """
         if mode not in self.made:
             try:
-                self.made[mode] = self._make(mode, most or self.most, limit)
+                self.made[mode] = self._make(mode, most or self.most, limit, certain)
             except (NoSchedule, PlantError) as refusal:
                 self.made[mode] = refusal
         return _given(self.made[mode])
 
     def least(
-        self, mode: RewriteMode, *, fresh: bool = True, most: int | None = None, limit: float = math.inf
+        self,
+        mode: RewriteMode,
+        *,
+        fresh: bool = True,
+        most: int | None = None,
+        limit: float = math.inf,
+        without: Collection[RewriteMode] = (),
+        certain: bool = False,
     ) -> Compiled:
         """The code of the fewest cycles by the rules of `mode`, or of a mode with fewer, if the schedule tells cycles:
         rewriting knows of units and recurrences, but not of prologs and registers. Not `fresh`: of modes with fewer
-        rules only what was made already, unless the code is small. `most` bounds what is made by fewer rules.
+        rules only what was made already, unless the code is small. `most` bounds what is made by fewer rules; those of
+        `without` are not tried where others are possible. `certain`: see `under`.
 
         Raises Slower where none of it can take fewer than `limit` cycles.
         """
         best: Compiled | None = None
         refusal: Refusal | None = None
         slower: Slower | None = None
+        for made in map(self.made.get, modes_up_to(mode)):
+            if isinstance(made, Compiled) and made.scheduled.cycles is not None:
+                limit = min(limit, made.scheduled.cycles)
         for other in reversed(modes_up_to(mode)):
             known = best is not None or slower is not None
-            if known and not (fresh or other in self.made or (best is not None and _small(best))):
+            if known and (other in without or not (fresh or other in self.made or (best and _small(best)))):
                 continue
             cycles = None if best is None else best.scheduled.cycles
             try:
-                found = self.under(other, None if other == mode else most, min(limit, cycles or math.inf))
+                found = self.under(
+                    other, None if other == mode else most, min(limit, cycles or math.inf), certain=certain
+                )
             except (NoSchedule, PlantError) as error:
                 refusal = refusal or error
                 continue
@@ -126,18 +141,19 @@ class Variants:
             return best
         return found if _fewer(found, best) else best
 
-    def _make(self, mode: RewriteMode, most: int | None, limit: float) -> Compiled:
+    def _make(self, mode: RewriteMode, most: int | None, limit: float, certain: bool) -> Compiled:
         """The code of the plan, or of the plan without copies of arrays, whichever takes fewer cycles."""
         try:
-            found = self._packed(mode, most, limit)
+            found = self._packed(mode, most, limit, certain)
         except (NoSchedule, PlantError, Slower):
             if self._without_copies is None:
                 raise
-            return self._without_copies.under(mode, most, limit)
+            return self._without_copies.under(mode, most, limit, certain=certain)
         if self._without_copies is None or found.scheduled.cycles is None:
             return found
         try:
-            other = self._without_copies.under(mode, most, min(limit, found.scheduled.cycles))
+            least = min(limit, found.scheduled.cycles)
+            other = self._without_copies.under(mode, most, least, certain=certain)
         except (NoSchedule, PlantError, Slower):
             return found
         return other if _fewer(other, found) else found
@@ -150,12 +166,14 @@ class Variants:
             self.uncopied = Variants(lambda: instead, self.target, self.options, self.most, self.effort, self.known)
         return self.uncopied
 
-    def _packed(self, mode: RewriteMode, most: int | None, limit: float) -> Compiled:
+    def _packed(self, mode: RewriteMode, most: int | None, limit: float, certain: bool) -> Compiled:
         rewritten, form = self._form(mode, most)
         assembled = _given(form.assembled)
         if form.packed is None:
             if assembled.least >= limit:
                 raise Slower(assembled.least)
+            if not certain and (expected := self._expected(assembled)) >= limit:
+                raise Slower(expected, certain=False)
             try:
                 form.packed = pack(
                     assembled, self.target, self.options, candidate=form.most is not None, known=self.known
@@ -163,6 +181,23 @@ class Variants:
             except (NoSchedule, PlantError) as refusal:
                 form.packed = refusal
         return replace(_given(form.packed), remarks=rewritten.remarks)
+
+    def _expected(self, assembled: Assembled) -> int:
+        """About the fewest cycles, told by the plan's other forms that have packets: these took so many more than their
+        units need, and other rules change that by no more than the packets of instructions that they save. 0 where
+        nothing is known, or recurrences matter, since rules shorten these."""
+        found = []
+        size = instruction_count(assembled.function.body)
+        for form in self.forms:
+            if not isinstance(form.packed, Compiled) or not isinstance(form.assembled, Assembled):
+                continue
+            scheduled = form.packed.scheduled
+            if scheduled.cycles is None or any(x.rec_mii > x.res_mii for x in scheduled.loops):
+                return 0
+            saved = max(form.assembled.least - assembled.least, 0)
+            fewer = max(instruction_count(form.assembled.function.body) - size, 0)
+            found.append(scheduled.cycles - saved - fewer // self.target.packets.issue)
+        return max(found, default=0)
 
     def _form(self, mode: RewriteMode, most: int | None) -> tuple[Optimised, _Form]:
         """What rewriting by one mode makes, and its linear assembly: of programs that are the same only once."""

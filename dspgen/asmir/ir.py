@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dspgen.target.model import Instruction, Side
 from plant_core.loc import Loc
@@ -32,9 +32,9 @@ UPDATES = ("post_inc", "post_dec", "pre_inc", "pre_dec")  # modes that advance t
 PATTERNS = "shuffle patterns"  # the array that accesses to pattern memory name
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class VReg:
-    """A virtual register of a register class of the target; a pair class has parts."""
+class VReg(NamedTuple):
+    """A virtual register of a register class of the target; a pair class has parts. (No dataclass, whose hash is ten
+    times slower: the scheduler's tables are by register.)"""
 
     name: str
     cls: str
@@ -268,3 +268,13 @@ def instruction_count(items: tuple[Item, ...]) -> int:
             case Loop(body=inner) | If(then=inner):
                 total += instruction_count(inner)
     return total
+
+
+def loops_in(items: tuple[Item, ...]) -> Iterator[Loop]:
+    """The loops of a body at any depth, in text order, outer ones first."""
+    for item in items:
+        if isinstance(item, Loop):
+            yield item
+            yield from loops_in(item.body)
+        elif isinstance(item, If):
+            yield from loops_in(item.then)

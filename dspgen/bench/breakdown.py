@@ -11,15 +11,16 @@ loops neither unrolled nor pipelined, each packet filled with what comes next wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from dspgen.bench.programs import program
+from dspgen.bench.spread import spread
 from dspgen.errors import DspgenError, Problem
-from dspgen.options import REWRITE_MODES, Options
+from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.pipeline import run_file
-from dspgen.target.model import Target
+from dspgen.target.load import load_target
 from dspgen.target.structure import suggest
 from plant_core.loc import PlantError
 
@@ -75,49 +76,83 @@ def source(kernel: Kernel) -> str:
     return program(kernel.file)
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One way of compiling one kernel: register tiles or none, and the rules; or packets in the program's order."""
+
+    kernel: Kernel
+    isa: str
+    sets: tuple[tuple[str, str], ...]
+    tile: TileMode
+    mode: RewriteMode | Literal["in order"]
+
+    @property
+    def title(self) -> str:
+        return f"{self.kernel.name}, {self.mode}, {self.tile}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run's cycles; without them `problems` tell why."""
+
+    cycles: int | None
+    verified: bool | None = None
+    details: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
 def measure(
-    kernels: Iterable[Kernel],
-    target: Target,
-    on_start: Callable[[str], None],
-    on_row: Callable[[Row], None],
-    on_refusal: Callable[[str, DspgenError | PlantError], None],
+    kernels: Sequence[Kernel],
+    isa: str,
+    sets: tuple[tuple[str, str], ...],
+    jobs: int,
+    on_run: Callable[[Run], None],
+    on_refusal: Callable[[str, DspgenError], None],
 ) -> list[Row]:
     """A row for each kernel: `cycles[tile][mode]` and `in_order`, the cycles of packets in the program's order, None
-    where it was refused; `verified` if all results were right."""
-    rows = []
-    for kernel in kernels:
-        row: Row = {"kernel": kernel.name, "isa": target.name, "verified": None, "refused": None, "cycles": {}}
-        row["details"] = []
-        for tile in TILES:
-            for mode in REWRITE_MODES:
-                on_start(f"{kernel.name}, {mode}, {tile}")
-                options = Options(defines=kernel.defines, rewrite=mode, tile=tile)
-                row["cycles"].setdefault(tile, {})[mode] = _cycles(row, kernel, target, options, on_refusal)
-        on_start(f"{kernel.name}, in order")
-        options = Options(defines=kernel.defines, tile="one", pipeline=False, sched="order")
-        row["in_order"] = _cycles(row, kernel, target, options, on_refusal)
-        rows.append(row)
-        on_row(row)
-    return rows
+    where it was refused; `verified` if all results were right. `on_run` is called as runs end, `jobs` at a time."""
+    runs = [run for kernel in kernels for run in runs_of(kernel, isa, sets)]
+    outcomes = dict(zip(runs, spread(outcome_of, runs, jobs, on_run), strict=True))
+    return [_row(kernel, load_target(isa, sets).name, outcomes, on_refusal) for kernel in kernels]
 
 
-def _cycles(
-    row: Row,
-    kernel: Kernel,
-    target: Target,
-    options: Options,
-    on_refusal: Callable[[str, DspgenError | PlantError], None],
-) -> int | None:
+def runs_of(kernel: Kernel, isa: str, sets: tuple[tuple[str, str], ...]) -> tuple[Run, ...]:
+    ways = [(tile, mode) for tile in TILES for mode in REWRITE_MODES]
+    return (*(Run(kernel, isa, sets, *way) for way in ways), Run(kernel, isa, sets, "one", "in order"))
+
+
+def outcome_of(run: Run) -> Outcome:
+    """Compile, simulate and compare."""
+    if run.mode == "in order":
+        options = Options(defines=run.kernel.defines, tile=run.tile, pipeline=False, sched="order")
+    else:
+        options = Options(defines=run.kernel.defines, tile=run.tile, rewrite=run.mode)
     try:
-        result = run_file(source(kernel), target, options)
-    except (DspgenError, PlantError) as error:
-        if row["refused"] is None:
-            on_refusal(kernel.name, error)
-            row["refused"] = str(error)
-        return None
-    row["verified"] = result.verified if row["verified"] is None else row["verified"] and result.verified
-    row["details"] += result.details
-    return result.cycles
+        result = run_file(source(run.kernel), load_target(run.isa, run.sets), options)
+    except DspgenError as error:
+        return Outcome(None, problems=error.problems)
+    except PlantError as error:
+        return Outcome(None, problems=(Problem(error.code, error.message, error.loc, error.remedy),))
+    return Outcome(result.cycles, result.verified, result.details)
+
+
+def _row(
+    kernel: Kernel, isa: str, outcomes: Mapping[Run, Outcome], on_refusal: Callable[[str, DspgenError], None]
+) -> Row:
+    of_kernel = {run: outcome for run, outcome in outcomes.items() if run.kernel == kernel}
+    row: Row = {"kernel": kernel.name, "isa": isa, "verified": None, "refused": None, "cycles": {}, "details": []}
+    for run, outcome in of_kernel.items():
+        if run.mode == "in order":
+            row["in_order"] = outcome.cycles
+        else:
+            row["cycles"].setdefault(run.tile, {})[run.mode] = outcome.cycles
+        row["details"] += outcome.details
+    if judged := [o.verified for o in of_kernel.values() if o.verified is not None]:
+        row["verified"] = all(judged)
+    if problems := next((o.problems for o in of_kernel.values() if o.problems), ()):
+        on_refusal(kernel.name, DspgenError(*problems))
+        row["refused"] = problems[0].message
+    return row
 
 
 def summary(rows: Sequence[Row]) -> Row:

@@ -125,7 +125,7 @@ def against(wanted: Reference, program: Assembled, target: Target) -> Checked:
         return Checked(tuple(problems[:SHOWN]), wanted.steps, 0, ())
     registers = _entry_terms(loaded, target, wanted.state.terms)
     state = State(wanted.state.terms, code.cells, list(registers), code.mask_cell, wanted.state.unset)
-    run = Packets(state, code.slots, delay, loaded.start.return_address, code.addresses)
+    run = Packets(state, code, delay, loaded.start.return_address)
     run.run(entry, 64 * wanted.steps + 4096, loaded.memories)
     problems = run.problems
     if not problems:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from dspgen.errors import Problem, SourceError
 from dspgen.sched.ir import Address, Placed
 from dspgen.sim.ir import Cell, Op
-from dspgen.sim.lower import literal_value, lower_one
+from dspgen.sim.lower import lower_one
 from dspgen.sim.registers import Place, RegisterFile
+from dspgen.sim.symbols import literal_value
 from dspgen.sim.text import Line, Reader, Token
 from dspgen.target.model import Instruction, Operand, RegisterClass, Target
 

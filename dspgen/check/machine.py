@@ -1,9 +1,9 @@
 """Runs programs on terms: linear text in order, packets cycle by cycle.
 
 Control, addresses and predicates are those of a real run; what is computed stays symbolic. The rules of time are read
-off the ISA file anew here: all of a packet reads before anything is written, a result lands after its latency and until
-then readers get the old one, memory is read at issue and written when a store has taken its time, a taken branch lands
-after its delay slots.
+off the ISA file anew here: all of a packet reads before anything is written, but for operands that are read late; a
+result lands after its latency and until then readers get the old one, where the pipeline lets them; memory is read at
+issue and written when a store has taken its time, a taken branch lands after its delay slots.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from dspgen.check.terms import BYTES, UNKNOWN, UNKNOWN_BYTE, Mask, Terms, first_byte
 from dspgen.check.values import Leaf, Value, value_of
 from dspgen.errors import Problem
-from dspgen.sim.ir import Cell, Op, Slot
+from dspgen.sim.interlock import Scoreboard
+from dspgen.sim.ir import Cell, Code, Op, Slot
 from dspgen.sim.memory import MemoryMap
 from plant_core.loc import Loc
 
@@ -53,6 +54,7 @@ class Effect:
     size: int = 0
     masks: tuple[Mask, ...] = ()
     codes: dict[int, int] = field(default_factory=dict)
+    issued: int = 0  # the cycle in which its instruction issued
 
 
 class State:
@@ -69,6 +71,7 @@ class State:
         self.under: tuple[Mask, ...] = ()
         self.touched: list[tuple[int, int]] = []
         self._shape: dict[int, int] = {}
+        self.held: dict[tuple[int, int], int] | None = None
 
     # Values
 
@@ -90,7 +93,8 @@ class State:
     def _leaf(self, leaf: Leaf) -> int:
         match leaf.kind:
             case "read":
-                term = self.registers[leaf.cell]
+                at = (leaf.cell, leaf.cycle or 0)
+                term = self.registers[leaf.cell] if leaf.cycle is None or self.held is None else self.held[at]
                 return term if leaf.lane is None else self.terms.lane(term, leaf.lane, leaf.size)
             case "address":
                 return self.terms.constant(self.address)
@@ -151,8 +155,8 @@ class State:
                 masks.append(Mask(term, self.lanes, bits=True))
         return tuple(masks)
 
-    def effects(self, item: Ready, masks: tuple[Mask, ...]) -> list[tuple[int, Effect]]:
-        """All that the instruction does but branching, each with its latency."""
+    def enter(self, item: Ready, masks: tuple[Mask, ...]) -> None:
+        """Where the instruction reaches memory, and under what."""
         op = item.op
         self.under = masks
         self.touched.clear()
@@ -160,13 +164,22 @@ class State:
             self.address = self.number(item.address)
             if op.access.force:
                 self.address -= self.address % op.access.align
+
+    def effects(self, item: Ready, masks: tuple[Mask, ...], cycle: int | None = None) -> list[tuple[int, Effect]]:
+        """All that the instruction does but branching, each with its latency; with a `cycle`, what is known when the
+        registers that it reads in that cycle from issue have been read, and not before."""
+        op = item.op
         found = []
         for write, value in zip(op.writes, item.writes, strict=True):
+            if cycle is not None and write.cycle != cycle:
+                continue
             term, size = self.term(value), self.cells[write.cell].storage // 8
             size = size if write.lane is not None else size * max(self.cells[write.cell].lanes, 1)
             effect = Effect(op, write.cell, write.lane, term, size, masks if write.masked else ())
             found.append((write.latency, effect))
         for store, value, index in zip(op.stores, item.stores, item.scattered, strict=True):
+            if cycle is not None and store.cycle != cycle:
+                continue
             under = masks if store.masked else ()
             lanes, width = max(value.lanes, 1), value.size // max(value.lanes, 1)
             if index is None:
@@ -224,18 +237,33 @@ def run_in_order(state: State, items: Sequence[Ready], limit: int) -> int:
             continue
         if isinstance(item.op.branch, int):
             at = item.op.branch
+        state.enter(item, masks)
         for _, effect in state.effects(item, masks):
             state.land(effect)
     return steps
 
 
+@dataclass(slots=True)
+class Reading:
+    """An instruction that has not read all its registers yet: it issued at `time`, under `masks`, to `address`."""
+
+    item: Ready
+    time: int
+    masks: tuple[Mask, ...]
+    address: int
+    held: dict[tuple[int, int], int]
+
+
 class Packets:
     """A run of packets. What a machine would refuse, or what breaks the caller's registers, goes to `problems`."""
 
-    def __init__(self, state: State, slots: Sequence[Slot], delay: int, returns_to: int, addresses: dict[int, int]):
-        self.state, self.slots, self.delay = state, slots, delay
-        self.returns_to, self.addresses = returns_to, addresses
-        self.ready = [[ready(op) for op in slot.ops] for slot in slots]
+    def __init__(self, state: State, code: Code, delay: int, returns_to: int):
+        self.state, self.slots, self.delay = state, code.slots, delay
+        self.returns_to, self.addresses = returns_to, code.addresses
+        self.ready = [[ready(op) for op in slot.ops] for slot in code.slots]
+        self.board = Scoreboard(code) if code.interlocked else None
+        self.settled = code.settled
+        self.reading: dict[int, list[tuple[Reading, int, int]]] = {}
         self.problems: list[Problem] = []
         self.late: list[Problem] = []
         self.visited: set[int] = set()
@@ -254,9 +282,16 @@ class Packets:
                 what = "the packets run far longer than the linear text" if self.time >= limit else "no return"
                 self.problems.append(Problem("DG456", what, loc))
                 return
-            length = wait or self._issue(self.slots[at], self.ready[at], at)
-            at, wait = (at + 1, 0) if length == 1 else (at, length - 1)
+            self._read_late(self.reading.pop(self.time, []))
+            if not wait and self.board is not None and self.board.blocked(self.slots[at]):
+                if self.taken is not None:
+                    self.taken = (self.taken[0] + 1, self.taken[1])
+            else:
+                length = wait or self._issue(self.slots[at], self.ready[at], at)
+                at, wait = (at + 1, 0) if length == 1 else (at, length - 1)
             self.time += 1
+            if self.board is not None:
+                self.board.tick()
             self._land()
             if self.taken is not None and self.taken[0] == self.time:
                 (_, at), wait, self.taken = self.taken, 0, None
@@ -272,18 +307,47 @@ class Packets:
                 length = 1
         started: list[tuple[int, Effect]] = []
         for item in items:
-            self._reserve(item.op)
-            masks = self.state.active(item.op)
-            self._reads(item.op, masks is not None)
+            op = item.op
+            self._reserve(op)
+            masks = self.state.active(op)
+            self._reads(
+                op,
+                (*(op.reads if masks is not None else ()), *((op.predicate.cell,) if op.predicate else ())),
+                self.time,
+            )
             if masks is None:
                 continue
-            started += self.state.effects(item, masks)
-            self._reach(item.op)
-            if item.op.branch is not None:
+            self.state.enter(item, masks)
+            held = {(cell, 0): self.state.registers[cell] for cell in op.reads}
+            self.state.held = held if op.late else None
+            started += self.state.effects(item, masks, 0)
+            reading = Reading(item, self.time, masks, self.state.address, held)
+            for cell, cycle in op.late:
+                self.reading.setdefault(self.time + cycle, []).append((reading, cell, cycle))
+            self._reach(op)
+            for write in op.writes:
+                self._unsettled(op, self.time, write.cell, write.lane)
+            if op.branch is not None:
                 self._branch(item)
+        if self.board is not None:
+            self.board.issue(slot)
         for latency, effect in started:
+            effect.issued = self.time
             self.flight.setdefault(self.time + latency, []).append(effect)
         return length
+
+    def _read_late(self, due: Sequence[tuple[Reading, int, int]]) -> None:
+        """Instructions in flight read registers; what depends on no later one is known then."""
+        for reading, cell, cycle in due:
+            op = reading.item.op
+            self._reads(op, (cell,), reading.time)
+            reading.held[cell, cycle] = self.state.registers[cell]
+            if (cell, cycle) != [late for late in op.late if late[1] == cycle][-1]:
+                continue
+            self.state.held, self.state.address = reading.held, reading.address
+            for latency, effect in self.state.effects(reading.item, reading.masks, cycle):
+                effect.issued = reading.time
+                self.flight.setdefault(reading.time + latency, []).append(effect)
 
     def _reserve(self, op: Op) -> None:
         wanted = [(op.unit, self.time + k) for k in range(op.busy)]
@@ -294,13 +358,29 @@ class Packets:
                 text = f"{op.text} needs {name}, which {holder.text} of line {holder.loc.line} holds in that cycle"
                 self.problems.append(Problem("DG453", text, op.loc))
 
-    def _reads(self, op: Op, active: bool) -> None:
+    def _reads(self, op: Op, cells: Sequence[int], since: int) -> None:
         """An instruction works on nothing that was never written."""
-        cells = (*(op.reads if active else ()), *((op.predicate.cell,) if op.predicate is not None else ()))
         for cell in cells:
+            self._unsettled(op, since, cell, None)
             if self.state.registers[cell] == UNKNOWN:
                 text = f"{op.text} reads {self.state.cells[cell].name}, which was never written"
                 self.problems.append(Problem("DG458", text, op.loc))
+
+    def _unsettled(self, op: Op, since: int, cell: int, lane: int | None) -> None:
+        """Where a register may change at any time until a result has landed, nothing touches it before, but the very
+        instruction (it issued at `since`)."""
+        if not self.settled:
+            return
+        coming = [(e.op, e.issued, e.cell, e.lane) for due in self.flight.values() for e in due]
+        for other in (reading for due in self.reading.values() for reading, _, _ in due):
+            writes = [w for w in other.item.op.writes if other.time + w.latency > self.time]
+            coming += [(other.item.op, other.time, w.cell, w.lane) for w in writes]
+        for writer, time, target, part in coming:
+            apart = lane is not None and part is not None and lane != part
+            if target == cell and not apart and time < self.time and (writer is not op or time != since):
+                name = self.state.cells[cell].name
+                text = f"{op.text} uses {name} while the result of line {writer.loc.line} is on its way there"
+                self.problems.append(Problem("DG459", text, op.loc))
 
     def _reach(self, op: Op) -> None:
         """The access lies in a memory of its side, at an address that it can have."""
@@ -358,12 +438,21 @@ class Packets:
         return not set(self.state.chosen(a.masks, lanes)) & set(self.state.chosen(b.masks, lanes))
 
     def _drain(self) -> None:
-        """After the return stores still land; a register that changes then is one the caller may already use."""
-        for when in sorted(self.flight):
-            for effect in self.flight[when]:
-                if effect.cell < 0:
+        """After the return stores still land; a register that is read or changes then is one the caller may already
+        use, unless the caller has to wait for it."""
+        waits = self.board is not None
+        while self.flight or self.reading:
+            when = min((*self.flight, *self.reading))
+            for effect in self.flight.pop(when, ()):
+                if effect.cell < 0 or waits:
                     self.state.land(effect)
-                else:
-                    name = self.state.cells[effect.cell].name
-                    text = f"{effect.op.text} writes {name} {when - self.time} cycles after the return"
-                    self.late.append(Problem("DG455", text, effect.op.loc))
+                    continue
+                self._after(f"{effect.op.text} writes", effect.cell, when, effect.op)
+            due = self.reading.pop(when, [])
+            for reading, cell, _ in due if when > self.time and not waits else ():
+                self._after(f"{reading.item.op.text} reads", cell, when, reading.item.op)
+            self._read_late(due)
+
+    def _after(self, what: str, cell: int, when: int, op: Op) -> None:
+        text = f"{what} {self.state.cells[cell].name} {when - self.time} cycles after the return"
+        self.late.append(Problem("DG455", text, op.loc))

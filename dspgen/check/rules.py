@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dspgen.errors import Problem
+from dspgen.sim.flight import InFlight
 from dspgen.sim.ir import Code
-from dspgen.sim.states import InFlight, Step, explore
+from dspgen.sim.states import Step, explore
 
 
 def on_all_paths(code: Code, entry: int, delay: int) -> list[Problem]:
@@ -31,7 +32,7 @@ def _landings(code: Code, step: Step) -> Iterator[Problem]:
     seen: dict[tuple[int, int | None], InFlight] = {}
     for landed in step.landing:
         op = code.ops[landed.uid]
-        if landed.store or op.predicate is not None or op.masked:
+        if landed.kind == "store" or op.predicate is not None or op.masked:
             continue
         write = op.writes[landed.index]
         if (other := seen.get((write.cell, write.lane))) is not None:

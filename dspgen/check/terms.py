@@ -74,8 +74,16 @@ class Terms:
         return self._intern(("apply", shape, *leaves), size)
 
     def merge(self, mask: Mask, new: int, old: int, size: int) -> int:
-        """`new` in the lanes that `mask` selects, `old` in the others; as one value where they are the same."""
-        return new if new == old else self._intern(("merge", mask, new, old), size)
+        """`new` in the lanes that `mask` selects, `old` in the others; as one value where they are the same.
+
+        One scalar in all lanes of the mask decides as a predicate does: by its value.
+        """
+        if new == old:
+            return new
+        key = self.keys[mask.term]
+        if key[0] == "apply" and not mask.bits and self._nodes[key[1]].op == "splat":
+            return new if self.selected(mask).all() else old
+        return self._intern(("merge", mask, new, old), size)
 
     def insert(self, lane: int, lanes: int, new: int, old: int, size: int) -> int:
         """`old` with one of its lanes anew. Whatever the order in which lanes are set, it is one term."""
@@ -207,6 +215,7 @@ class _Slots:
 
     def __init__(self) -> None:
         self.registers: list[Array] = []
+        self.held: dict[tuple[int, int], Array] = {}
         self.address = 0
         self._patterns: Array = None
 

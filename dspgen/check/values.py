@@ -16,7 +16,8 @@ Compute = Callable[[Sequence[int]], int]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What a term is made from. kind "read": register cell `cell`, one `lane` of it where that is not None; "load":
+    """What a term is made from. kind "read": register cell `cell`, one `lane` of it where that is not None, `cycle`
+    cycles after issue where the instruction reads anything late; "load":
     `lanes` elements (0: one) of `size` bytes, `stride` apart from element `first` on; of each the bytes from `skip` on,
     `width` of them; "gather": elements numbered by `index`; "patterns": bytes of pattern memory from `base` on, `index`
     times `stride` further; "address": the effective address.
@@ -33,6 +34,7 @@ class Leaf:
     width: int = 0
     base: int = 0
     index: Value | None = None
+    cycle: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +120,11 @@ def _leaf(node: Node) -> Leaf | None:
     width = node.width // 8
     match node.op:
         case "read":
-            return Leaf("read", node.value, size=max(node.lanes, 1) * width)
+            cycle = node.imm[0] if node.imm else None
+            return Leaf("read", node.value, size=max(node.lanes, 1) * width, cycle=cycle)
         case "read_lane":
-            return Leaf("read", node.value, node.imm[0], width)
+            cycle = node.imm[1] if len(node.imm) > 1 else None
+            return Leaf("read", node.value, node.imm[0], width, cycle=cycle)
         case "address":
             return Leaf("address", size=8)
         case "load":

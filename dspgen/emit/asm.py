@@ -61,6 +61,8 @@ def loop_block(report: LoopReport) -> list[str]:
     rows.append(("Resource Bound(*)", str(report.res_mii)))
     if report.pipelined:
         rows.append(("Bound of its arithmetic alone", str(report.arithmetic_mii)))
+        if report.source_mii is not None:
+            rows.append(("Bound of the source's arithmetic", str(report.source_mii)))
         proof = "proven optimal" if report.optimal else f"{report.bound} at least"
         rows.append(("Initiation interval", f"{report.ii}, {proof}"))
     lines = ["  SOFTWARE PIPELINE INFORMATION", ""]

@@ -47,6 +47,7 @@ def loop_object(report: LoopReport) -> dict[str, object]:
         "res_mii": report.res_mii,
         "rec_mii": report.rec_mii,
         "arithmetic_mii": report.arithmetic_mii,
+        "source_mii": report.source_mii,
         "least_ii": report.bound if report.pipelined else None,
         "proven_optimal": report.optimal,
         "stages": report.stages,

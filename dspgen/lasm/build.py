@@ -15,7 +15,7 @@ from dspgen.asmir.ir import Imm, Instr, Jump, Label, Mark, OperandValue, Phys, P
 from dspgen.errors import Problem, SourceError
 from dspgen.lasm.forms import Classes, Use
 from dspgen.lasm.ir import Group, Program
-from dspgen.sim.lower import literal_value
+from dspgen.sim.symbols import literal_value
 from dspgen.sim.text import Token
 from dspgen.target.model import Instruction, Operand, Target
 from dspgen.target.query import Index
@@ -274,11 +274,11 @@ class Builder:
             return place
         amount = -place.offset * memory.scale if down else place.offset * memory.scale
         predicate = self._predicate(use) if use.row.predicable == "scalar" else None
-        made = [replace(i, predicate=predicate) for i in self._advance(place.base, amount, use.line.loc)]
+        made = [replace(i, predicate=predicate) for i in self.advance(place.base, amount, use.line.loc)]
         (before if place.mode in ("pre_inc", "pre_dec") else after).extend(made)
         return replace(place, mode="none", offset=0)
 
-    def _advance(self, register: VReg, amount: int, loc: Loc) -> list[Instr]:
+    def advance(self, register: VReg, amount: int, loc: Loc) -> list[Instr]:
         """`register += amount`, in bytes."""
         step = self.fresh(self.target.abi.scalar_class, "step")
         ways = self.index.address_add(register.cls) or self.index.find(

@@ -100,11 +100,11 @@ class Maker:
         if rel == "ne" and abs(d) == 1:
             return self._own(runs)
         if abs(d) > 1:
-            runs = self._binary("add", runs, abs(d) - 1) if rel != "ne" else runs
-            runs = None if runs is None else self._binary("shru", runs, abs(d).bit_length() - 1)
+            runs = self.binary("add", runs, abs(d) - 1) if rel != "ne" else runs
+            runs = None if runs is None else self.binary("shru", runs, abs(d).bit_length() - 1)
         if rel != "ne" and least < 2:
             runs = self._unless(rel, low if up else high, high if up else low, places, runs)
-        runs = None if runs is None else self._binary("add", runs, 1)
+        runs = None if runs is None else self.binary("add", runs, 1)
         return None if runs is None else self._own(runs)
 
     def _difference(self, high: Sum, low: Sum, places: Callable[[Atom], Reg], more: int) -> Reg | None:
@@ -113,13 +113,13 @@ class Maker:
         if low.root is None:
             return self._moved(high, places, offset)
         if high.root is None:
-            return self._binary("sub", offset, self._at(low, places))
-        apart = self._binary("sub", self._at(high, places), self._at(low, places))
-        return apart if offset == 0 or apart is None else self._binary("add", apart, offset)
+            return self.binary("sub", offset, self._at(low, places))
+        apart = self.binary("sub", self._at(high, places), self._at(low, places))
+        return apart if offset == 0 or apart is None else self.binary("add", apart, offset)
 
     def _moved(self, value: Sum, places: Callable[[Atom], Reg], offset: int) -> Reg | None:
         register = self._at(value, places)
-        return register if offset == 0 else self._binary("add", register, offset)
+        return register if offset == 0 else self.binary("add", register, offset)
 
     def _at(self, value: Sum, places: Callable[[Atom], Reg]) -> Reg:
         assert isinstance(value.root, Start)
@@ -135,7 +135,7 @@ class Maker:
         sides: list[Reg | int | None] = [s.offset if s.root is None else self._moved(s, places, s.offset) for s in pair]
         if runs is None or sides[0] is None or sides[1] is None:
             return None
-        holds = self._binary(kind, sides[0], sides[1])
+        holds = self.binary(kind, sides[0], sides[1])
         steps = next(iter(self.index.load_constant(self.cls, 0)), None)
         if holds is None or steps is None or len(steps) != 1 or steps[0].instruction.predicable != "scalar":
             return None
@@ -159,7 +159,7 @@ class Maker:
     def _is_made(self, value: Reg) -> bool:
         return any(isinstance(v, Reg) and v == value for i in self.code for v in i.operands)
 
-    def _binary(self, op: str, a: Reg | int, b: Reg | int) -> Reg | None:
+    def binary(self, op: str, a: Reg | int, b: Reg | int) -> Reg | None:
         """`op(a, b)` in a register of its own; a number goes into the instruction where one fits."""
         for fold in (False, True):
             for match in self.index.find(f"d = {op}.i{_BITS}(a, b)", {"d": self.cls}):

@@ -7,12 +7,13 @@ classes narrow each other until nothing changes. What stays open is settled by t
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass, field
 
 from dspgen.errors import Problem, SourceError
 from dspgen.lasm.ir import Program
 from dspgen.lasm.templates import missing_rows
-from dspgen.sim.lower import literal_value
+from dspgen.sim.symbols import literal_value
 from dspgen.sim.text import Line, Token
 from dspgen.target.model import Instruction, Operand, Target
 from plant_core.loc import Loc
@@ -36,24 +37,25 @@ class Row:
 
 
 @dataclass(slots=True)
-class Use:
-    """An instruction of the text with the rows that are left for it."""
-
-    line: Line
-    rows: list[Row]
-
-    @property
-    def row(self) -> Instruction:
-        return self.rows[0].instruction
-
-
-@dataclass(slots=True)
 class Misfit:
     rank: int
     message: str
     loc: Loc
     remedy: str = ""
     code: str = "DG344"
+
+
+@dataclass(slots=True)
+class Use:
+    """An instruction of the text with the rows that are left for it."""
+
+    line: Line
+    rows: list[Row]
+    misfit: Misfit | None = None  # why another form doesn't fit in shape
+
+    @property
+    def row(self) -> Instruction:
+        return self.rows[0].instruction
 
 
 @dataclass(slots=True)
@@ -92,6 +94,9 @@ class _Classifier:
         self.domain = {name: self._declared_classes(d.kind) for name, d in program.declared.items()}
         self.why: dict[str, tuple[Loc, str]] = {}
         self.told: set[int] = set()  # conflicts that were told
+        named = [s for row in target.instructions for _, s in row.suffixes]
+        named += [a for unit in target.units for a in unit.accepts]
+        self.suffixes = {self._fold(s.lstrip(".")) for s in named if s}
 
     def run(self) -> Classes:
         uses: dict[int, Use] = {}
@@ -102,7 +107,7 @@ class _Classifier:
             if statement.line.word not in self.by_name:
                 unknown.setdefault(statement.line.word, []).append(statement.line)
             elif (rows := self._rows(statement.line)) is not None:
-                uses[k] = Use(statement.line, rows)
+                uses[k] = Use(statement.line, *rows)
         self._outputs()
         self._settle(uses)
         self._unknown(unknown)
@@ -112,19 +117,24 @@ class _Classifier:
 
     # -- rows that fit in shape
 
-    def _rows(self, line: Line) -> list[Row] | None:
+    def _rows(self, line: Line) -> tuple[list[Row], Misfit | None] | None:
         found: list[Row] = []
         misfits: list[Misfit] = []
         forms = self.by_name[line.word]
+        if line.suffix and line.suffix not in self.suffixes:
+            text = f"no unit is called .{line.suffix}"
+            remedy = "leave it out: units are found by the scheduler"
+            self.problems.append(Problem("DG344", text, line.loc, remedy))
+            return None
         for form in forms:
             fit = self._fit(form, line)
             if isinstance(fit, Misfit):
                 misfits.append(fit)
             else:
                 found.append(Row(form, tuple(fit)))
-        if found:
-            return found
-        worst = max(misfits, key=lambda m: m.rank)
+        worst = max(misfits, key=lambda m: m.rank, default=None)
+        if found or worst is None:
+            return found, worst
         self.problems.append(Problem(worst.code, worst.message, worst.loc, worst.remedy))
         return None
 
@@ -132,7 +142,9 @@ class _Classifier:
         if len(form.operands) != len(line.operands):
             wanted = sorted({len(f.operands) for f in self.by_name[line.word]})
             counts = " or ".join(map(str, wanted))
-            return Misfit(1, f"{line.word} takes {counts} operands, not {len(line.operands)}", line.loc)
+            apart = next((t for t in line.operands if t.kind == "bad" and len(t.text.split()) > 1), None)
+            remedy = f"'{apart.text}' is read as one: put commas between operands" if apart is not None else ""
+            return Misfit(1, f"{line.word} takes {counts} operands, not {len(line.operands)}", line.loc, remedy)
         slots: list[Slot] = []
         for operand, token in zip(form.operands, line.operands, strict=True):
             found = self._operand(form, operand, token)
@@ -150,7 +162,9 @@ class _Classifier:
 
     def _operand(self, form: Instruction, operand: Operand, token: Token) -> list[Slot] | Misfit:
         if token.kind == "bad":
-            return Misfit(9, f"'{token.text}' is no operand", token.loc)
+            whole = re.fullmatch(r"#\s*([+-]?\w+)", token.text)
+            remedy = f"numbers have no mark: {whole.group(1)}" if whole is not None else ""
+            return Misfit(9, f"'{token.text}' is no operand", token.loc, remedy)
         if operand.kind == "memory":
             return self._memory(form, token)
         if token.kind == "memory":
@@ -183,13 +197,7 @@ class _Classifier:
     def _name(self, form: Instruction, operand: Operand, token: Token) -> list[Slot] | Misfit:
         names = token.text.split(":")
         if all(n in self.domain for n in names) and not token.addend:
-            classes = self._allowed(operand, len(names))
-            if not classes:
-                what = "a pair of variables" if len(names) == 1 else "a single variable"
-                if not operand.classes:
-                    what = "a number"
-                return Misfit(3, f"{what} is needed here, not {token.text}", token.loc)
-            return [Slot(n, classes, token.loc) for n in names]
+            return self._slots(form, operand, token, names)
         if len(names) == 1:
             cls = self.control.get(token.text)
             if cls is not None and not token.addend:
@@ -202,14 +210,29 @@ class _Classifier:
                 return []
             if operand.symbol_bits is not None:
                 return []
-        return self._undeclared(next(n for n in names if n not in self.domain), token.loc)
+        kinds = {self.single[c].kind for c in operand.classes if c in self.single}
+        missing = next(n for n in names if n not in self.domain)
+        return self._undeclared(missing, token.loc, address=bool(kinds) and kinds <= {"address", "offset"})
+
+    def _slots(self, form: Instruction, operand: Operand, token: Token, names: list[str]) -> list[Slot] | Misfit:
+        if form.branch:
+            return Misfit(3, f"a label is needed here, not {token.text}", token.loc)
+        classes = self._allowed(operand, len(names))
+        if not classes:
+            what = "a pair of variables" if len(names) == 1 else "a single variable"
+            if not operand.classes:
+                what = "a number"
+            return Misfit(3, f"{what} is needed here, not {token.text}", token.loc)
+        return [Slot(n, classes, token.loc) for n in names]
 
     def _holds(self, classes: tuple[str, ...], name: str) -> bool:
         return any(name in self.single[c].names for c in classes if c in self.single)
 
-    def _undeclared(self, name: str, loc: Loc) -> Misfit:
+    def _undeclared(self, name: str, loc: Loc, *, address: bool = False) -> Misfit:
+        if name[:1].isdigit():
+            return Misfit(9, f"{name} is no whole number and no name", loc)
         close = difflib.get_close_matches(name, sorted(self.domain), 1)
-        remedy = f"did you mean {close[0]}?" if close else f"declare it: .gen_var {name}"
+        remedy = f"did you mean {close[0]}?" if close else f"declare it: .{'add' if address else 'gen'}_var {name}"
         return Misfit(6, f"{name} is not declared", loc, remedy, "DG341")
 
     def _allowed(self, operand: Operand, count: int) -> frozenset[str]:
@@ -236,7 +259,7 @@ class _Classifier:
             if name in self.stacks and name not in self.domain and cls is not None and self._holds((cls,), name):
                 continue
             if name not in self.domain:
-                return self._undeclared(name, token.loc)
+                return self._undeclared(name, token.loc, address=True)
             if cls is None:
                 return Misfit(3, f"memory has no offset registers on the {side} side", token.loc)
             slots.append(Slot(name, frozenset({cls}), token.loc))
@@ -322,6 +345,8 @@ class _Classifier:
         declared = self.program.declared[slot.name]
         at, by = self.why.get(slot.name, (declared.loc, "its declaration"))
         remedy = "give the two uses variables of their own, and move the value between them"
+        if use.misfit is not None:
+            remedy += f"; or, for the other form of {use.line.word}: {use.misfit.message}"
         text = (
             f"{slot.name} would be {' or '.join(wanted)} register here, "
             f"but {by} in line {at.line}, column {at.column} makes it {' or '.join(have)} register"
@@ -338,7 +363,8 @@ class _Classifier:
 
     def _unknown(self, unknown: dict[str, list[Line]]) -> None:
         for word, lines in unknown.items():
-            close = difflib.get_close_matches(word, sorted(self.by_name), 1)
+            upper = [word.upper()] if word.upper() in self.by_name else []
+            close = upper or difflib.get_close_matches(word, sorted(self.by_name), 1)
             guess = f"did you mean {close[0]}? Else add" if close else "add"
             rows = missing_rows(word, lines, self.domain, self.target)
             text = f"{self.target.name} has no instruction {word}"

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from dspgen.asmir.ir import Instr, Item, Jump, Loop, Mark, Mem, OperandValue, Phys, Place, Reg, Stream, VReg
+from dspgen.lasm.branches import Unconvertible, if_converted
 from dspgen.lasm.build import Builder, Code
 from dspgen.lasm.counting import Maker, back_test, count
 from dspgen.lasm.live import Atoms, Liveness, read, written
@@ -74,8 +75,8 @@ class Structure:
         k = 0
         while k < len(self.code):
             item = self.code[k]
-            if k in ends and self._counted(k, ends[k]):
-                k = ends[k] + 1
+            if k in ends and self._counted(k, *ends[k]):
+                k = ends[k][0] + 1
                 continue
             match item:
                 case Instr():
@@ -88,24 +89,41 @@ class Structure:
                     self.items.append(item)
             k += 1
 
-    def _loops(self) -> dict[int, int]:
-        """Marks that start an innermost loop of one way in and one branch back, with that branch's place."""
+    def _loops(self) -> dict[int, tuple[int, list[Instr]]]:
+        """Marks that start an innermost loop of one way in and one branch back, with that branch's place and the body,
+        free of branches."""
         marks = {item.name: k for k, item in enumerate(self.code) if isinstance(item, Mark)}
         jumps: dict[str, list[int]] = {}
         for k, item in enumerate(self.code):
             if isinstance(item, Jump):
                 jumps.setdefault(item.target, []).append(k)
-        found: dict[int, int] = {}
-        for name, places in jumps.items():
-            start, end = marks[name], max(places)
+        found: dict[int, tuple[int, list[Instr]]] = {}
+        for name in sorted(jumps, key=lambda n: marks[n]):
+            start, places = marks[name], jumps[name]
+            end = max(places)
             if end < start:
                 continue
-            if any(isinstance(x, Mark | Jump) for x in self.code[start + 1 : end]) or len(places) > 1:
-                if not any(s in range(start + 1, end) for s in found):
-                    self._note(start, end, "branches or loops in it")
-                continue
-            found[start] = end
+            inside = range(start + 1, end)
+            inner = [n for n, p in jumps.items() if marks[n] in inside and max(p) > marks[n]]
+            if inner:
+                self._note(start, end, "a loop in it")
+            elif any(marks[n] in inside and p not in inside for n, ps in jumps.items() for p in ps):
+                self._note(start, end, "a branch into it")
+            elif len(places) > 1:
+                self._note(start, end, "several branches back")
+            else:
+                self._straight(start, end, found)
         return found
+
+    def _straight(self, start: int, end: int, found: dict[int, tuple[int, list[Instr]]]) -> None:
+        body = self.code[start + 1 : end]
+        plain = [i for i in body if isinstance(i, Instr)]
+        try:
+            if len(plain) < len(body):
+                plain = if_converted(body, self.live.at, self.live.before[start], self.builder, self.target)
+            found[start] = (end, plain)
+        except Unconvertible as reason:
+            self._note(start, end, str(reason))
 
     def _note(self, start: int, end: int, why: str) -> None:
         mark = self.code[start]
@@ -114,10 +132,9 @@ class Structure:
 
     # -- counted loops
 
-    def _counted(self, start: int, end: int) -> bool:
+    def _counted(self, start: int, end: int, body: list[Instr]) -> bool:
         mark, jump = self.code[start], self.code[end]
         assert isinstance(mark, Mark) and isinstance(jump, Jump)
-        body = [i for i in self.code[start + 1 : end] if isinstance(i, Instr)]
         round_ = self._round(body)
         test = back_test(round_.end, jump.branch.predicate, round_.step)
         if test is None:

@@ -92,7 +92,7 @@ class _Reader:
             elif (found := _TRIPS.match(text)) is not None:
                 label, least, most = found.groups()
                 loc = Loc(self.file, number, found.start(1) + 1)
-                self.now.trips[label] = (int(least), int(most or least))
+                self._bounded(label, int(least), int(most or least), loc)
                 self.now.statements.append(Statement("label", loc, label))
             else:
                 yield number, text
@@ -177,7 +177,12 @@ class _Reader:
         if label is None or not numbers or not all(n.isdigit() for n in numbers):
             self._problem("DG340", ".trip takes the least and the most trips of the loop above", part.loc)
             return
-        self.now.trips[label] = (int(numbers[0]), int(numbers[-1]))
+        self._bounded(label, int(numbers[0]), int(numbers[-1]), part.loc)
+
+    def _bounded(self, label: str, least: int, most: int, loc: Loc) -> None:
+        if least > most:
+            self._problem("DG340", f"at least {least} trips and at most {most}", loc, "the least comes first")
+        self.now.trips[label] = (least, most)
 
     def _declare(self, kind: Kind, groups: list[Group]) -> None:
         draft = self.now

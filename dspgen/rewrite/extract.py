@@ -93,7 +93,8 @@ def _extract(problem: Problem, budget: Budget, pipelined: bool) -> tuple[Score, 
     candidates: list[tuple[str, dict[int, Choice] | None]] = [("greedy", chosen)]
     reached = score(pruned, chosen, recurrences=False)
     if not _enough(pruned, reached, pipelined):
-        exact = search(pruned, None, budget, least=interval(least(pruned)[0]), most=interval(reached.resources))
+        fewest, most = interval(least(pruned)[0]), interval(reached.resources)
+        exact = search(pruned, None, budget, least=fewest, most=most, start=chosen)
         candidates.append(("exact", exact.chosen))
         chosen = exact.chosen or chosen
         if not exact.best:

@@ -9,12 +9,13 @@ p(variable) + T >= p(next). The objective is T first, in whole cycles, then occu
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dspgen.rewrite.greedy import tree_costs
-from dspgen.rewrite.problem import CYCLE_WEIGHT, Choice, CyclicChoice, Problem, restrict
+from dspgen.rewrite.problem import CYCLE_WEIGHT, Choice, CyclicChoice, Problem, restrict, topological
 from dspgen.rewrite.score import interval
 
 
@@ -23,11 +24,14 @@ class Budget:
     """In sizes and branch-and-bound nodes, so that results don't depend on the machine's speed.
 
     `orders`: operands within components; with more, classes that contain each other are put in an order beforehand.
+    `gap`: by what share a choice may cost more than the least, where there are over `exact` binaries.
     """
 
     binaries: int = 1280
     branches: int = 6
     orders: int = 64
+    exact: int = 256
+    gap: float = 0.01
 
 
 @dataclass(slots=True)
@@ -41,6 +45,7 @@ class _Model:
     values: list[float] = field(default_factory=list)
     row_lower: list[float] = field(default_factory=list)
     row_upper: list[float] = field(default_factory=list)
+    orders: list[tuple[list[int], dict[int, int]]] = field(default_factory=list)  # components, their order variables
 
     def variable(self, cost: float, upper: float, *, integer: bool = False, lower: float = 0.0) -> int:
         self.cost.append(cost)
@@ -59,6 +64,7 @@ class _Model:
 
 _LARGEST_COMPONENT = 8
 _INFINITY = math.inf
+_EXACT = 1e-4  # the relative gap that counts as none
 
 
 def solve(problem: Problem, limit: float | None, budget: Budget) -> dict[int, Choice] | None:
@@ -68,16 +74,26 @@ def solve(problem: Problem, limit: float | None, budget: Budget) -> dict[int, Ch
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A choice, None where there is none within the budget or no solver; and whether no other can be better."""
+    """A choice, None where there is none within the budget or no solver; and whether no other can be better, but for
+    what the budget allows with over `exact` binaries: the gap, and classes in an order."""
 
     chosen: dict[int, Choice] | None
     best: bool = False
 
 
-def search(problem: Problem, limit: float | None, budget: Budget, *, least: int = 0, most: float = math.inf) -> Found:
+def search(
+    problem: Problem,
+    limit: float | None,
+    budget: Budget,
+    *,
+    least: int = 0,
+    most: float = math.inf,
+    start: Mapping[int, Choice] | None = None,
+) -> Found:
     """The best choice within the budget. `limit`: keep recurrences, of which none need be longer.
 
     `least` and `most`: where the interval is known to lie, in cycles; the tighter, the sooner the search is done.
+    `start`: a choice that is known, to be better than.
     """
     whole = problem
     problem = _descending(problem, _LARGEST_COMPONENT)
@@ -97,7 +113,11 @@ def search(problem: Problem, limit: float | None, budget: Budget, *, least: int 
     _order_rows(model, problem, binaries)
     if limit is not None:
         _recurrence_rows(model, problem, binaries, bound, limit)
-    solution = _run(model, budget, feasible=problem is whole)
+    known = None
+    if start is not None and limit is None and all(c in problem.choices[n] for n, c in start.items()):
+        known = _columns(model, problem, binaries, bound, start, most)
+    gap = _EXACT if count <= budget.exact else budget.gap
+    solution = _run(model, budget.branches, gap, feasible=problem is whole, start=known)
     if solution is None:
         return Found(None)
     values, proven = solution
@@ -107,9 +127,30 @@ def search(problem: Problem, limit: float | None, budget: Budget, *, least: int 
             if values[column] > 0.5:
                 pick[number] = choice
     try:
-        return Found(restrict(pick, problem.roots), proven and problem is whole)
+        return Found(restrict(pick, problem.roots), proven and (problem is whole or count > budget.exact))
     except (KeyError, CyclicChoice):
         return Found(None)
+
+
+def _columns(
+    model: _Model,
+    problem: Problem,
+    binaries: dict[int, list[int]],
+    bound: int,
+    chosen: Mapping[int, Choice],
+    cycles: float,
+) -> list[float]:
+    """The columns' values for a choice whose interval is `cycles`."""
+    values = [0.0] * len(model.cost)
+    values[bound] = cycles
+    for number, choice in chosen.items():
+        values[binaries[number][problem.choices[number].index(choice)]] = 1.0
+    place = {number: i for i, number in enumerate(topological(chosen, problem.roots))}
+    for component, columns in model.orders:
+        ranked = sorted((n for n in component if n in place), key=place.__getitem__)
+        for rank, number in enumerate(ranked):
+            values[columns[number]] = float(rank)
+    return values
 
 
 def _orders(problem: Problem) -> int:
@@ -194,6 +235,7 @@ def _order_rows(model: _Model, problem: Problem, binaries: dict[int, list[int]])
             continue
         size = float(len(component))
         order = {number: model.variable(0.0, size) for number in component}
+        model.orders.append((component, order))
         for number in component:
             for choice, column in zip(problem.choices[number], binaries[number], strict=True):
                 for arg in dict.fromkeys(choice.node.args):
@@ -282,10 +324,12 @@ def _components(problem: Problem) -> list[list[int]]:
     return found
 
 
-def _run(model: _Model, budget: Budget, *, feasible: bool) -> tuple[list[float], bool] | None:
-    """The columns' values, and whether they are the best; None without a solver or a solution.
+def _run(
+    model: _Model, branches: int, gap: float, *, feasible: bool, start: list[float] | None
+) -> tuple[list[float], bool] | None:
+    """The columns' values, and whether they are the best but for a relative `gap`; None without a solver or a solution.
 
-    `feasible`: it is known that there is a solution.
+    `feasible`: it is known that there is a solution. `start`: the values of one.
     """
     try:
         import highspy
@@ -309,9 +353,13 @@ def _run(model: _Model, budget: Budget, *, feasible: bool) -> tuple[list[float],
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("random_seed", 1)
-    solver.setOptionValue("mip_max_nodes", budget.branches)
-    solver.setOptionValue("mip_rel_gap", 1e-4)
+    solver.setOptionValue("mip_max_nodes", branches)
+    solver.setOptionValue("mip_rel_gap", gap)
     solver.passModel(lp)
+    if start is not None:
+        known = highspy.HighsSolution()
+        known.col_value = start
+        solver.setSolution(known)
     solver.run()
     if feasible and solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         # Presolving is at times wrong about rows with big constants.

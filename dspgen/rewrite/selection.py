@@ -50,9 +50,9 @@ def _chosen(
     shapes: tuple[Shape, ...],
 ) -> tuple[Instance, ...]:
     rules = (*all_rules(machine), *(shape_rule(s, machine.lanes) for s in shapes))
-    made = [i for rule in rules for i in _instances(rule, elems, fp, machine.lanes)]
     ops = {k[0] for k in present} | {f"ld.{k[2]}" for k in present if k[0] == "ld"}
-    made = [i for i in made if _applies(i.rule, machine, ops)]
+    fitting = [rule for rule in rules if _applies(rule, machine, ops)]
+    made = [i for rule in fitting for i in _instances(rule, elems, fp, machine.lanes)]
     found = [i for i in made if _wanted(i, machine, present, mode, associate=associate)]
     found += _by_lanes(found, machine, present, fp)
     reachable, seen = _reachable(found, present)

@@ -51,9 +51,39 @@ def bounds_of(instance: Instance) -> Bounds:
     if size <= _LARGEST:
         _tighten(instance, sets, earliest, latest)
     length = max([instance.least, *(e + back for e, back in zip(earliest, latest, strict=True))])
+    length = _first_in_time(instance, sets, earliest, latest, length)
     while not feasible(instance, sets, earliest, latest, length):
         length += 1
     return Bounds(sets, earliest, latest, length)
+
+
+def _first_in_time(
+    instance: Instance, sets: Sequence[UnitSet], earliest: Sequence[int], latest: Sequence[int], length: int
+) -> int:
+    """The first length from this one on at which each set of units does its work in time; whether the ends clash is
+    not asked. The ends leave no less room before any cycle of a longer block, so that the length can be halved in on.
+    """
+    works = [sorted((earliest[k] + at, at - latest[k]) for k, at in units.work) for units in sets]
+
+    def in_time(length: int) -> bool:
+        masks, issued = instance.overlaid(length)
+        for units, work in zip(sets, works, strict=True):
+            full = [(m & units.mask).bit_count() for m in masks] if units.mask else issued
+            if _lateness(work, units.count, full) > length:
+                return False
+        return True
+
+    low, step = length, 1
+    while not in_time(low + step - 1):
+        low, step = low + step, 2 * step
+    high = low + step - 1  # in time; all before `low` are not
+    while low < high:
+        middle = (low + high) // 2
+        if in_time(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high
 
 
 def unit_sets(instance: Instance) -> tuple[UnitSet, ...]:
@@ -125,28 +155,43 @@ def _lateness(work: Sequence[tuple[int, int]], count: int, full: Sequence[int]) 
 def _tighten(instance: Instance, sets: Sequence[UnitSet], earliest: list[int], latest: list[int]) -> None:
     size = instance.size
     paths = longest_paths(instance)
-    full = [
-        [(m & units.mask).bit_count() for m in instance.before] if units.mask else instance.before_issued
-        for units in sets
-    ]
+    offsets = [_offsets(units) for units in sets]
+    before = _full(sets, instance.before, instance.before_issued)
+    into: list[list[tuple[int, int]]] = [[] for _ in range(size)]
+    for s, row in enumerate(paths):
+        for t, path in enumerate(row):
+            if path > _NEVER:
+                into[t].append((s, path))
     for k in range(size):
         for s, latency in instance.predecessors[k]:
             earliest[k] = max(earliest[k], earliest[s] + latency)
-        for units, occupied in zip(sets, full, strict=True):
-            work = [(earliest[s] + at, at - paths[s][k]) for s, at in units.work if s < k and paths[s][k] > _NEVER]
-            if len(work) > 1:
+        for units, own, occupied in zip(sets, offsets, before, strict=True):
+            work = [(earliest[s] + at, at - path) for s, path in into[k] if s in own for at in own[s]]
+            if len(work) > (1 if any(occupied) else units.count):
                 earliest[k] = max(earliest[k], _lateness(sorted(work), units.count, occupied))
-    full = [
-        [(m & units.mask).bit_count() for m in instance.behind] if units.mask else instance.behind_issued
-        for units in sets
-    ]
+    behind = _full(sets, instance.behind, instance.behind_issued)
     for k in range(size - 1, -1, -1):
         for t, latency in instance.successors[k]:
             latest[k] = max(latest[k], latest[t] + latency)
-        for units, occupied in zip(sets, full, strict=True):
-            work = [(latest[t] - at, -at - paths[k][t]) for t, at in units.work if t > k and paths[k][t] > _NEVER]
-            if len(work) > 1:
+        row = paths[k]
+        after = [(t, path) for t, path in enumerate(row) if path > _NEVER]
+        for units, own, occupied in zip(sets, offsets, behind, strict=True):
+            work = [(latest[t] - at, -at - path) for t, path in after if t in own for at in own[t]]
+            if len(work) > (1 if any(occupied) else units.count):
                 latest[k] = max(latest[k], _lateness(sorted(work), units.count, occupied))
+
+
+def _offsets(units: UnitSet) -> dict[int, list[int]]:
+    """The cycles after its issue in which each operation works on these units."""
+    found: dict[int, list[int]] = {}
+    for k, at in units.work:
+        found.setdefault(k, []).append(at)
+    return found
+
+
+def _full(sets: Sequence[UnitSet], masks: Sequence[int], issued: Sequence[int]) -> list[Sequence[int]]:
+    """For each set how many of its units are taken, cycle by cycle."""
+    return [[(m & units.mask).bit_count() for m in masks] if units.mask else issued for units in sets]
 
 
 def longest_paths(instance: Instance) -> list[list[int]]:

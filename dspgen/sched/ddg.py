@@ -6,7 +6,7 @@ Latencies may be negative: a write that lands late may issue before an earlier r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -14,6 +14,7 @@ from dspgen.asmir.ir import PATTERNS, MemRef, VReg
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ops import Op
 from dspgen.sched.values import Values
+from dspgen.sched.windows import glued
 
 _FAR = 64  # iterations looked ahead for an overlap before a dependence is taken for granted
 
@@ -51,20 +52,27 @@ def straight_graph(ops: Sequence[Op], facts: Facts) -> Graph:
     """All dependences of straight code, by register name, memory and order."""
     edges = _Edges()
     _register_edges(ops, facts, None, edges, loop=False)
-    _memory_edges(ops, edges, "", 0, loop=False)
+    _memory_edges(ops, edges)
     _ordered_edges(ops, edges, loop=False)
     return edges.graph(len(ops))
 
 
-def loop_graph(ops: Sequence[Op], facts: Facts, values: Values, iterator: str, step: int) -> Graph:
-    """Dependences of a loop body whose renamable webs have a register per iteration."""
+def loop_graph(
+    ops: Sequence[Op], facts: Facts, values: Values, iterator: str, step: int, own: Collection[Atom] = ()
+) -> Graph:
+    """Dependences of a loop body whose renamable webs have a register per iteration. Each write of the registers `own`
+    lands just as its reader reads it (`windows.with_own_values`)."""
     edges = _Edges()
     tracked: set[Atom] = {v.atom for v in values.versions}
     physical = {a for op in ops for a, _ in (*op.reads, *op.writes) if not isinstance(a[0], VReg)}
     fixed = {a for w in values.webs if w.fixed for a in facts.atoms(w.register)}
-    _register_edges(ops, facts, physical | fixed, edges, loop=True)
+    _register_edges(ops, facts, (physical - set(own)) | fixed, edges, loop=True)
+    for atom in own:
+        for writer, reader, cycles in glued(ops, atom):
+            edges.add(writer, reader, cycles)
+            edges.add(reader, writer, -cycles)
     _value_edges(facts, values, tracked - fixed, edges)
-    _memory_edges(ops, edges, iterator, step, loop=True)
+    _carried_memory_edges(ops, edges, iterator, step)
     _ordered_edges(ops, edges, loop=True)
     return edges.graph(len(ops))
 
@@ -82,7 +90,7 @@ def _value_edges(facts: Facts, values: Values, atoms: set[Atom], edges: _Edges) 
             if writer.writer < 0:
                 continue
         for reader, cycle in version.readers:
-            edges.add(writer.writer, reader, writer.latency - cycle, distance)
+            edges.add(writer.writer, reader, facts.wait(writer.latency, cycle), distance)
         if version.previous < 0 or version.writer < 0:
             continue
         old = values.versions[version.previous]
@@ -106,7 +114,7 @@ def _register_edges(ops: Sequence[Op], facts: Facts, atoms: set[Atom] | None, ed
                 continue
             if atom in writer:
                 source, latency = writer[atom]
-                _add(edges, source, position, latency - cycle, size)
+                _add(edges, source, position, facts.wait(latency, cycle), size)
             readers.setdefault(atom, []).append((position, cycle))
         for atom, latency in op.writes:
             if atoms is not None and atom not in atoms:
@@ -129,7 +137,29 @@ def _add(edges: _Edges, source: int, target: int, latency: int, size: int) -> No
     edges.add(source, target % size, latency, 1 if target >= size else 0)
 
 
-def _memory_edges(ops: Sequence[Op], edges: _Edges, iterator: str, step: int, *, loop: bool) -> None:
+def _memory_edges(ops: Sequence[Op], edges: _Edges) -> None:
+    """Order among the accesses of straight code that may meet, where one of them stores."""
+    touching = [(k, op, op.access, *_extent(op.access)) for k, op in enumerate(ops) if op.touches_memory]
+    stores = [entry for entry in touching if entry[1].is_store]
+    stored = 0  # stores among those looked at
+    for i, (a, first, access, low, high) in enumerate(touching):
+        store = first.is_store
+        stored += store
+        for b, second, other, low_b, high_b in touching[i + 1 :] if store else stores[stored:]:
+            if access is not None and other is not None and access.array == other.array:
+                if access.terms == other.terms and (low_b >= high or low >= high_b or not _overlap(access, other, 0)):
+                    continue
+            elif access is not None and other is not None and not may_share(access, other):
+                continue
+            edges.add(a, b, _memory_latency(first, second))
+
+
+def _extent(ref: MemRef | None) -> tuple[int, int]:
+    return (0, 0) if ref is None else _hull(ref)
+
+
+def _carried_memory_edges(ops: Sequence[Op], edges: _Edges, iterator: str, step: int) -> None:
+    """The same in a loop's body, over its iterations."""
     touching = [(k, op) for k, op in enumerate(ops) if op.touches_memory]
     for i, (a, first) in enumerate(touching):
         for b, second in touching[i:]:
@@ -137,8 +167,6 @@ def _memory_edges(ops: Sequence[Op], edges: _Edges, iterator: str, step: int, *,
                 continue
             if a != b and overlap_distance(first.access, second.access, iterator, step, 0) == 0:
                 edges.add(a, b, _memory_latency(first, second))
-            if not loop:
-                continue
             for x, earlier, y, later in ((a, first, b, second), (b, second, a, first)):
                 distance = overlap_distance(earlier.access, later.access, iterator, step, 1)
                 if distance is not None:
@@ -146,9 +174,9 @@ def _memory_edges(ops: Sequence[Op], edges: _Edges, iterator: str, step: int, *,
 
 
 def _memory_latency(first: Op, second: Op) -> int:
-    memory = first.instruction.memory
-    if memory is not None and memory.store and not second.is_store:
-        return max(memory.store_latency, 1)
+    """A load issues when it sees the store; of two stores the later lands last; a load is past when a store issues."""
+    if first.is_store:
+        return max(first.seen - (second.seen - 1 if second.is_store else 0), 1)
     return 1
 
 
@@ -179,7 +207,9 @@ def overlap_distance(first: MemRef | None, second: MemRef | None, iterator: str,
 
 def may_share(first: MemRef, second: MemRef) -> bool:
     """Whether accesses to different arrays may meet all the same."""
-    return all(ref.shared or ref.array == PATTERNS for ref in (first, second)) and (first.shared or second.shared)
+    if first.shared:
+        return second.shared or second.array == PATTERNS
+    return second.shared and first.array == PATTERNS
 
 
 def _hull(ref: MemRef) -> tuple[int, int]:
@@ -202,14 +232,9 @@ def _overlap(first: MemRef, second: MemRef, shift: int) -> bool:
 def _ordered_edges(ops: Sequence[Op], edges: _Edges, *, loop: bool) -> None:
     chain = [k for k, op in enumerate(ops) if op.ordered]
     for a, b in zip(chain, chain[1:], strict=False):
-        edges.add(a, b, _settled(ops[a]))
+        edges.add(a, b, ops[a].longest)
     if loop and chain:
-        edges.add(chain[-1], chain[0], _settled(ops[chain[-1]]), 1)
-
-
-def _settled(op: Op) -> int:
-    memory = op.instruction.memory
-    return max(op.longest, memory.store_latency if memory is not None and memory.store else 1)
+        edges.add(chain[-1], chain[0], ops[chain[-1]].longest, 1)
 
 
 def all_edges(graph: Graph) -> Iterable[tuple[int, int, int, int]]:

@@ -246,9 +246,9 @@ class _Search:
             if at < following:
                 at = earliest[k] = following
             slack = deadline[k] - at
-            if slack < 0:
-                return None
             if slack < 64:
+                if slack < 0:
+                    return None
                 cost += _DEAR[slack]
         held = state.held[1:] + (0,)
         for k, unit in group:

@@ -80,9 +80,10 @@ def live_ranges(body: Body, facts: Facts) -> list[dict[Atom, tuple[int, int]]]:
 
 
 def choose_shape(body: Body, facts: Facts, trip: int | None) -> Shape | None:
-    """Copies and unroll factor with the fewest registers; None if the trip is too short for all stages to be busy.
+    """Copies and unroll factor with the fewest registers; None where so few have no common one.
 
-    Without a trip, the unroll factor is a power of two.
+    Without a trip, the unroll factor is a power of two. Where a trip is too short for all stages to be busy, the kernel
+    is the cycles in which the last iteration starts.
     """
     interval, stages = body.schedule.interval, body.schedule.stages
     needed = []
@@ -105,7 +106,7 @@ def choose_shape(body: Body, facts: Facts, trip: int | None) -> Shape | None:
     passes, extra = divmod(trip - (stages - 1), unroll)
     if trip < stages - 1 + unroll:
         # All iterations once, one after the other: nothing branches, and no copy comes round again.
-        return Shape(needed, 1, trip - 1, 1) if trip >= stages else None
+        return Shape(needed, 1, trip - 1, 1)
     return Shape(copies, unroll, stages - 1 + extra, passes)
 
 
@@ -198,6 +199,7 @@ def expand(
     start = shape.before * interval
     length = shape.unroll * interval
     units = body.schedule.table.unit_of
+    once = shape.trip if passes == 1 else None  # then no cycle of the kernel stands for several iterations
     prolog: list[Member] = []
     kernel: list[list[tuple[Op, int]]] = [[] for _ in range(length)]
     epilog: list[Member] = []
@@ -207,12 +209,12 @@ def expand(
         stage = cycles[index] // interval
         for k in range(shape.before - stage):
             prolog.append((work.instance(index, k, shape.trip), cycles[index] + k * interval, units[index]))
-        for k in range(shape.before - stage, shape.before - stage + shape.unroll):
-            op, at = work.instance(index, k, None), cycles[index] + k * interval - start
+        for k in range(max(shape.before - stage, 0), shape.before - stage + shape.unroll):
+            op, at = work.instance(index, k, once), cycles[index] + k * interval - start
             kernel[at].append((op, units[index]))
             first_pass.append((op, at))
             last_pass.append((op, at - length))
-        for k in range(shape.trip - stage, shape.trip):
+        for k in range(max(shape.trip - stage, 0), shape.trip):
             at = cycles[index] + (k - shape.trip) * interval
             epilog.append((work.instance(index, k, shape.trip), at, units[index]))
     counter = None
@@ -222,9 +224,9 @@ def expand(
         if isinstance(made, str):
             return made
         counter, control = made
-    before = envelope_of(
-        [(op, at) for op, at, _ in prolog] + [(op, at + start) for op, at in first_pass], facts, first=True
-    )
+    # Where a trip is too short for all stages to be busy, some operations are in the epilog only.
+    ahead = [(op, at + start) for op, at in first_pass] + [(op, at + start + length) for op, at, _ in epilog]
+    before = envelope_of([(op, at) for op, at, _ in prolog] + ahead, facts, first=True)
     _keep_from(before, start)
     after = envelope_of([(op, at) for op, at, _ in epilog] + last_pass, facts, first=False)
     end = max((at + 1 for _, at, _ in epilog), default=0)

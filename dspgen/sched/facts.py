@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from dspgen.asmir.ir import VReg
+from dspgen.asmir.ir import Instr, VReg
 from dspgen.target.model import Instruction, RegisterClass, Target
+
+if TYPE_CHECKING:
+    from dspgen.sched.ops import Op
 
 # An atom is the smallest piece of a register that can be written alone: (VReg, "" | "lo" | "hi"), or (name, "") for a
 # physical register that an instruction names itself.
@@ -16,17 +20,26 @@ Atom = tuple[VReg | str, str]
 class Reservation:
     """Resources of an instruction: one of `alternatives` for `busy` cycles, and all of `extras` (id, first, cycles).
 
-    `related` are the units that moving other operations about could make free.
+    `related` are the units that moving other operations about could make free. As bit sets, `units` are the
+    alternatives and `reachable` the related ones; a `simple` one takes one unit for one cycle.
     """
 
     alternatives: tuple[int, ...]
     busy: int
     extras: tuple[tuple[int, int, int], ...]
     related: tuple[int, ...] = ()
+    units: int = field(init=False, compare=False, repr=False)
+    reachable: int = field(init=False, compare=False, repr=False)
+    simple: bool = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "units", sum(1 << u for u in self.alternatives))
+        object.__setattr__(self, "reachable", sum(1 << u for u in self.related))
+        object.__setattr__(self, "simple", self.busy == 1 and not self.extras)
 
 
 class Facts:
-    """Read-only facts about one target."""
+    """Facts about one target; and what instructions are to the scheduler, worked out once."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -34,6 +47,7 @@ class Facts:
         self.branch_delay = target.pipeline.branch_delay
         self.issue = target.packets.issue
         self.classes: dict[str, RegisterClass] = {c.name: c for c in target.registers}
+        self._pairs = frozenset(c.name for c in target.registers if c.pair_of is not None)
         names = list(target.unit_members)
         for instruction in target.instructions:
             for name, _, _ in instruction.resources:
@@ -45,6 +59,10 @@ class Facts:
         self._reservations: dict[str, Reservation] = {}
         self._implicit: dict[str, tuple[tuple[Atom, ...], tuple[Atom, ...]]] = {}
         self._phys = self._physical_atoms()
+        # What instructions overwrite and read (`live.py`), and their operations (`ops.py`), by the object's number; it
+        # is kept beside them.
+        self.uses: dict[int, tuple[Instr, frozenset[Atom], frozenset[Atom]]] = {}
+        self.operations: dict[int, tuple[Instr, Op]] = {}
         abi = target.abi
         kept = (*abi.reserved, *abi.callee_saved, abi.scalar_stack, abi.vector_stack, abi.return_address)
         fixed = {a[0] for n in (*abi.reserved, abi.return_address) if n for a in self.physical(n)}
@@ -54,14 +72,14 @@ class Facts:
         self.untouchable = frozenset(a[0] for n in kept if n for a in self.physical(n) if isinstance(a[0], str))
 
     def is_pair(self, cls: str) -> bool:
-        return self.classes[cls].pair_of is not None
+        return cls in self._pairs
 
     def is_vector(self, register: VReg) -> bool:
         return self.classes[register.cls].kind == "vector"
 
     def atoms(self, register: VReg, part: str = "") -> tuple[Atom, ...]:
         """The atoms of a virtual register, or of one half of it."""
-        if self.is_pair(register.cls):
+        if register.cls in self._pairs:
             return ((register, part),) if part else ((register, "lo"), (register, "hi"))
         return ((register, ""),)
 
@@ -105,6 +123,15 @@ class Facts:
     def landing(self, latency: int) -> int:
         """From when on a write of this latency may disturb the register."""
         return latency if self.equals else min(latency, 1)
+
+    def wait(self, latency: int, cycle: int) -> int:
+        """The least cycles from a writer's issue to a reader's who reads `cycle` cycles after that. An interlock has to
+        know the writer first."""
+        return latency - cycle if self.target.pipeline.exposed else max(latency - cycle, 1)
+
+    def wanted(self, cycle: int) -> int:
+        """How late a value may come for a reader who reads `cycle` cycles after issue, whenever its writer issues."""
+        return cycle if self.target.pipeline.exposed else 0
 
     def _related_units(self) -> dict[int, tuple[int, ...]]:
         """For each unit, those connected with it by instructions that can run on either."""

@@ -24,9 +24,11 @@ _LARGEST = 400  # operations of a block that is searched
 
 @dataclass(slots=True)
 class Searches:
-    """What the search may still look at, in operations, over all blocks; and what it found for those seen before."""
+    """What the search may still look at, in operations, over all blocks; whether some of it was `cut` short for that;
+    and what it found for those seen before."""
 
     left: int = BUDGET
+    cut: bool = False
     known: dict[object, tuple[Found | None, Found | None, int]] = field(default_factory=dict)
     bounds: dict[object, Bounds] = field(default_factory=dict)
 
@@ -145,8 +147,10 @@ def _searched(
     """A shorter schedule of `asked`, which is `instance` or that with more dependences; one of `instance` that is
     shorter still, by proof; and a bound for the latter."""
     upper = best.draft.length
-    found, bound, spent = shortest(asked, searches.bounds_of(asked), upper, searches.left // 2)
+    allowed = searches.left // 2
+    found, bound, spent = shortest(asked, searches.bounds_of(asked), upper, allowed)
     searches.left -= spent
+    searches.cut |= spent >= allowed
     if asked is not instance:
         bound = bounds.length
     if method != "exact":

@@ -115,8 +115,9 @@ def _op_events(
     for atom, latency in op.writes:
         bit = 1 << index[atom]
         landing = facts.landing(latency)
+        over = max([landing, *(late + 1 for read, late in op.reads if read == atom)])  # the instruction's own value
         for time in range(at + landing, at + max(latency, landing) + 1):
-            kill = time == at + landing and atom not in op.tied
+            kill = time == at + over and atom not in op.tied
             if time < length:
                 stretch.lands[time] |= bit
                 if kill:

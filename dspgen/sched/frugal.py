@@ -39,23 +39,46 @@ def frugal_order(
     ready = [k for k in range(size) if waiting[k] == 0]
     position = [0] * size
     limits = {cls: room.get(cls, 0) - 1 - room.get(cls, 0) // _SPARE for cls in versions.live}
-    touched = [
-        {versions.cls[v] for v in (*read, *made)} for read, made in zip(versions.read, versions.made, strict=True)
-    ]
+    bit = {cls: 1 << at for at, cls in enumerate(versions.live)}
+    touched = [0] * size  # classes, as bit sets
+    for k, read in enumerate(versions.read):
+        for version in (*read, *versions.made[k]):
+            touched[k] |= bit[versions.cls[version]]
+    readers: list[list[int]] = [[] for _ in versions.cls]
+    for k, read in enumerate(versions.read):
+        for version in read:
+            readers[version].append(k)
+    change: list[tuple[tuple[str, int], ...] | None] = [None] * size  # see `_change`; None where it is not known
     for step in range(size):
-        short = {cls for cls, used in versions.live.items() if used * 4 > limits[cls] * 3 or used + _MANY > limits[cls]}
-        op = min(
-            (0, 0, 0, -heights[k], k)
-            if short.isdisjoint(touched[k])
-            else _preference(k, versions, heights, graph, waiting, limits)
-            for k in ready
-        )[-1]
+        short = 0
+        for cls, used in versions.live.items():
+            if used * 4 > limits[cls] * 3 or used + _MANY > limits[cls]:
+                short |= bit[cls]
+        # Registers over the limit; then what is taken of classes that are short, and how soon a reader could follow;
+        # then urgency.
+        best = 1 << 30, 0, 0, 0, 0
+        for k in ready:
+            over = tight = soon = 0
+            if short & touched[k]:
+                if (changed := change[k]) is None:
+                    changed = change[k] = _change(k, versions)
+                over, tight = _crowding(changed, versions, limits)
+                if over > best[0] or (over == best[0] and tight > best[1]):
+                    continue
+                if over or tight:
+                    soon = min((waiting[t] for t, _, _ in graph.successors[k] if t < size), default=0)
+            if (over, tight, soon, -heights[k], k) < best:
+                best = over, tight, soon, -heights[k], k
+        op = best[-1]
         ready.remove(op)
         position[op] = step
         for version in versions.read[op]:
             versions.remaining[version] -= 1
             if versions.remaining[version] == 0:
                 versions.live[versions.cls[version]] -= 1
+            elif versions.remaining[version] == 1:
+                for reader in readers[version]:
+                    change[reader] = None
         for version in versions.made[op]:
             if versions.remaining[version]:
                 versions.live[versions.cls[version]] += 1
@@ -67,16 +90,8 @@ def frugal_order(
     return position
 
 
-def _preference(
-    op: int,
-    versions: _Versions,
-    heights: Sequence[int],
-    graph: Graph,
-    waiting: Sequence[int],
-    limits: Mapping[str, int],
-) -> tuple[int, int, int, int, int]:
-    """Registers over the limit; then, where a class it touches is short, what it takes and how soon a reader could
-    follow; then urgency."""
+def _change(op: int, versions: _Versions) -> tuple[tuple[str, int], ...]:
+    """How many registers of each class an operation takes, less those that it frees."""
     change: dict[str, int] = {}
     for version in versions.read[op]:
         if versions.remaining[version] == 1:
@@ -86,16 +101,19 @@ def _preference(
         if versions.remaining[version]:
             cls = versions.cls[version]
             change[cls] = change.get(cls, 0) + 1
+    return tuple(change.items())
+
+
+def _crowding(change: Sequence[tuple[str, int]], versions: _Versions, limits: Mapping[str, int]) -> tuple[int, int]:
+    """Registers over the limit, and what is taken of classes that are short."""
     over = tight = 0
-    for cls, amount in change.items():
-        limit = limits[cls]
-        total = versions.live.get(cls, 0) + amount
-        if amount > 0 and total > limit:
-            over += total - limit
-        if versions.live.get(cls, 0) * 4 > limit * 3:
+    for cls, amount in change:
+        limit, used = limits[cls], versions.live[cls]
+        if amount > 0 and used + amount > limit:
+            over += used + amount - limit
+        if used * 4 > limit * 3:
             tight += amount
-    soon = min((waiting[t] for t, _, _ in graph.successors[op] if t < len(waiting)), default=0) if over or tight else 0
-    return over, tight, soon, -heights[op], op
+    return over, tight
 
 
 def _versions(ops: Sequence[Op], facts: Facts, after: Live) -> _Versions:

@@ -34,6 +34,7 @@ class Kinds:
                     part = [part[b] if p == part[a] else p for p in part]
         self.part = part
         self.clash = [[_clash(a, b) for b in number] for a in number]
+        self.clashing = any(map(any, self.clash))
         self._matched: dict[tuple[int, ...], tuple[int, ...] | None] = {}
 
     def usable(self, kind: int, taken: Sequence[int], cycle: int) -> int:
@@ -150,16 +151,18 @@ class Chooser:
         if len(candidates) == 1 and room and not optional:
             return [((candidates[0], (masks[0] & -masks[0]).bit_length() - 1),)], True
         found: list[Group] = []
-        complete = self._extend(candidates, masks, 0, [], 0, forced, optional, room, fan, found)
+        complete = self._extend(candidates, masks, 0, [], [], 0, forced, optional, room, fan, found)
         return found, complete
 
-    def _fits(self, chosen: Sequence[int], masks: Sequence[int], room: int) -> bool:
-        if len(chosen) > room:
+    def _fits(self, taken: Sequence[int], masks: Sequence[int], room: int) -> bool:
+        """Whether these operations, of which all but the last fit, do so on units of these masks."""
+        if len(taken) > room:
             return False
-        clash, of = self.kinds.clash, self.kinds.of
-        last = of[chosen[-1]] if chosen else 0
-        if chosen and any(clash[last][of[k]] for k in chosen[:-1]):
-            return False
+        if self.kinds.clashing and taken:
+            clash, of = self.kinds.clash, self.kinds.of
+            last = clash[of[taken[-1]]]
+            if any(last[of[k]] for k in taken[:-1]):
+                return False
         return self.kinds.matched(tuple(masks)) is not None
 
     def _extend(
@@ -167,7 +170,8 @@ class Chooser:
         candidates: Sequence[int],
         masks: Sequence[int],
         at: int,
-        chosen: list[int],
+        taken: list[int],
+        of_taken: list[int],
         left_out: int,
         forced: int,
         optional: int,
@@ -175,15 +179,14 @@ class Chooser:
         fan: int,
         found: list[Group],
     ) -> bool:
-        """Choose among the candidates from `at` on; False where groups were left out for their number."""
+        """Choose among the candidates from `at` on, after those `taken` on units of the masks `of_taken`; False where
+        groups were left out for their number."""
         if len(found) >= fan:
             return False
         if at == len(candidates):
-            taken = [candidates[k] for k in chosen]
-            of_taken = [masks[k] for k in chosen]
-            for k, candidate in enumerate(candidates):
-                if left_out >> candidate & 1 and not optional >> candidate & 1:
-                    if self._fits([*taken, candidate], [*of_taken, masks[k]], room):
+            if missing := left_out & ~optional:
+                for candidate, mask in zip(candidates, masks, strict=True):
+                    if missing >> candidate & 1 and self._fits([*taken, candidate], [*of_taken, mask], room):
                         return True
             units = self.kinds.matched(tuple(of_taken))
             assert units is not None
@@ -192,14 +195,18 @@ class Chooser:
         candidate = candidates[at]
         complete = True
         if not self.above[candidate] & left_out:
-            chosen.append(at)
-            if self._fits([candidates[k] for k in chosen], [masks[k] for k in chosen], room):
-                complete = self._extend(candidates, masks, at + 1, chosen, left_out, forced, optional, room, fan, found)
-            chosen.pop()
+            taken.append(candidate)
+            of_taken.append(masks[at])
+            if self._fits(taken, of_taken, room):
+                complete = self._extend(
+                    candidates, masks, at + 1, taken, of_taken, left_out, forced, optional, room, fan, found
+                )
+            taken.pop()
+            of_taken.pop()
         if not forced >> candidate & 1:
             left_out |= 1 << candidate
             complete = (
-                self._extend(candidates, masks, at + 1, chosen, left_out, forced, optional, room, fan, found)
+                self._extend(candidates, masks, at + 1, taken, of_taken, left_out, forced, optional, room, fan, found)
                 and complete
             )
         return complete

@@ -5,7 +5,7 @@ Before: acc = zero; loop: acc = x * y + acc.   After: the prolog's first instanc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.ir import Imm, Instr, Reg, VReg
@@ -28,10 +28,14 @@ class Initial:
 
 def initial_reads(pending: Sequence[Instr], body: Body, shape: Shape, facts: Facts, kit: Kit) -> Initial:
     """What can be read elsewhere, `pending` being the straight code just before the loop."""
+    return _initial_reads(_sources(pending, facts, kit), body, shape, kit)
+
+
+def _initial_reads(sources: Mapping[VReg, VReg | Instr], body: Body, shape: Shape, kit: Kit) -> Initial:
     found = Initial()
     written = {atom[0] for op in body.ops for atom, _ in op.writes}
     constants: dict[Instr, VReg] = {}
-    for register, source in _sources(pending, facts, kit).items():
+    for register, source in sources.items():
         slots = _first_reads(register, body, shape) if register in written else []
         if not slots or (isinstance(source, VReg) and source in written):
             continue
@@ -50,7 +54,8 @@ def with_first_inside(pending: Sequence[Instr], body: Body, shape: Shape, facts:
     longer = Shape(shape.copies, shape.unroll, shape.before + shape.unroll, shape.passes - 1)
     if shape.passes < 2:
         return shape
-    now, then = (initial_reads(pending, body, s, facts, kit).replaced for s in (shape, longer))
+    sources = _sources(pending, facts, kit)
+    now, then = (_initial_reads(sources, body, s, kit).replaced for s in (shape, longer))
     return longer if len(then) > len(now) else shape
 
 
@@ -60,18 +65,24 @@ def _sources(pending: Sequence[Instr], facts: Facts, kit: Kit) -> dict[VReg, VRe
     ops = [make_op(instr, facts) for instr in pending]
     tie_masked(ops, facts)
     found: dict[VReg, VReg | Instr] = {}
+    copies: dict[VReg, dict[VReg, None]] = {}  # of each register, the variables that may still be copies of it
     for instr, op in zip(pending, ops, strict=True):
-        changed = {atom[0] for atom, _ in op.writes}
-        found = {r: s for r, s in found.items() if r not in changed and s not in changed}
+        changed = {atom[0] for atom, _ in op.writes if isinstance(atom[0], VReg)}
+        for register in changed:
+            found.pop(register, None)
+            for copy in copies.pop(register, ()):
+                if found.get(copy) == register:
+                    del found[copy]
         results = [v for o, v in zip(instr.instruction.operands, instr.operands, strict=True) if o.write]
         if op.tied or op.touches_memory or op.ordered or len(results) != 1:
             continue
         result = results[0]
-        if not isinstance(result, Reg) or result.part or changed != {result.vreg}:
+        if not isinstance(result, Reg) or result.part or {atom[0] for atom, _ in op.writes} != {result.vreg}:
             continue
         source = kit.copied(instr)
         if isinstance(source, VReg) and source.cls == result.vreg.cls:
             found[result.vreg] = source
+            copies.setdefault(source, {})[result.vreg] = None
         elif all(isinstance(v, Imm) for v in instr.operands if v is not result):
             found[result.vreg] = _into(instr, VReg("", result.vreg.cls))
     return found

@@ -54,18 +54,23 @@ class Instance:
 
     def taken(self, length: int) -> tuple[list[int], list[int]] | None:
         """Units taken and operations issued by the ends, cycle by cycle; None where the ends clash at this length."""
-        span = max(length, len(self.before), 1)
-        masks = self.before + [0] * (span - len(self.before))
-        issued = self.before_issued + [0] * (span - len(self.before_issued))
-        for back in range(1, len(self.behind)):
+        for back in range(max(1, length - len(self.before) + 1), len(self.behind)):
             mask, count = self.behind[back], self.behind_issued[back]
             cycle = length - back
             if not mask and not count:
                 continue
-            if cycle < 0 or masks[cycle] & mask or issued[cycle] + count > self.issue:
+            if cycle < 0 or self.before[cycle] & mask or self.before_issued[cycle] + count > self.issue:
                 return None
-            masks[cycle] |= mask
-            issued[cycle] += count
+        return self.overlaid(length)
+
+    def overlaid(self, length: int) -> tuple[list[int], list[int]]:
+        """The same as `taken`, also where the ends clash."""
+        span = max(length, len(self.before), 1)
+        masks = self.before + [0] * (span - len(self.before))
+        issued = self.before_issued + [0] * (span - len(self.before_issued))
+        for back in range(1, min(length + 1, len(self.behind))):
+            masks[length - back] |= self.behind[back]
+            issued[length - back] += self.behind_issued[back]
         return masks, issued
 
     def in_use(self, issue: Sequence[int], length: int) -> dict[str, int]:

@@ -110,6 +110,7 @@ class LoopReport:
     recurrence: tuple[Dependence, ...] = ()
     binding_units: tuple[str, ...] = ()
     arithmetic_mii: int = 0  # what the body's additions and multiplications of data take, and nothing else of it
+    source_mii: int | None = None  # the same of the statements as they were written, where that is known
     refused: int = 0  # the exact scheduler has proven that there is no schedule up to this interval
 
     @property
@@ -143,7 +144,8 @@ class StraightReport:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """`cycles` is the estimate from entry through the return's delay slots, None where a trip is unknown."""
+    """`cycles` is the estimate from entry through the return's delay slots, None where a trip is unknown. `cut`: a
+    search for shorter straight code ended with its budget, so that with a larger one it might find more."""
 
     name: str
     lines: tuple[LabelLine | CommentLine | Packet | Nop, ...]
@@ -152,3 +154,4 @@ class Scheduled:
     registers_used: tuple[str, ...] = ()
     straight: tuple[StraightReport, ...] = ()
     in_memory: tuple[str, ...] = ()  # what waits there for lack of registers, in words
+    cut: bool = False

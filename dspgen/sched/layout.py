@@ -14,7 +14,7 @@ from dspgen.sched.initial import initial_reads, with_first_inside
 from dspgen.sched.ir import LoopReport, StraightReport
 from dspgen.sched.kit import Kit
 from dspgen.sched.list_sched import listed_length
-from dspgen.sched.live import NOTHING, Live, live_before, registers, remove_dead
+from dspgen.sched.live import NOTHING, Live, live_around, live_before, registers, remove_dead
 from dspgen.sched.nests import nest_of
 from dspgen.sched.ops import Op, make_op, relabelled
 from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
@@ -76,15 +76,13 @@ class Layout:
         self._pieces = 0
 
     def body(self, items: Sequence[Item], live_after: Live) -> None:
-        live = [live_after]
-        for item in reversed(items):
-            live.append(live_before((item,), live[-1], self.facts))
-        live.reverse()
+        live = live_around(items, live_after, self.facts)
         for k, item in enumerate(items):
+            if isinstance(item, Instr):
+                self.pending.append(item)
+                continue
             self.live = live[k]
             match item:
-                case Instr():
-                    self.pending.append(item)
                 case Loop():
                     self._loop(item, live[k + 1])
                 case Mark(name):
@@ -215,6 +213,7 @@ class Layout:
                 factor=factor,
                 budget=settings.budget,
                 exact=settings.proofs if settings.method == "exact" else None,
+                free=settings.free.get(loop.label, frozenset()),
             )
         return settings.plans[key]
 
@@ -461,10 +460,9 @@ class Layout:
         loop = without_idle_streams(loop, registers(live_out), self.facts)
         loop = with_explicit_streams(loop, [s.base for s in loop.streams], kit)
         live = live_out | live_before((loop,), live_out, self.facts) | set(self.facts.atoms(counter))
-        nested = not is_innermost(loop)
         self.body(loop.body, live)
         predicate = counter
-        if nested:
+        if not is_innermost(loop):
             # Predicate registers are few: an outer counter lives elsewhere and is looked at just before the branch.
             predicate = kit.fresh(kit.scalar, f"again.{loop.label}")
             self.pending += kit.add(predicate, counter, -1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from dspgen.sched.ddg import straight_graph
@@ -17,7 +18,7 @@ from dspgen.sched.instance import Instance, instance_of
 from dspgen.sched.machine import ReservationTable
 from dspgen.sched.ops import Op
 from dspgen.sched.sections import Envelope, Section, shared, touching
-from dspgen.sched.sink import sink
+from dspgen.sched.sink import Values, sink, values_of
 
 _BRANCH = 1 << 30  # the branch's number in the reservation table
 
@@ -53,9 +54,16 @@ class Block:
         self.least = 0 if branch is None else 1 + facts.branch_delay
         self.tail_number = len(ops) + (len(head.members) + len(head.blocked) if head is not None else 0)
         if head is not None:
-            self.least = max([self.least, head.length, *head.envelope.lands.values()])
+            before = head.envelope
+            seen = [t + 1 for t in before.stores.values()]
+            self.least = max([self.least, head.length, *before.lands.values(), *before.reads.values(), *seen])
         if tail is not None:
             self.least = max(self.least, tail.length + (_tail_after_head(head, tail) if head is not None else 0))
+
+    @cached_property
+    def values(self) -> Values:
+        """What its operations make and read."""
+        return values_of(self.ops, self.facts)
 
     def serialised(self, order: Sequence[int], edges: Sequence[tuple[int, int, int]]) -> Block:
         """The same with its operations numbered in a given order, which keeps the dependences, and more of these, in
@@ -128,14 +136,13 @@ class Block:
         placed = [0] * size
         while ready:
             op = -heappop(ready)[1]
-            at = latest[op]
-            while at >= earliest[op] and not table.place(op, at, self.ops[op].reservation):
-                at -= 1
-            if at < earliest[op]:
+            at = table.place_back(op, latest[op], earliest[op], self.ops[op].reservation)
+            if at < 0:
                 return None
             placed[op] = at
             for s, latency, _ in graph.predecessors[op]:
-                latest[s] = min(latest[s], at - latency)
+                if at - latency < latest[s]:
+                    latest[s] = at - latency
                 waiting[s] -= 1
                 if waiting[s] == 0:
                     heappush(ready, (rank[s], -s))
@@ -203,7 +210,7 @@ class Draft:
         """Have values made no sooner than they are wanted."""
         if not self.sunk:
             block = self.block
-            sink(block.ops, block.graph, self.issue, block.latest(self.length), self.table, block.facts)
+            sink(block.ops, block.graph, self.issue, block.latest(self.length), self.table, block.values)
             self.sunk = True
 
     def packets(self) -> Fitted:
@@ -230,7 +237,9 @@ def heights_of(block: Block) -> list[int]:
     """The longest path from each operation to the block's end."""
     heights = list(block.slack)
     for k in range(len(heights) - 1, -1, -1):
-        heights[k] = max([heights[k], *(heights[t] + latency for t, latency, _ in block.graph.successors[k])])
+        for t, latency, _ in block.graph.successors[k]:
+            if heights[t] + latency > heights[k]:
+                heights[k] = heights[t] + latency
     return heights
 
 
@@ -244,11 +253,11 @@ def _placed(block: Block, rank: Sequence[int], table: ReservationTable, in_order
     last = 0
     while ready:
         op = heappop(ready)[1]
-        earliest = max([block.floor[op], 0, *(cycle[s] + latency for s, latency, _ in graph.predecessors[op])])
-        at = max(earliest, last) if in_order else earliest
-        while not table.place(op, at, block.ops[op].reservation):
-            at += 1
-        cycle[op] = at
+        earliest = max(block.floor[op], last)
+        for s, latency, _ in graph.predecessors[op]:
+            if cycle[s] + latency > earliest:
+                earliest = cycle[s] + latency
+        at = cycle[op] = table.place_from(op, earliest, block.ops[op].reservation)
         last = at if in_order else 0
         for target, _, _ in graph.successors[op]:
             if target < size:
@@ -263,7 +272,7 @@ def _after_head(op: Op, head: Envelope, facts: Facts) -> int:
     earliest = 0
     for atom, late in op.reads:
         if atom in head.lands:
-            earliest = max(earliest, head.lands[atom] - late)
+            earliest = max(earliest, head.lands[atom] - facts.wanted(late))
     for atom, latency in op.writes:
         landing = facts.landing(latency)
         if atom in head.reads:
@@ -299,7 +308,7 @@ def _before_end(op: Op, tail: Section | None) -> int:
         after = touching(envelope.stores, op)
         if op.is_store:
             after += touching(envelope.loads, op)
-        least = max([least, *(tail.length + 1 - t for t in after)])
+        least = max([least, *(tail.length + op.seen - t for t in after)])
     if op.ordered and envelope.ordered is not None:
         least = max(least, tail.length + op.longest - envelope.ordered)
     return least
@@ -307,7 +316,8 @@ def _before_end(op: Op, tail: Section | None) -> int:
 
 def _tail_after_head(head: Section, tail: Section) -> int:
     before, after = head.envelope, tail.envelope
-    at = max(0, head.length - tail.length, *(t - tail.length for t in before.lands.values()), 0)
+    at = max(0, head.length - tail.length, *(t - tail.length for t in (*before.lands.values(), *before.reads.values())))
+    at = max([at, *(t + 1 - tail.length for t in before.stores.values())])
     for atom, time in before.lands.items():
         if atom in after.reads:
             at = max(at, time - after.reads[atom])

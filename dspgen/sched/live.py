@@ -17,12 +17,13 @@ def live_before(items: Sequence[Item], after: Live, facts: Facts) -> Live:
     for item in reversed(items):
         match item:
             case Instr():
-                live -= _killed(item, facts)
-                live |= _read(item, facts)
+                killed, read = _uses(item, facts)
+                live -= killed
+                live |= read
             case Jump(branch=branch, keeps=keeps):
                 if not item.conditional:
                     live.clear()
-                live |= _read(branch, facts)
+                live |= _uses(branch, facts)[1]
                 live.update(a for register in keeps for a in facts.atoms(register))
             case If():
                 live |= live_before(item.then, frozenset(live), facts)
@@ -41,21 +42,35 @@ def live_before(items: Sequence[Item], after: Live, facts: Facts) -> Live:
     return frozenset(live)
 
 
+def live_around(items: Sequence[Item], after: Live, facts: Facts) -> list[Live]:
+    """What is live before each item, and after the last, where an item that is no instruction is on either side."""
+    live = [after] * (len(items) + 1)
+    end = len(items)
+    for k in range(len(items) - 1, -1, -1):
+        if not isinstance(items[k], Instr):
+            live[k + 1] = live_before(items[k + 1 : end], live[end], facts)
+            live[k] = live_before((items[k],), live[k + 1], facts)
+            end = k
+    return live
+
+
 def registers(live: Collection[Atom]) -> frozenset[VReg]:
     return frozenset(a[0] for a in live if isinstance(a[0], VReg))
 
 
-def _read(instr: Instr, facts: Facts) -> set[Atom]:
-    return {atom for register, part in reads(instr) for atom in facts.atoms(register, part)}
-
-
-def _killed(instr: Instr, facts: Facts) -> set[Atom]:
-    return {
-        atom
-        for register, part in overwrites(instr)
-        if not (instr.masked and facts.is_vector(register))
-        for atom in facts.atoms(register, part)
-    }
+def _uses(instr: Instr, facts: Facts) -> tuple[Live, Live]:
+    """The atoms that an instruction overwrites and those that it reads, worked out once."""
+    found = facts.uses.get(id(instr))
+    if found is None:
+        killed = frozenset(
+            atom
+            for register, part in overwrites(instr)
+            if not (instr.masked and facts.is_vector(register))
+            for atom in facts.atoms(register, part)
+        )
+        read = frozenset(atom for register, part in reads(instr) for atom in facts.atoms(register, part))
+        found = facts.uses[id(instr)] = (instr, killed, read)
+    return found[1:]
 
 
 def predicates_of(items: Sequence[Item]) -> frozenset[VReg]:
@@ -78,8 +93,9 @@ def remove_dead(instrs: Sequence[Instr], after: Collection[Atom], facts: Facts) 
     for instr in reversed(instrs):
         if _needed(instr, live, facts):
             kept.append(instr)
-            live -= _killed(instr, facts)
-            live |= _read(instr, facts)
+            killed, read = _uses(instr, facts)
+            live -= killed
+            live |= read
     return kept[::-1]
 
 

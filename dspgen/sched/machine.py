@@ -23,9 +23,10 @@ class ReservationTable:
         self._issue_limit = facts.issue
         self.interval = interval
         self._rows: list[list[int]] = []
+        self._busy: list[int] = []  # of each row, the units that are taken: a bit set
         self._issued: list[int] = []
-        # Of each row, the unit sets that had no room: until something is removed, they still have none.
-        self._full: list[set[tuple[int, ...]]] = []
+        # Of sets of units, the rows without room on them, both bit sets; so it stays until something is removed.
+        self._full: dict[int, int] = {}
         self._reservation: dict[int, Reservation] = {}
         self.cycle_of: dict[int, int] = {}
         self.unit_of: dict[int, int] = {}
@@ -34,32 +35,57 @@ class ReservationTable:
 
     def place(self, op: int, cycle: int, reservation: Reservation) -> bool:
         """Reserve for operation number `op` at `cycle`, if that is possible."""
-        interval = self.interval
-        row = self._row(cycle) if interval is None else cycle % interval
-        simple = reservation.busy == 1 and not reservation.extras
-        if simple and reservation.alternatives in self._full[row]:
+        row = self._row(cycle)
+        if not reservation.simple:
+            return self._placed(op, cycle, row, reservation)
+        units = reservation.units
+        if self._full.get(units, 0) >> row & 1:
             return False
         if self._placed(op, cycle, row, reservation):
             return True
-        if simple:
-            self._full[row].add(reservation.alternatives)
+        self._full[units] = self._full.get(units, 0) | 1 << row
         return False
+
+    def place_from(self, op: int, cycle: int, reservation: Reservation) -> int:
+        """Reserve in the first cycle from this one on in which that is possible, in a table without an interval."""
+        while True:
+            if reservation.simple:
+                open_rows = ~(self._full.get(reservation.units, 0) >> cycle)
+                cycle += (open_rows & -open_rows).bit_length() - 1
+            if self.place(op, cycle, reservation):
+                return cycle
+            cycle += 1
+
+    def place_back(self, op: int, cycle: int, least: int, reservation: Reservation) -> int:
+        """Reserve in the last cycle up to this one in which that is possible, but not before `least`, in a table
+        without an interval: that cycle, -1 where there is none."""
+        while cycle >= least:
+            if reservation.simple:
+                open_rows = ((1 << cycle + 1) - 1) & ~self._full.get(reservation.units, 0)
+                cycle = open_rows.bit_length() - 1
+                if cycle < least:
+                    return -1
+            if self.place(op, cycle, reservation):
+                return cycle
+            cycle -= 1
+        return -1
 
     def _placed(self, op: int, cycle: int, row: int, reservation: Reservation) -> bool:
         if self._issued[row] >= self._issue_limit or not self._extras_free(reservation, cycle):
             return False
-        units = self._rows[row]
         if reservation.busy > 1:
             for unit in reservation.alternatives:
                 if self._unit_free(unit, cycle, reservation.busy):
                     self._take(op, unit, cycle, reservation)
                     return True
             return False
-        for unit in reservation.alternatives:
-            if units[unit] == _FREE:
-                self._take(op, unit, cycle, reservation)
-                return True
-        if any(units[u] == _FREE for u in reservation.related):
+        busy = self._busy[row]
+        if reservation.units & ~busy:
+            for unit in reservation.alternatives:
+                if not busy >> unit & 1:
+                    self._take(op, unit, cycle, reservation)
+                    return True
+        if reservation.reachable & ~busy:
             for unit in reservation.alternatives:
                 if self._vacate(unit, row, {unit}):
                     self._take(op, unit, cycle, reservation)
@@ -120,32 +146,42 @@ class ReservationTable:
         self._take(op, unit, cycle, reservation)
 
     def _take(self, op: int, unit: int, cycle: int, reservation: Reservation) -> None:
-        for k in range(reservation.busy):
-            self._rows[self._row(cycle + k)][unit] = op
-        for resource, first, count in reservation.extras:
-            for k in range(first, first + count):
-                self._rows[self._row(cycle + k)][resource] = op
-        self._issued[self._row(cycle)] += 1
+        row = self._row(cycle)
+        self._rows[row][unit] = op
+        self._busy[row] |= 1 << unit
+        if not reservation.simple:
+            for k in range(1, reservation.busy):
+                self._hold(op, unit, cycle + k)
+            for resource, first, count in reservation.extras:
+                for k in range(first, first + count):
+                    self._hold(op, resource, cycle + k)
+        self._issued[row] += 1
         self.cycle_of[op] = cycle
         self.unit_of[op] = unit
         self._reservation[op] = reservation
 
+    def _hold(self, op: int, unit: int, cycle: int) -> None:
+        row = self._row(cycle)
+        self._rows[row][unit] = op
+        self._busy[row] |= 1 << unit
+
     def _free(self, unit: int, row: int) -> None:
         self._rows[row][unit] = _FREE
-        self._full[row].clear()
+        self._busy[row] &= ~(1 << unit)
+        for units, rows in self._full.items():
+            if rows >> row & 1:
+                self._full[units] = rows & ~(1 << row)
 
     def _unit_free(self, unit: int, cycle: int, busy: int) -> bool:
-        if busy == 1:
-            return self._rows[self._row(cycle)][unit] == _FREE
         if self.interval is not None and busy > self.interval:
             return False
-        return all(self._rows[self._row(cycle + k)][unit] == _FREE for k in range(busy))
+        return not any(self._busy[self._row(cycle + k)] >> unit & 1 for k in range(busy))
 
     def _extras_free(self, reservation: Reservation, cycle: int) -> bool:
         for resource, first, count in reservation.extras:
             if self.interval is not None and count > self.interval:
                 return False
-            if any(self._rows[self._row(cycle + k)][resource] != _FREE for k in range(first, first + count)):
+            if any(self._busy[self._row(cycle + k)] >> resource & 1 for k in range(first, first + count)):
                 return False
         return True
 
@@ -159,9 +195,10 @@ class ReservationTable:
             if other in tried:
                 continue
             tried.add(other)
-            if self._rows[row][other] == _FREE or self._vacate(other, row, tried):
+            if not self._busy[row] >> other & 1 or self._vacate(other, row, tried):
                 self._rows[row][unit] = _FREE
                 self._rows[row][other] = holder
+                self._busy[row] = self._busy[row] & ~(1 << unit) | 1 << other
                 self.unit_of[holder] = other
                 return True
         return False
@@ -176,8 +213,8 @@ class ReservationTable:
     def _grow(self, length: int) -> None:
         while len(self._rows) < length:
             self._rows.append([_FREE] * self._width)
+            self._busy.append(0)
             self._issued.append(0)
-            self._full.append(set())
 
 
 def resource_bound(reservations: Sequence[Reservation], facts: Facts) -> Fraction:

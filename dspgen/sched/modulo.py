@@ -13,6 +13,7 @@ from dspgen.sched.machine import ReservationTable
 
 Edge = tuple[int, int, int, int]  # source, target, latency, distance in iterations
 
+GAVE_UP = "no schedule found in the search budget"
 _BUDGET = 6  # operations placed, per operation of the body, before an interval is given up
 
 
@@ -157,7 +158,7 @@ def modulo_schedule(
     waiting = sorted(key)
     while waiting:
         if budget == 0:
-            return "no schedule found in the search budget"
+            return GAVE_UP
         budget -= 1
         op = heappop(waiting)[2]
         earliest = 0

@@ -14,7 +14,8 @@ _PATTERNS_READ = MemRef(PATTERNS, 0, (), 0, 1, 1 << 20)
 
 @dataclass(slots=True, eq=False)
 class Op:
-    """`reads` are (atom, cycles after issue), `writes` (atom, latency); `tied` writes keep part of the old value."""
+    """`reads` are (atom, cycles after issue), an atom once for each cycle that it is read in; `writes` (atom, latency);
+    `tied` writes keep part of the old value."""
 
     instruction: Instruction
     operands: tuple[OperandValue, ...]
@@ -28,6 +29,13 @@ class Op:
     reservation: Reservation
     access: MemRef | None
 
+    def copy(self) -> Op:
+        """The same, apart from it."""
+        return Op(
+            self.instruction, self.operands, self.predicate, self.loc, self.comment, self.ordered,
+            self.reads, self.writes, self.tied, self.reservation, self.access,
+        )  # fmt: skip
+
     @property
     def is_store(self) -> bool:
         return self.instruction.memory is not None and self.instruction.memory.store
@@ -39,18 +47,30 @@ class Op:
 
     @property
     def longest(self) -> int:
-        """Cycles from issue until all results have landed and all units are free."""
+        """Cycles from issue until all results have landed, all registers are read, loads see what is stored, and all
+        units are free."""
         busy = max([self.reservation.busy, *(first + count for _, first, count in self.reservation.extras)])
-        return max([busy, *(latency for _, latency in self.writes)])
+        times = [*(latency for _, latency in self.writes), *(cycle for _, cycle in self.reads)]
+        return max([busy, self.seen, *times])
+
+    @property
+    def seen(self) -> int:
+        """Cycles from issue until loads see what it stores; 1 of what stores nothing."""
+        memory = self.instruction.memory
+        return memory.store_latency if memory is not None and memory.store else 1
 
 
 def make_op(instr: Instr, facts: Facts) -> Op:
-    op = build_op(
-        instr.instruction, instr.operands, instr.predicate, facts, instr.loc, instr.comment, ordered=instr.ordered
-    )
-    if instr.masked:
-        op.tied = op.tied | {a for a, _ in op.writes if isinstance(a[0], VReg) and facts.is_vector(a[0])}
-    return op
+    """An operation of its own, from what was worked out when the instruction was first seen."""
+    known = facts.operations.get(id(instr))
+    if known is None:
+        op = build_op(
+            instr.instruction, instr.operands, instr.predicate, facts, instr.loc, instr.comment, ordered=instr.ordered
+        )
+        if instr.masked:
+            op.tied = op.tied | {a for a, _ in op.writes if isinstance(a[0], VReg) and facts.is_vector(a[0])}
+        known = facts.operations[id(instr)] = instr, op
+    return known[1].copy()
 
 
 def build_op(
@@ -63,7 +83,7 @@ def build_op(
     *,
     ordered: bool = False,
 ) -> Op:
-    reads: dict[Atom, int] = {}
+    reads: dict[tuple[Atom, int], None] = {}
     writes: dict[Atom, int] = {}
     tied: set[Atom] = set()
     access: MemRef | None = None
@@ -76,7 +96,7 @@ def build_op(
             case Mem(base=base) | Place(base=base):
                 access = value.access
                 for atom in _base_atoms(base, facts):
-                    reads[atom] = max(reads.get(atom, 0), 0)
+                    reads[atom, 0] = None
                 if isinstance(value, Place):
                     tied.update(_update(value, facts, reads, writes))
                 continue
@@ -84,7 +104,7 @@ def build_op(
                 continue
         if operand.read:
             for atom in atoms:
-                reads[atom] = max(reads.get(atom, 0), operand.read_cycle)
+                reads[atom, operand.read_cycle] = None
         if operand.write:
             for atom in atoms:
                 writes[atom] = operand.latency
@@ -94,12 +114,12 @@ def build_op(
         access = _PATTERNS_READ
     implicit_reads, implicit_writes = facts.implicit(instruction)
     for atom in implicit_reads:
-        reads.setdefault(atom, 0)
+        reads[atom, 0] = None
     for atom in implicit_writes:
         writes.setdefault(atom, max(instruction.latency, 1))
     if predicate is not None:
         for atom in facts.atoms(predicate.register):
-            reads.setdefault(atom, 0)
+            reads[atom, 0] = None
         tied.update(writes)
     return Op(
         instruction,
@@ -108,7 +128,7 @@ def build_op(
         loc,
         comment,
         ordered,
-        tuple(reads.items()),
+        tuple(reads),
         tuple(writes.items()),
         frozenset(tied),
         facts.reservation(instruction),
@@ -128,11 +148,13 @@ def _base_atoms(base: VReg | Phys, facts: Facts) -> tuple[Atom, ...]:
     return facts.atoms(base) if isinstance(base, VReg) else facts.physical(base.name)
 
 
-def _update(place: Place, facts: Facts, reads: dict[Atom, int], writes: dict[Atom, int]) -> tuple[Atom, ...]:
+def _update(
+    place: Place, facts: Facts, reads: dict[tuple[Atom, int], None], writes: dict[Atom, int]
+) -> tuple[Atom, ...]:
     """What a mode reads and writes besides its base; the atoms of the base if it advances it."""
     if isinstance(place.offset, VReg):
         for atom in facts.atoms(place.offset):
-            reads.setdefault(atom, 0)
+            reads[atom, 0] = None
     if not place.updates:
         return ()
     base = _base_atoms(place.base, facts)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dspgen.asmir.ir import Instr, Loop, Mem, Stream, VReg
 from dspgen.sched.budget import Budget
+from dspgen.sched.crowded import no_room
 from dspgen.sched.ddg import Graph, loop_graph
 from dspgen.sched.exact_modulo import Solution, exact_modulo_schedule
 from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand, live_ranges
-from dspgen.sched.facts import Facts
+from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ir import Dependence, LoopReport, Step
 from dspgen.sched.kit import Kit
 from dspgen.sched.machine import binding_units, group_bounds, resource_bound
 from dspgen.sched.modulo import (
+    GAVE_UP,
     ModuloSchedule,
     critical_recurrence,
     modulo_schedule,
@@ -36,11 +38,13 @@ from dspgen.sched.unroll import (
     without_idle_streams,
 )
 from dspgen.sched.values import Values, analyse
+from dspgen.sched.windows import with_own_values
 
 _MOST_COPIES = 8  # body copies tried for a fractional bound
 _MOST_OPERATIONS = 256  # in an unrolled body
 _GAIN = Fraction(20, 19)  # an unrolled body must be over 5 % faster
 _ARITHMETIC = ("mac", "msub", "mul", "add", "sub")
+_MOST_WHOLE = 8  # longer intervals tried for a loop with more stages than iterations
 _MOST_UNKNOWN = 2  # intervals left undecided by the exact scheduler before it stops
 _NO_LEADER = "no access can advance its address register"
 
@@ -92,8 +96,16 @@ def unroll_factor(loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg]
     return next(f for f, rate in rates.items() if rate < best * _GAIN)
 
 
-def prepare(loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg], explicit: Collection[VReg]) -> Prepared:
-    """Operations, values and dependences of an innermost loop; `explicit` streams are advanced by additions."""
+def prepare(
+    loop: Loop,
+    facts: Facts,
+    kit: Kit,
+    live_out: Collection[VReg],
+    explicit: Collection[VReg],
+    own: Collection[Atom] = (),
+) -> Prepared:
+    """Operations, values and dependences of an innermost loop; `explicit` streams are advanced by additions, and the
+    physical registers `own` are written for each reader."""
     loop = without_idle_streams(loop, live_out, facts)
     forced = {*explicit, *_unled_streams(loop, facts)}
     loop = with_explicit_streams(loop, forced, kit)
@@ -103,7 +115,7 @@ def prepare(loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg], expl
     tie_masked(ops, facts)
     ops = [_placed(op, bases, facts) for op in ops]
     values = analyse(ops, facts, live_out, bases)
-    graph = loop_graph(ops, facts, values, loop.iterator, loop.step)
+    graph = loop_graph(ops, facts, values, loop.iterator, loop.step, own)
     reservations = [op.reservation for op in ops]
     return Prepared(loop, ops, values, graph, resource_bound(reservations, facts), recurrence_bound(graph), set(forced))
 
@@ -142,36 +154,59 @@ def plan_loop(
     factor: int,
     budget: Budget,
     exact: dict[object, Solution] | None = None,
+    free: Collection[Atom] = (),
 ) -> Plan | list[tuple[int, str]]:
     """The best schedule with an interval of at least `least_interval`, or what was tried and why it failed.
 
     `through` are registers of each class that are occupied across the loop without being used in it. With `exact`, the
-    exact scheduler looks for what the others have missed, and keeps its answers there. Raises NoSchedule where the
-    budget is spent.
+    exact scheduler looks for what the others have missed, and keeps its answers there. The values that the loop leaves
+    in the physical registers `free` are not read. Raises NoSchedule where the budget is spent.
     """
 
-    def ready(form: Loop) -> Prepared:
-        return prepare(unrolled(form, factor) if factor > 1 else form, facts, kit, live_out, set())
+    def ready(form: Loop, own: Collection[Atom] = ()) -> Prepared:
+        return prepare(unrolled(form, factor) if factor > 1 else form, facts, kit, live_out, set(), own)
 
     forms: list[tuple[Loop, tuple[Instr, ...], Prepared]] = [(loop, (), ready(loop))]
+    if (separate := with_own_values(loop, free, facts)) is not None:
+        prepared = ready(*separate)
+        if prepared.least_interval < forms[0][2].least_interval:
+            forms.insert(0, (separate[0], (), prepared))
+    whole = len(forms)
     tried: list[tuple[int, str]] = []
     interval = max(forms[0][2].least_interval, least_interval)
+    refused = forms[0][2].least_interval - 1  # no schedule has an interval up to this one
     for attempt in range(budget.patience):
         failure = ""
         for form, setup, prepared in forms:
+            if interval < prepared.least_interval:
+                continue
             found = _at_interval(prepared, interval, facts, kit, through, live_out, budget)
             if not isinstance(found, str):
-                refused = 0
                 if exact is not None:
-                    found, refused = _missed(prepared, found, least_interval, facts, kit, through, live_out, exact)
+                    found, proven = _missed(prepared, found, least_interval, facts, kit, through, live_out, exact)
+                    refused = max(refused, proven)
+                found, slower = _quicker_whole(prepared, found, facts, kit, through, live_out, budget)
+                tried += slower
                 report = replace(_report(prepared, *found, factor, facts, tried), refused=refused)
                 return Plan(*found, report, prepared.loop.streams, form, setup)
             failure = failure or found
-            if found == _NO_LEADER and len(forms) == 1 and (apart := with_conditional_apart(loop, kit)) is not None:
+            if found == _NO_LEADER and len(forms) == whole and (apart := with_conditional_apart(loop, kit)) is not None:
                 forms.append((*apart, ready(apart[0])))
+        if (
+            refused == interval - 1
+            and failure == GAVE_UP
+            and all(_refuted(prepared, interval) for _, _, prepared in forms)
+        ):
+            refused, failure = interval, "no room between dependent operations for what goes there"
         tried.append((interval, failure))
         interval += 1 if attempt < 4 else max(1, interval // 8)
     return tried
+
+
+def _refuted(prepared: Prepared, interval: int) -> bool:
+    """Whether its bounds or its units between dependences leave no schedule."""
+    reservations = [op.reservation for op in prepared.ops]
+    return prepared.least_interval > interval or no_room(prepared.graph, reservations, interval)
 
 
 def _at_interval(
@@ -184,20 +219,67 @@ def _at_interval(
     budget: Budget,
 ) -> tuple[Body, Shape] | str:
     """A schedule with its registers, or what is lacking."""
-    trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
-    reservations = [op.reservation for op in prepared.ops]
     failures = []
-    for scheduler in (modulo_schedule, modulo_schedule_late, slack_schedule):
-        budget.spend(len(reservations))
-        schedule = scheduler(prepared.graph, reservations, facts, interval)
-        if isinstance(schedule, str):
-            failures.append(schedule)
-            continue
-        found = _attempt(prepared, schedule, trip, facts, kit, through, live_out)
+    for found in _schedules(prepared, interval, facts, kit, through, live_out, budget):
         if not isinstance(found, str):
             return found
         failures.append(found)
     return _NO_LEADER if _NO_LEADER in failures else failures[0]
+
+
+def _schedules(
+    prepared: Prepared,
+    interval: int,
+    facts: Facts,
+    kit: Kit,
+    through: Mapping[str, int],
+    live_out: Collection[VReg],
+    budget: Budget,
+) -> Iterator[tuple[Body, Shape] | str]:
+    """What each of the heuristics finds."""
+    trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
+    reservations = [op.reservation for op in prepared.ops]
+    for scheduler in (modulo_schedule, modulo_schedule_late, slack_schedule):
+        budget.spend(len(reservations))
+        schedule = scheduler(prepared.graph, reservations, facts, interval)
+        if isinstance(schedule, str):
+            yield schedule
+        else:
+            yield _attempt(prepared, schedule, trip, facts, kit, through, live_out)
+
+
+def _quicker_whole(
+    prepared: Prepared,
+    found: tuple[Body, Shape],
+    facts: Facts,
+    kit: Kit,
+    through: Mapping[str, int],
+    live_out: Collection[VReg],
+    budget: Budget,
+) -> tuple[tuple[Body, Shape], list[tuple[int, str]]]:
+    """For a loop with more stages than iterations: the schedule that takes the fewest cycles from the first operation
+    to the last, at intervals up to the one at which there are no longer more; and the smaller intervals, which are
+    worse."""
+    trip = prepared.loop.trip
+    first = found[0].schedule.interval
+    if not isinstance(trip, int) or found[0].schedule.stages <= trip:
+        return found, []
+    whole: dict[int, int] = {}
+    for interval in range(first, first + _MOST_WHOLE):
+        tried = _schedules(prepared, interval, facts, kit, through, live_out, budget)
+        made = [f for f in tried if not isinstance(f, str)]
+        found = min([found, *made], key=lambda f: _whole(f[0], trip))
+        if made:
+            whole[interval] = min(_whole(body, trip) for body, _ in made)
+        if any(body.schedule.stages <= trip for body, _ in made):
+            break
+    least, best = _whole(found[0], trip), found[0].schedule.interval
+    worse = [(ii, cycles) for ii, cycles in whole.items() if ii < best]
+    return found, [(ii, f"all {trip} iterations take {cycles} cycles, {least} at {best}") for ii, cycles in worse]
+
+
+def _whole(body: Body, trip: int) -> int:
+    return (trip - 1) * body.schedule.interval + max(body.schedule.cycles, default=0) + 1
 
 
 def _missed(
@@ -247,8 +329,6 @@ def _attempt(
 ) -> tuple[Body, Shape] | str:
     """Streams, copies and registers for a schedule, or what is lacking."""
     interval = schedule.interval
-    if trip is not None and trip < schedule.stages:
-        return f"{trip} iterations are too few for {schedule.stages} stages"
     reservations = [op.reservation for op in prepared.ops]
     shorten_lifetimes(prepared.graph, reservations, schedule, _lifetimes(prepared.values, interval))
     groups: list[Group] = []
@@ -264,8 +344,8 @@ def _attempt(
     body = Body(prepared.loop.label, prepared.ops, prepared.values, schedule, groups, least)
     shape = choose_shape(body, facts, trip)
     if shape is None:
-        return f"{trip} iterations are too few for {schedule.stages} stages"
-    if (excess := _register_excess(body, facts, kit, through)) is not None:
+        return f"without a trip count, no power of two of copies fits {schedule.stages} stages"
+    if (excess := _register_excess(body, facts, kit, through, trip)) is not None:
         return excess
     if isinstance(made := expand(body, shape, facts, kit, passes=shape.passes), str):
         return made
@@ -298,7 +378,7 @@ def _lifetimes(values: Values, interval: int) -> list[tuple[int, int, list[tuple
     return list(found.values())
 
 
-def _register_excess(body: Body, facts: Facts, kit: Kit, through: Mapping[str, int]) -> str | None:
+def _register_excess(body: Body, facts: Facts, kit: Kit, through: Mapping[str, int], trip: int | None) -> str | None:
     """Why the kernel needs more registers than there are, if it does: the most that are live in any cycle."""
     interval = body.schedule.interval
     live: dict[str, list[int]] = {}
@@ -312,6 +392,8 @@ def _register_excess(body: Body, facts: Facts, kit: Kit, through: Mapping[str, i
             rows.append(held[conditions[web.register]])
         for low, high in ranges.values():
             whole, part = divmod(interval if web.fixed or web.invariant else high - low + 1, interval)
+            if trip is not None and whole >= trip:
+                whole, part = trip, 0
             for row in rows:
                 for cycle in range(interval) if whole else ():
                     row[cycle] += whole

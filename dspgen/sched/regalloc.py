@@ -206,12 +206,11 @@ def _colour(order: Sequence[VReg], nodes: _Nodes, taken: Mapping[int, str]) -> d
     special = set(nodes.facts.target.predicates.scalar) | set(nodes.facts.target.predicates.lane)
     for register in order:
         atoms = nodes.atoms[register]
+        near = [nodes.found.neighbours[atom] if atom >= 0 else 0 for atom in atoms]
+        first, second = near[0], near[1] if len(near) > 1 else 0
         best: tuple[tuple[int, int], tuple[str, ...]] | None = None
         for number, place in enumerate(nodes.places(register)):
-            if any(
-                atom >= 0 and nodes.found.neighbours[atom] & at.get(name, 0)
-                for atom, name in zip(atoms, place, strict=True)
-            ):
+            if first & at.get(place[0], 0) or (second and second & at.get(place[1], 0)):
                 continue
             cost = 0
             if register not in nodes.predicates and special.intersection(place):

@@ -20,6 +20,7 @@ from dspgen.sched.sections import Block
 from dspgen.sched.settings import Settings
 from dspgen.sched.spill import Stack, spilled, worth_spilling
 from dspgen.sched.unroll import copied_predicates, count_loops, flatten_short_loops
+from dspgen.sched.windows import free_after
 from dspgen.target.model import Target
 
 _ATTEMPTS = 60
@@ -104,6 +105,7 @@ def _prepared(function: Function, kit: Kit, settings: Settings, stack: Stack) ->
             inputs = [register for register, _ in function.inputs]
             body = spilled(body, settings.spilled, inputs, stack, settings.temporaries)
         settings.bodies[key] = body
+        settings.free = free_after(body, kit.facts)
     return settings.bodies[key]
 
 
@@ -162,14 +164,15 @@ def _borrow(settings: Settings, failure: Failure, facts: Facts, kit: Kit) -> boo
 
 
 def _save(settings: Settings, failure: Failure, facts: Facts, kit: Kit, stack: Stack, *, enough: bool = False) -> bool:
-    """Use registers that the caller wants kept, saved on the stack meanwhile; with `enough`, only if that will do."""
+    """Use registers that the caller wants kept, saved on the stack meanwhile; with `enough`, only if that will do.
+    Where there were enough, but not side by side, nothing tells how many more it takes: as many again as before."""
     taken = {*settings.borrowed, *settings.saved}
     cls = facts.classes[failure.cls]
     names = [n for n in cls.names if n in facts.callers and n not in taken and stack.can_hold(cls.name)]
     lacking = max(1, failure.needed - failure.available)
     if enough and len(names) < lacking:
         return False
-    for name in names[:lacking]:
+    for name in names[: lacking if failure.needed > failure.available else max(1, len(settings.saved))]:
         settings.saved[name] = stack.place(cls.name)
     return bool(names)
 
@@ -323,6 +326,7 @@ def _scheduled(
         tuple(dict.fromkeys(n for n in order if n in used)),
         tuple(b.report for b in laid.blocks if b.report is not None),
         tuple(_in_memory(settings)),
+        settings.searches.cut,
     )
 
 

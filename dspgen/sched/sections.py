@@ -57,19 +57,22 @@ class Block:
 
 
 def envelope_of(members: Iterable[tuple[Op, int]], facts: Facts, *, first: bool) -> Envelope:
-    """The earliest times (`first`) or the latest ones; the latest `lands` are those from which results are readable."""
+    """The earliest times (`first`) or the latest ones; the latest `lands` and `stores` are those from
+    which results are readable, and the last before."""
     found = Envelope()
     pick = min if first else max
     for op, cycle in members:
         for atom, late in op.reads:
-            found.reads[atom] = pick(found.reads.get(atom, cycle + late), cycle + late)
+            at = cycle + (facts.wanted(late) if first else late)
+            found.reads[atom] = pick(found.reads.get(atom, at), at)
         for atom, latency in op.writes:
             landing = cycle + (facts.landing(latency) if first else latency)
             found.lands[atom] = pick(found.lands.get(atom, landing), landing)
         if op.touches_memory:
             array = _table_key(op.access)
             table = found.stores if op.is_store else found.loads
-            table[array] = pick(table.get(array, cycle), cycle)
+            at = cycle if first else cycle + op.seen - 1
+            table[array] = pick(table.get(array, at), at)
         if op.ordered:
             at = cycle if first else cycle + op.longest
             found.ordered = at if found.ordered is None else pick(found.ordered, at)

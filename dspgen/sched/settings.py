@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from dspgen.asmir.ir import Item, VReg
 from dspgen.sched.budget import Budget
 from dspgen.sched.exact_modulo import Solution
+from dspgen.sched.facts import Atom
 from dspgen.sched.fit import Searches
 from dspgen.sched.ir import Method
 from dspgen.sched.pipelining import Plan
@@ -38,6 +39,7 @@ class Settings:
     bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
     rolled: set[str] = field(default_factory=set)  # short loops that stay loops: as straight code they did not fit
     flat_lengths: dict[object, int] = field(default_factory=dict)  # of short loops as straight code
+    free: dict[str, frozenset[Atom]] = field(default_factory=dict)  # physical registers whose values end with a loop
     proofs: dict[object, Solution] = field(default_factory=dict)  # of the exact scheduler of loops
     budget: Budget = field(default_factory=Budget)
     searches: Searches = field(default_factory=Searches)

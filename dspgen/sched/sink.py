@@ -17,59 +17,81 @@ from dspgen.sched.ops import Op
 _WHOLE = 5040  # what all registers of a class are worth for a cycle
 
 
-@dataclass(slots=True)
-class _Value:
-    """`last` is the cycle of the last of its readers that have been looked at; the others are no later than the next
-    operation to be looked at."""
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values of straight code by number: what each is worth for a cycle, what all that an operation makes are worth
+    together, and which ones it reads."""
 
-    worth: int
-    last: int = -1
+    worth: list[int]
+    made: list[int]
+    read: list[list[int]]
 
 
 def sink(
-    ops: Sequence[Op], graph: Graph, cycles: list[int], latest: Sequence[int], table: ReservationTable, facts: Facts
+    ops: Sequence[Op], graph: Graph, cycles: list[int], latest: Sequence[int], table: ReservationTable, values: Values
 ) -> None:
     """Move operations in `cycles` and `table`, none beyond its `latest` cycle."""
-    made, read = _values(ops, facts)
     size = len(ops)
+    worth = values.worth
+    # Of each value the cycle of the last of its readers that have been looked at; the others are no later than the
+    # next operation to be looked at.
+    last = [-1] * len(worth)
     for k in sorted(range(size), key=lambda k: (-cycles[k], -k)):
         here = cycles[k]
-        late = min([latest[k], *(cycles[t] - latency for t, latency, _ in graph.successors[k] if t < size)])
-        freed = sum(v.worth for v in made[k])
-        if late > here and freed:
-            table.remove(k)
-            for at in range(late, here - 1, -1):
-                if at > here and freed * (at - here) <= _held(read[k], here, at):
-                    continue
-                if table.place(k, at, ops[k].reservation):
-                    cycles[k] = at
-                    break
-        for value in read[k]:
-            value.last = max(value.last, cycles[k])
+        freed = values.made[k]
+        if freed:
+            late = latest[k]
+            for t, latency, _ in graph.successors[k]:
+                if t < size and cycles[t] - latency < late:
+                    late = cycles[t] - latency
+            if late > here:
+                late = _worthwhile(freed, [(last[v], worth[v]) for v in values.read[k] if worth[v]], here, late)
+            if late > here:
+                table.remove(k)
+                cycles[k] = table.place_back(k, late, here, ops[k].reservation)
+        for v in values.read[k]:
+            if last[v] < cycles[k]:
+                last[v] = cycles[k]
 
 
-def _held(values: Sequence[_Value], here: int, at: int) -> int:
-    """What it costs that values are read by an operation in `at` instead of `here`."""
-    return sum(value.worth * max(0, at - max(here, value.last)) for value in values)
+def _worthwhile(freed: int, held: Sequence[tuple[int, int]], here: int, late: int) -> int:
+    """The last cycle up to `late` in which an operation, issued in `here` so far, frees more than what it reads takes:
+    values by the cycle to which they are held anyway, and their worth. The gain is concave: any cycle before is better
+    than none too."""
+    if freed <= sum(worth for until, worth in held if until <= here):
+        return here
+    while late > here:
+        cost = 0
+        for until, worth in held:
+            if until < late:
+                cost += worth * (late - (until if until > here else here))
+        if freed * (late - here) > cost:
+            return late
+        late -= 1
+    return here
 
 
-def _values(ops: Sequence[Op], facts: Facts) -> tuple[list[list[_Value]], list[list[_Value]]]:
-    """What each operation makes, and what it reads; tied writes go on with the value that was there."""
-    current: dict[Atom, _Value] = {}
-    made: list[list[_Value]] = []
-    read: list[list[_Value]] = []
-    worth = _worth(facts)
+def values_of(ops: Sequence[Op], facts: Facts) -> Values:
+    """The values of straight code; tied writes go on with the value that was there."""
+    current: dict[Atom, int] = {}
+    found = Values([], [], [])
+    value = _worth(facts)
     for op in ops:
-        made.append([])
-        read.append([])
+        read = []
         for atom, _ in op.reads:
-            value = current.setdefault(atom, _Value(worth(atom)))
-            read[-1].append(value)
+            if atom not in current:
+                current[atom] = len(found.worth)
+                found.worth.append(value(atom))
+            read.append(current[atom])
+        made = 0
         for atom, _ in op.writes:
             if atom not in op.tied:
-                current[atom] = _Value(worth(atom))
-                made[-1].append(current[atom])
-    return made, read
+                current[atom] = len(found.worth)
+                found.worth.append(value(atom))
+                made += found.worth[-1]
+        found.made.append(made)
+        found.read.append(read)
+    return found
 
 
 def _worth(facts: Facts) -> Callable[[Atom], int]:

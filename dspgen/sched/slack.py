@@ -13,7 +13,7 @@ import numpy as np
 from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.facts import Facts, Reservation
 from dspgen.sched.machine import ReservationTable
-from dspgen.sched.modulo import ModuloSchedule
+from dspgen.sched.modulo import GAVE_UP, ModuloSchedule
 
 _BUDGET = 3  # operations forced into their places, per operation of the body, before an interval is given up
 _FAR = 1 << 20
@@ -30,7 +30,7 @@ def slack_schedule(
     budget = _BUDGET * graph.size + 64
     while len(work.table.cycle_of) < graph.size:
         if work.forced > budget:
-            return "no schedule found in the search budget"
+            return GAVE_UP
         if not work.step():
             return "the units of one operation are always taken"
     first = min(work.table.cycle_of.values(), default=0) // interval * interval
@@ -43,7 +43,7 @@ def slack_schedule(
 def least_distances(graph: Graph, interval: int) -> np.ndarray | None:
     """How many cycles after each operation (rows) each other must issue at least; None where one must follow itself."""
     size = graph.size
-    reach = np.full((size, size), -_FAR, dtype=np.int64)
+    reach = np.full((size, size), -_FAR, dtype=np.int32)
     np.fill_diagonal(reach, 0)
     for source, target, latency, distance in all_edges(graph):
         reach[source, target] = max(reach[source, target], latency - distance * interval)
@@ -60,23 +60,27 @@ class _Slack:
 
     def __init__(self, reach: np.ndarray, reservations: Sequence[Reservation], facts: Facts, interval: int) -> None:
         self.reach, self.reservations, self.interval = reach, reservations, interval
+        self.back, self.sums = np.ascontiguousarray(reach.T), np.empty_like(reach)
         self.table = ReservationTable(facts, interval)
         size = len(reservations)
         self.placed = np.zeros(size, dtype=bool)
-        self.cycle = np.zeros(size, dtype=np.int64)
-        self.first = np.maximum(reach.max(axis=0), 0)
-        height = np.maximum(reach.max(axis=1), 0)
+        self.cycle = np.zeros(size, dtype=np.int32)
+        self.first = reach.max(axis=0, initial=0)
+        height = reach.max(axis=1, initial=0)
         self.last = int((self.first + height).max(initial=0)) + interval - 1 - height
-        self.last_tried = np.full(size, -1, dtype=np.int64)
+        # Where each operation may issue, given those that are placed; None when one of these was taken out again.
+        self.range: tuple[np.ndarray, np.ndarray] | None = (self.first.copy(), self.last.copy())
+        self.last_tried = np.full(size, -1, dtype=np.int32)
         self.forced = 0
         self.readers = (reach > 0).sum(axis=1)
+        self.worth = self.readers.tolist()
         self.sources = (reach > 0).sum(axis=0)
         use: dict[int, int] = {}
         for reservation in reservations:
             for unit in reservation.alternatives if len(reservation.alternatives) == 1 else ():
                 use[unit] = use.get(unit, 0) + reservation.busy
         crowded = {unit for unit, cycles in use.items() if 10 * cycles >= 9 * interval}
-        self.weight = np.array([1 if crowded.intersection(r.alternatives) else 2 for r in reservations], dtype=np.int64)
+        self.weight = np.array([1 if crowded.intersection(r.alternatives) else 2 for r in reservations], dtype=np.int32)
 
     def step(self) -> bool:
         """Place one more operation; False where its units can't be freed."""
@@ -93,15 +97,19 @@ class _Slack:
                 return False
         self.placed[op] = True
         self.cycle[op] = self.last_tried[op] = at
+        if self.range is not None:
+            early, late = self.range
+            np.maximum(early, self.reach[op] + at, out=early)
+            np.minimum(late, at - self.reach[:, op], out=late)
         return True
 
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        if not self.placed.any():
-            return self.first, self.last
-        at = self.cycle[self.placed]
-        early = np.maximum(self.first, (at[:, None] + self.reach[self.placed]).max(axis=0))
-        late = np.minimum(self.last, (at[None, :] - self.reach[:, self.placed]).min(axis=1))
-        return early, late
+        if self.range is None:
+            np.add(self.reach, np.where(self.placed, self.cycle, -2 * _FAR)[:, None], out=self.sums)
+            early = np.maximum(self.first, self.sums.max(axis=0, initial=0))
+            np.subtract(np.where(self.placed, self.cycle, 2 * _FAR)[:, None], self.back, out=self.sums)
+            self.range = early, np.minimum(self.last, self.sums.min(axis=0, initial=4 * _FAR))
+        return self.range
 
     def _free_cycle(self, op: int, early: int, late: int) -> int | None:
         """The first cycle with room: from the early end where it reads more of what is placed than it is read by."""
@@ -117,7 +125,7 @@ class _Slack:
     def _forced(self, op: int, early: int) -> int | None:
         """Place it all the same: what takes its units, or no longer agrees with it, is to be placed anew."""
         at = early if self.last_tried[op] < early else int(self.last_tried[op]) + 1
-        for victim in self.table.blockers(at, self.reservations[op], self.readers.tolist()):
+        for victim in self.table.blockers(at, self.reservations[op], self.worth):
             self._remove(victim)
         if not self.table.place(op, at, self.reservations[op]):
             return None
@@ -130,3 +138,4 @@ class _Slack:
     def _remove(self, op: int) -> None:
         self.table.remove(op)
         self.placed[op] = False
+        self.range = None

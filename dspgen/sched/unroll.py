@@ -189,16 +189,19 @@ def legal_offsets(instrs: Sequence[Instr], facts: Facts, kit: Kit, streams: Iter
     result: list[Instr] = []
     near: dict[VReg | Phys, list[tuple[int, VReg]]] = {}
     for instr in instrs:
-        operands: list[OperandValue] = []
-        for value in instr.operands:
-            if isinstance(value, Mem) and value.base not in free and instr.instruction.memory is not None:
-                memory = instr.instruction.memory
-                if displaced(value.offset, memory.scale, memory.side, facts) is None:
-                    value = _rebased(value, instr, facts, kit, near, result)
-            operands.append(value)
-        result.append(replace(instr, operands=tuple(operands)))
-        for register, _ in writes(instr):
-            near.pop(register, None)
+        memory, changed = instr.instruction.memory, False
+        if memory is not None:
+            operands: list[OperandValue] = []
+            for value in instr.operands:
+                if isinstance(value, Mem) and value.base not in free:
+                    if displaced(value.offset, memory.scale, memory.side, facts) is None:
+                        value = _rebased(value, instr, facts, kit, near, result)
+                        changed = True
+                operands.append(value)
+        result.append(replace(instr, operands=tuple(operands)) if changed else instr)
+        if near:
+            for register, _ in writes(instr):
+                near.pop(register, None)
     return result
 
 

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dspgen.sim.cops import Operations, lanes_of_type
+from dspgen.sim.dma import FIELDS, table_size
 from dspgen.sim.ir import Code, Node, Op
 from dspgen.sim.touched import span
-from dspgen.target.model import Memory, Side
+from dspgen.target.model import Dma, Memory, Side
 
-FAULTS = ("", "end", "limit", "outside", "misaligned", "double", "branches", "unwritten", "target", "unit", "port")
+FAULTS = (
+    "", "end", "limit", "outside", "misaligned", "double", "branches", "unwritten", "target", "unit", "port",
+    "transfer", "unsettled",
+)  # fmt: skip
+# What the DMA engine's own functions, in Python, are told and tell: see `dspgen.sim.dma.Transfers`.
+ENGINE = """
+static u64 begun, now, held, *spans;
+static void (*tell_load)(u64, u64, u64);
+static int (*tell_store)(u64, u64, u64, u64);
+static __attribute__((noinline)) void loaded(u64 o, u64 n) { tell_load(now, o, n); held = spans[0]; }
+static __attribute__((noinline)) int stored(u64 o, u64 n, u64 uid) {
+  int done = tell_store(now + 1, o, n, uid); held = spans[0]; return done; }
+static __attribute__((noinline)) int barred(u64 a, u64 n, int store) {
+  for (u64 k = 0, *s = spans + 1; k < spans[0]; k++, s += %(fields)d) {
+    if ((!store && !s[4]) || a + n <= s[0] || a >= s[0] + (s[1] - 1) * s[3] + s[2]) continue;
+    u64 row = (a + n - 1 - s[0]) / s[3];
+    if (row >= s[1]) row = s[1] - 1;
+    if (s[0] + row * s[3] + s[2] > a) { spans[%(last)d] = 1; return 1; }
+  }
+  return 0;
+}"""
 
 
 @dataclass(slots=True)
@@ -18,6 +40,7 @@ class Frame:
 
     code: Code
     memories: tuple[Memory, ...]
+    dma: Dma | None = None
     ops: Operations = field(default_factory=Operations)
     fields: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, int] = field(default_factory=dict)
@@ -76,10 +99,11 @@ class Frame:
         elif align > 1:
             self.lines.append(f"if (UNLIKELY(address % {align})) {{ {misaligned} }}")
 
-    def value(self, op: Op, node: Node, mask: str | None) -> str:
+    def value(self, op: Op, node: Node, mask: str | None, leaf: Callable[[Node], str] | None = None) -> str:
+        """`leaf` gives the registers, in the place of `self.leaf`."""
         names: dict[Node, str] = {}
         self._fetch(op, node, mask, names)
-        return self.ops.expression(node, lambda n: names[n] if n in names else self.leaf(n))
+        return self.ops.expression(node, lambda n: names[n] if n in names else (leaf or self.leaf)(n))
 
     def _fetch(self, op: Op, node: Node, mask: str | None, names: dict[Node, str]) -> None:
         """Puts what the node loads into temporaries, in the order in which the Python machine loads."""
@@ -129,33 +153,34 @@ class Frame:
             f"memcpy((u8 *)&{name} + k * {size}, q, {size}); }} }}"
         )
 
-    def _each_place(self, op: Op, size: int, lanes: int, mask: str | None) -> str:
+    def _each_place(self, op: Op, size: int, lanes: int, mask: str | None, *, store: bool = False) -> str:
         """The head of a loop over the active lanes of indices `x`, with each one's place in `q`."""
         assert op.access is not None
         skip = f"if (!({mask} >> k & 1)) continue; " if mask is not None else ""
         fault = self.fault("outside", op.uid, "where")
         return (
             f"for (int k = 0; k < {lanes}; k++) {{ {skip}u64 where = address + (i64)(i32)x[k] * {size}; "
-            f"u8 *q = {self.finder(op.access.side)}(where, {size}); if (UNLIKELY(!q)) {fault}"
+            f"u8 *q = {self.finder(op.access.side, store=store)}(where, {size}); if (UNLIKELY(!q)) {fault}"
         )
 
     def scatter(self, op: Op, index: Node, value: Node, places: str, mask: str | None) -> None:
         """Keeps each active lane's place in the array `places`."""
         expression = self.value(op, index, mask)
         self.lines.append(f"{{ {self.ops.raw(index)} x = {expression};")
-        head = self._each_place(op, value.width // 8, value.lanes, mask if value.lanes == self.lanes else None)
+        only = mask if value.lanes == self.lanes else None
+        head = self._each_place(op, value.width // 8, value.lanes, only, store=True)
         self.lines.append(f"{head} {places}[k] = q; }} }}")
 
     def _bytes_of(self, node: Node) -> int:
         return lanes_of_type(node.lanes) * node.width // 8
 
-    def masked_span(self, op: Op, size: int, stride: int, first: int, mask: str) -> None:
+    def masked_span(self, op: Op, size: int, stride: int, first: int, mask: str, *, store: bool = False) -> None:
         """Finds the bytes from the lowest to the highest active lane; opens a block that runs if a lane is active."""
         assert op.access is not None
         fault = self.fault("outside", op.uid, "address + low")
         self.lines.append(
             f"i64 low, high; span_of({mask}, {first * size}, {stride * size}, {size}, &low, &high); "
-            f"u8 *q = 0; if (high > low) {{ q = {self.finder(op.access.side)}(address + low, high - low); "
+            f"u8 *q = 0; if (high > low) {{ q = {self.finder(op.access.side, store=store)}(address + low, high - low); "
             f"if (UNLIKELY(!q)) {fault}"
         )
 
@@ -173,19 +198,37 @@ class Frame:
             f"{name}[k] = q[k] & 0x80 ? 0 : p < {n} ? x[p] : y[p - {n}]; }} }}"
         )
 
-    def finder(self, side: Side | None) -> str:
-        """The function that turns an address into a host pointer, or null where no memory of the side has it all."""
-        name = f"find_{side or 'any'}"
+    def memory_text(self) -> tuple[str, list[str]]:
+        """The memories' declarations, and what sets them."""
+        count = len(self.memories) + (self.dma is not None)
+        declared = [f"static u8 *memory{i};" for i in range(count)]
+        start = [f"  memory{i} = memories[{i}];" for i in range(count)]
+        if self.dma is not None:
+            declared.append(ENGINE % {"fields": FIELDS, "last": table_size(self.dma) - 1})
+            start.append("  spans = engine[0]; tell_load = engine[1]; tell_store = engine[2]; held = 0;")
+        return "\n".join(declared), start
+
+    def finder(self, side: Side | None, *, store: bool = False) -> str:
+        """The function that turns an address into a host pointer, or null where no memory of the side has it all or a
+        transfer bars it."""
+        name = f"find_{side or 'any'}{'_to_store' if store else ''}"
         if name not in self.finders:
             tests = [
                 f"{{ u64 o = a - {m.base}ull; if (o <= {m.size}ull && n <= {m.size}ull - o) return memory{i} + o; }}"
                 for i, m in enumerate(self.memories)
                 if side is None or side in m.sides
             ]
+            barred = ""
+            if self.dma is not None and side is not None:
+                barred = f"if (UNLIKELY(held) && barred(a, n, {int(store)})) return 0; "
+            if self.dma is not None and side == "scalar":
+                tell = "" if store else "loaded(o, n); "
+                words = f"u64 o = a - {self.dma.base}ull; if (o <= {self.dma.size}ull && n <= {self.dma.size}ull - o)"
+                tests.append(f"{{ {words} {{ {tell}return memory{len(self.memories)} + o; }} }}")
             rest = (
                 f"static __attribute__((noinline)) u8 *{name}_rest(u64 a, u64 n) {{ {' '.join(tests[1:])} return 0; }}"
             )
-            near = f"INLINE u8 *{name}(u64 a, u64 n) {{ {''.join(tests[:1])} return {name}_rest(a, n); }}"
+            near = f"INLINE u8 *{name}(u64 a, u64 n) {{ {barred}{''.join(tests[:1])} return {name}_rest(a, n); }}"
             self.finders[name] = rest + "\n" + near
         return name
 

@@ -1,9 +1,10 @@
 """Writes a program as one C function: straight code for each static state, registers in a static record.
 
-    run(head, memories, counts, written, warned, registers) -> 0, or 1 after a fault
+    run(head, memories, counts, written, warned, registers, engine) -> 0, or 1 after a fault
 
 `head` gives the limit and takes the cycles and the fault; `counts` takes how often each block ran; `registers` is the
-register file in cell order, as NumPy lays it out. A block is a run of states entered only at its top.
+register file in cell order, as NumPy lays it out; `engine` has the table and the functions of the DMA engine. A block
+is a run of states entered only at its top.
 """
 
 from __future__ import annotations
@@ -12,22 +13,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dspgen.sim.cframe import Frame, bits_of
-from dspgen.sim.ir import Cell, Code, Node, Op, PredicateRead, Store, Write
+from dspgen.sim.clanding import Landing
+from dspgen.sim.flight import InFlight, started
+from dspgen.sim.ir import Cell, Code, Node, Op, PredicateRead, Store
 from dspgen.sim.memory import FAR, MISALIGNED, TOGETHER
-from dspgen.sim.states import RETURN, InFlight, State, Step, always_written, explore
+from dspgen.sim.states import RETURN, State, Step, always_written, explore
 from dspgen.sim.touched import Pair, pairs, span
-from dspgen.target.model import Memory
+from dspgen.target.model import Dma, Memory
 
 HEAD = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """States that always run together: `packets` issue, over `cycles`, `idle` of them with nothing issued."""
+    """States that always run together: `packets` issue, over `cycles`; in `idle` of them a no-operation, in `stalls` an
+    interlock holds a packet back."""
 
     packets: tuple[int, ...]
     cycles: int
     idle: int
+    stalls: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,7 @@ class _Writer:
     checks: dict[tuple[int, int], int] = field(default_factory=dict)
     steps: dict[State, Step] = field(default_factory=dict)
     known: dict[State, int] = field(default_factory=dict)
-    tracked: frozenset[int] = frozenset()
-    mask_changes: bool = False
+    landing: Landing = field(init=False)
 
     # The whole function
 
@@ -62,8 +66,9 @@ class _Writer:
         first = State(self.entry, 0)
         self.known = always_written(self.frame.code, self.steps, first, self.initial)
         self.frame.lanes = next((c.lanes for c in self.frame.code.cells if c.lanes), 1)
-        self.mask_changes = any(w.cell == self.frame.code.mask_cell for op in self.frame.code.ops for w in op.writes)
-        self.tracked = self._unsure_reads()
+        code = self.frame.code
+        mask_changes = any(w.cell == code.mask_cell for op in code.ops for w in op.writes)
+        self.landing = Landing(self.frame, self._unsure_reads(), mask_changes)
         heads = self._heads(first)
         self.labels = {state: i for i, state in enumerate(s for s in self.steps if s in heads)}
         for state in self.labels:
@@ -73,13 +78,20 @@ class _Writer:
     def _unsure_reads(self) -> frozenset[int]:
         """Cells that some state may read before anything was written to them."""
         unsure: set[int] = set()
-        for state in self.steps:
+        for state, step in self.steps.items():
+            unsure |= {c for _, c in self._read_now(step) if not self.known[state] >> c & 1}
             if state.wait or state.at >= len(self.frame.code.slots):
                 continue
             for op in self.frame.code.slots[state.at].ops:
                 cells = (*op.reads, op.predicate.cell) if op.predicate is not None else op.reads
                 unsure |= {c for c in cells if not self.known[state] >> c & 1}
+            for op in self.frame.code.slots[state.at].ops:
+                unsure |= {c for c, _ in op.late}  # which may also be read after the return
         return frozenset(unsure)
+
+    def _read_now(self, step: Step) -> list[tuple[Op, int]]:
+        """The registers that instructions in flight read in this state."""
+        return [(op := self.frame.code.ops[f.uid], op.late[f.index][0]) for f in step.reading]
 
     def _heads(self, first: State) -> set[State]:
         """States where blocks begin: all but those with one way in, by plain succession."""
@@ -96,17 +108,19 @@ class _Writer:
 
     def _block(self, head: State) -> None:
         packets: list[int] = []
-        cycles = idle = 0
+        cycles = idle = stalls = 0
         body: list[str] = []
         outer, self.frame.lines = self.frame.lines, body
         state: State | None = head
         while state is not None:
             step = self.steps[state]
-            if state.wait == 0 and not step.off_end:
+            stalls += step.stalled
+            if state.wait == 0 and not step.off_end and not step.stalled:
                 packets.append(state.at)
                 idle += bool(self.frame.code.slots[state.at].idle and not self.frame.code.slots[state.at].ops)
             cycles += 1
             idle += state.wait > 0
+            self._tell_time(step, cycles - 1)
             state = self._state(step)
             if state is not None and state in self.labels:
                 body.append(f"goto L{self.labels[state]};")
@@ -116,10 +130,20 @@ class _Writer:
         limit = self.frame.fault("limit", head.at)
         self.frame.lines += [
             f"L{number}:; if (UNLIKELY(t >= limit)) {limit}",
-            f"counts[{number}]++; t += {cycles};",
+            f"counts[{number}]++; {'begun = t; ' if self.frame.dma else ''}t += {cycles};",
             *body,
         ]
-        self.blocks.append(Block(tuple(packets), cycles, idle))
+        self.blocks.append(Block(tuple(packets), cycles, idle, stalls))
+
+    def _tell_time(self, step: Step, cycle: int) -> None:
+        """The cycle of a state, for the DMA engine, where it may be told something."""
+        if self.frame.dma is None:
+            return
+        idle = step.state.wait or step.off_end or step.stalled
+        issued = () if idle else self.frame.code.slots[step.state.at].ops
+        landing = (self.frame.code.ops[f.uid] for f in step.landing if f.kind == "store")
+        if any(op.access is not None and op.access.side == "scalar" for op in (*issued, *landing)):
+            self.frame.lines.append(f"now = begun + {cycle};")
 
     def _text(self, first: State) -> str:
         load, save = [], []
@@ -132,8 +156,7 @@ class _Writer:
             offset += size
         record = "\n".join(f"  {ctype} {name};" for name, ctype in self.frame.fields.items())
         record += "".join(f"\n  u8 *{name}[{lanes}];" for name, lanes in self.frame.arrays.items())
-        regions = "\n".join(f"static u8 *memory{i};" for i in range(len(self.frame.memories)))
-        start = "\n".join(f"  memory{i} = memories[{i}];" for i in range(len(self.frame.memories)))
+        regions, start = self.frame.memory_text()
         finders = "\n".join(self.frame.finders.values())
         return "\n".join(
             [
@@ -141,10 +164,11 @@ class _Writer:
                 regions,
                 finders,
                 f"static struct {{\n{record}\n  u32 none;\n}} s;",
-                "int run(u64 *head, u8 **memories, u64 *counts, u8 *written, u8 *warned, u8 *registers) {",
+                "int run(u64 *head, u8 **memories, u64 *counts, u8 *written, u8 *warned, u8 *registers,",
+                "        void **engine) {",
                 "  u64 t = 0, limit = head[0];",
                 "  memset(&s, 0, sizeof s);",
-                start,
+                *start,
                 *load,
                 f"  goto L{self.labels[first]};",
                 *self.frame.lines,
@@ -161,10 +185,12 @@ class _Writer:
     def _state(self, step: Step) -> State | None:
         """Code for one cycle; gives the only following state, or None where the code went on by itself."""
         state = step.state
+        for entry in step.reading:
+            self._read_late(entry, state)
         if step.off_end:
             self.frame.lines.append(self.frame.fault("end", state.at))
             return None
-        if state.wait == 0:
+        if state.wait == 0 and not step.stalled:
             self.frame.lines.append(
                 f"{{ /* line {self.frame.code.slots[state.at].loc.line} */ int taken = -1; (void)taken;"
             )
@@ -181,7 +207,7 @@ class _Writer:
             self._short_idle(step)
         else:
             self.frame.lines.append("{ const int taken = -1; (void)taken;")
-        self._land(step.landing)
+        self.landing.land(step.landing)
         follower = self._follow(step)
         self.frame.lines.append("}")
         return follower
@@ -216,23 +242,27 @@ class _Writer:
             if state is not None:
                 self.frame.lines.append(f"case {target}: goto L{self.labels[state]};")
         self.frame.lines.append(f"case {RETURN}: {{")
-        later = sorted((f for f in step.state.flight if f.left > 1 and f.store), key=lambda f: f.left)
-        issued = self._stores_of(step)
-        for entry in sorted([*later, *issued], key=lambda f: f.left):
-            self._land_store(entry)
+        later = [*step.state.flight, *self._started(step)]
+        reads = [f for f in later if f.kind == "read" and f.left > 0]
+        # Who calls an interlocked machine's function gets the results that are on their way at the return.
+        kinds = ("store", "write") if self.frame.code.interlocked else ("store",)
+        landing = [f for f in later if f.kind in kinds and f.left > 1]
+        if not self.frame.code.interlocked:
+            for entry in sorted(reads, key=lambda f: f.left):
+                self._read_late(entry, None)
+            reads = []
+        for left in sorted({f.left for f in (*landing, *reads)}):
+            self.landing.land(tuple(f for f in landing if f.left == left))
+            for entry in (f for f in reads if f.left == left):
+                self._read_late(entry, None)
         self.frame.lines.append("goto done; } }")
 
-    def _stores_of(self, step: Step) -> list[InFlight]:
-        """Stores that this very cycle issued and that have not landed with it."""
-        if step.state.wait:
+    def _started(self, step: Step) -> list[InFlight]:
+        """What this very cycle issued."""
+        if step.state.wait or step.stalled:
             return []
         members = zip(self.frame.code.slots[step.state.at].ops, step.copies, strict=True)
-        return [
-            InFlight(s.latency, op.uid, i, True, copy)
-            for op, copy in members
-            for i, s in enumerate(op.stores)
-            if s.latency > 1
-        ]
+        return [f for op, copy in members for f in started(op, copy)]
 
     # Issue
 
@@ -254,17 +284,19 @@ class _Writer:
     def _issue(self, op: Op, copy: int, place: int, state: State, *, told: bool = False) -> None:
         known = self.known[state]
         if op.predicate is not None:
+            self._check_settled(op, op.predicate.cell, None, state)
             self._check_read(op, op.predicate.cell, known)
         scalar = op.predicate is not None and not op.predicate.lane
         if scalar and op.predicate is not None:
             self.frame.lines.append(f"{{ const int active = {self._condition(op.predicate)};")
-            if op.writes or op.stores:
+            if op.writes or op.stores or op.late:
                 flag = self.frame.slot("a", op.uid, 0, copy, "int")
                 self.frame.lines.append(f"{flag} = active;")
             self.frame.lines.append("if (active) {")
         else:
             self.frame.lines.append("{ {")
         for cell in op.reads:
+            self._check_settled(op, cell, None, state)
             self._check_read(op, cell, known)
         mask = self._mask(op, copy)
         if op.address is not None and op.access is not None:
@@ -274,13 +306,14 @@ class _Writer:
                 self.frame.lines.append(f"if (UNLIKELY(!({near}))) warned[{self._check(op, FAR)}] = 1;")
             if told:
                 self.frame.lines.append(f"{'' if mask is None else f'if ({mask}) '}at{op.uid} = (i64)address;")
-        for index, write in enumerate(op.writes):
-            spec = self.frame.code.cells[write.cell]
-            lanes = 0 if write.lane is not None else spec.lanes
-            variable = self.frame.slot("p", op.uid, index, copy, self.frame.ops.type(f"u{spec.storage}", lanes))
-            self.frame.lines.append(f"{variable} = {self.frame.value(op, write.value, mask)};")
+        for write in op.writes:
+            self._check_settled(op, write.cell, write.lane, state)
+        if op.late:
+            for cell in op.reads:
+                self.frame.lines.append(f"{self._held(op, cell, 0, copy)} = {self.frame.cell(cell)};")
         for index, store in enumerate(op.stores):
-            self._issue_store(op, index, store, copy, mask)
+            self._place_store(op, index, store, copy, mask)
+        self._results(op, copy, 0, mask)
         if op.branch is not None:
             self._take(op, place, state)
         self.frame.lines.append("} }")
@@ -293,6 +326,56 @@ class _Writer:
             return ""
         number = self._check(op, MISALIGNED)
         return f"warned[{number}] = 1; address -= address % {op.access.granule};"
+
+    def _held(self, op: Op, cell: int, cycle: int, copy: int) -> str:
+        """Where an instruction keeps what it has read until it has read all."""
+        spec = self.frame.code.cells[cell]
+        return self.frame.slot(f"c{cycle}_", op.uid, cell, copy, self.frame.ops.type(f"u{spec.storage}", spec.lanes))
+
+    def _read_late(self, entry: InFlight, state: State | None) -> None:
+        """An instruction in flight reads a register; without a state, after the return."""
+        op = self.frame.code.ops[entry.uid]
+        cell, cycle = op.late[entry.index]
+        self.frame.lines.append(f"if ({self.landing.guard(entry)}) {{")
+        if state is not None:
+            self._check_settled(op, cell, None, state, entry.copy)
+        self._check_read(op, cell, self.known[state] if state is not None else 0)
+        self.frame.lines.append(f"{self._held(op, cell, cycle, entry.copy)} = {self.frame.cell(cell)};")
+        if entry.index + 1 == len(op.late) or op.late[entry.index + 1][1] != cycle:
+            self._results(op, entry.copy, cycle, None)
+        self.frame.lines.append("}")
+
+    def _results(self, op: Op, copy: int, cycle: int, mask: str | None) -> None:
+        """The results that are known once the registers of this cycle from issue are read."""
+
+        def held(node: Node) -> str:
+            if node.op == "read" and node.imm:
+                return self._held(op, node.value, node.imm[0], copy)
+            if node.op == "read_lane" and len(node.imm) > 1:
+                return f"{self._held(op, node.value, node.imm[1], copy)}[{node.imm[0]}]"
+            return self.frame.leaf(node)
+
+        for index, write in enumerate(op.writes):
+            spec = self.frame.code.cells[write.cell]
+            lanes = 0 if write.lane is not None else spec.lanes
+            if write.cycle == cycle:
+                variable = self.frame.slot("p", op.uid, index, copy, self.frame.ops.type(f"u{spec.storage}", lanes))
+                self.frame.lines.append(f"{variable} = {self.frame.value(op, write.value, mask, held)};")
+        for index, store in enumerate(op.stores):
+            if store.cycle == cycle:
+                kind = self.frame.ops.raw(store.value)
+                variable = self.frame.slot("p", op.uid, len(op.writes) + index, copy, kind)
+                self.frame.lines.append(f"{variable} = {self.frame.value(op, store.value, mask, held)};")
+
+    def _check_settled(self, op: Op, cell: int, lane: int | None, state: State, copy: int | None = None) -> None:
+        """No result of an earlier packet is on its way to the register, but from `copy` of the instruction itself."""
+        for entry in state.flight if self.frame.code.settled else ():
+            if entry.kind != "write" or (entry.uid == op.uid and entry.copy == copy):
+                continue
+            write = self.frame.code.ops[entry.uid].writes[entry.index]
+            if write.cell == cell and (lane is None or write.lane is None or lane == write.lane):
+                fault = self.frame.fault("unsettled", op.uid, str(cell))
+                self.frame.lines.append(f"if ({self.landing.guard(entry)}) {fault}")
 
     def _check_read(self, op: Op, cell: int, known: int) -> None:
         if known >> cell & 1:
@@ -308,7 +391,7 @@ class _Writer:
         """The variable with the bits of the lanes that are active; None where all are, always."""
         lane = op.predicate is not None and op.predicate.lane
         needed = any(w.masked for w in op.writes) or any(s.masked for s in op.stores)
-        if not needed or not (lane or (op.masked and self.mask_changes)):
+        if not needed or not (lane or (op.masked and self.landing.mask_changes)):
             return None
         variable = self.frame.slot("m", op.uid, 0, copy, "u64")
         full = bits_of(self.frame.lanes)
@@ -324,11 +407,9 @@ class _Writer:
             self.frame.lines.append(f"{variable} &= {'~' if op.predicate.negated else ''}{bits};")
         return variable
 
-    def _issue_store(self, op: Op, index: int, store: Store, copy: int, mask: str | None) -> None:
+    def _place_store(self, op: Op, index: int, store: Store, copy: int, mask: str | None) -> None:
+        """Where the store goes: known at issue, as is that it may go there."""
         assert op.access is not None
-        value = self.frame.value(op, store.value, mask)
-        variable = self.frame.slot("p", op.uid, len(op.writes) + index, copy, self.frame.ops.raw(store.value))
-        self.frame.lines.append(f"{variable} = {value};")
         if store.index is not None:
             places = self.frame.places(op.uid, index, copy, store.value.lanes)
             self.frame.scatter(op, store.index, store.value, places, mask if store.masked else None)
@@ -336,14 +417,14 @@ class _Writer:
         where = self.frame.slot("q", op.uid, index, copy, "u8 *")
         size, lanes = store.value.width // 8, max(store.value.lanes, 1)
         low, high = span(size, lanes, store.stride, store.first)
-        finder = self.frame.finder(op.access.side)
+        finder = self.frame.finder(op.access.side, store=True)
         fault = self.frame.fault("outside", op.uid, f"address + {low}ll")
         whole = (
             f"{{ u8 *q = {finder}(address + {low}ll, {high - low}); if (UNLIKELY(!q)) {fault} {where} = q - ({low}); }}"
         )
         if store.masked and mask is not None and store.value.lanes == self.frame.lanes:
             self.frame.lines.append(f"if (UNLIKELY({mask} != {bits_of(self.frame.lanes)})) {{")
-            self.frame.masked_span(op, size, store.stride, store.first, mask)
+            self.frame.masked_span(op, size, store.stride, store.first, mask, store=True)
             self.frame.lines.append(f"{where} = q - low; }} }} else {whole}")
         else:
             self.frame.lines.append(whole)
@@ -366,104 +447,12 @@ class _Writer:
             )
         self.frame.lines.append(f"taken = {place};")
 
-    # Landing
-
-    def _land(self, landing: tuple[InFlight, ...]) -> None:
-        for entry in landing:
-            if entry.store:
-                self._land_store(entry)
-        writes = [f for f in landing if not f.store]
-        for i, entry in enumerate(writes):
-            for other in writes[:i]:
-                self._conflict(entry, other)
-        for entry in writes:
-            self._land_write(entry)
-
-    def _guard(self, entry: InFlight) -> str:
-        op = self.frame.code.ops[entry.uid]
-        if op.predicate is None or op.predicate.lane:
-            return "1"
-        return self.frame.issued("a", entry.uid, 0, entry.copy)
-
-    def _entry_mask(self, entry: InFlight, masked: bool) -> str | None:
-        op = self.frame.code.ops[entry.uid]
-        lane = op.predicate is not None and op.predicate.lane
-        if not masked or not (lane or (op.masked and self.mask_changes)):
-            return None
-        return self.frame.issued("m", entry.uid, 0, entry.copy)
-
-    def _write(self, entry: InFlight) -> Write:
-        return self.frame.code.ops[entry.uid].writes[entry.index]
-
-    def _conflict(self, entry: InFlight, other: InFlight) -> None:
-        """Two writes land on one register in one cycle: an error unless they leave each other alone."""
-        a, b = self._write(entry), self._write(other)
-        if a.cell != b.cell or (a.lane is not None and b.lane is not None and a.lane != b.lane):
-            return
-        tests = [g for g in (self._guard(entry), self._guard(other)) if g != "1"]
-        masks = self._entry_mask(entry, a.masked), self._entry_mask(other, b.masked)
-        if a.lane is None and b.lane is None and (known := [m for m in masks if m is not None]):
-            tests.append(f"({' & '.join(known)})")
-        ops = self.frame.code.ops[entry.uid], self.frame.code.ops[other.uid]
-        if any(op.predicate is not None for op in ops) and a.lane == b.lane:
-            first, second = (self.frame.issued("p", f.uid, f.index, f.copy) for f in (entry, other))
-            spec = self.frame.code.cells[a.cell]
-            size = spec.storage // 8 * (max(spec.lanes, 1) if a.lane is None else 1)
-            tests.append(f"memcmp(&{first}, &{second}, {size})")
-        self.frame.lines.append(
-            f"if ({' && '.join(tests) or '1'}) {self.frame.fault('double', entry.uid, str(a.cell))}"
-        )
-
-    def _land_write(self, entry: InFlight) -> None:
-        write = self._write(entry)
-        cell = self.frame.code.cells[write.cell]
-        target = self.frame.cell(write.cell)
-        value = self.frame.issued("p", entry.uid, entry.index, entry.copy)
-        code = f"{target}[{write.lane}] = {value};" if write.lane is not None else f"{target} = {value};"
-        mask, full = self._entry_mask(entry, write.masked), bits_of(self.frame.lanes)
-        if mask is not None and cell.lanes == self.frame.lanes and write.lane is None:
-            code = f"if (UNLIKELY({mask} != {full})) blend_{cell.storage}(&{target}, &{value}, {mask}); else {code}"
-        if write.cell in self.tracked:
-            code += f" written[{write.cell}] = 1;"
-        guard = self._guard(entry)
-        self.frame.lines.append(code if guard == "1" else f"if ({guard}) {{ {code} }}")
-
-    def _land_store(self, entry: InFlight) -> None:
-        op = self.frame.code.ops[entry.uid]
-        store = op.stores[entry.index]
-        value = self.frame.issued("p", entry.uid, len(op.writes) + entry.index, entry.copy)
-        size, lanes = store.value.width // 8, store.value.lanes
-        if store.index is not None:
-            self._land_scatter(entry, value, size, lanes)
-            return
-        where = self.frame.issued("q", entry.uid, entry.index, entry.copy)
-        mask = self._entry_mask(entry, store.masked and lanes == self.frame.lanes)
-        step = store.stride * size
-        part = f"scatter_{8 * size}({where}, &{value}, %s, {store.first * size}, {step});"
-        if store.stride == 1 or lanes == 0:
-            code = f"memcpy({where} + {store.first * size}, &{value}, {max(lanes, 1) * size});"
-        else:
-            code = part % bits_of(lanes)
-        if mask is not None:
-            code = f"if (UNLIKELY({mask} != {bits_of(self.frame.lanes)})) {part % mask} else {code}"
-        guard = self._guard(entry)
-        self.frame.lines.append(code if guard == "1" else f"if ({guard}) {{ {code} }}")
-
-    def _land_scatter(self, entry: InFlight, value: str, size: int, lanes: int) -> None:
-        store = self.frame.code.ops[entry.uid].stores[entry.index]
-        mask = self._entry_mask(entry, store.masked and lanes == self.frame.lanes)
-        skip = f"if (!({mask} >> k & 1)) continue; " if mask is not None else ""
-        places, guard = self.frame.places(entry.uid, entry.index, entry.copy, lanes), self._guard(entry)
-        self.frame.lines.append(
-            f"if ({guard}) for (int k = 0; k < {lanes}; k++) "
-            f"{{ {skip}memcpy({places}[k], (u8 *)&{value} + k * {size}, {size}); }}"
-        )
-
 
 def generate(
     code: Code,
     memories: tuple[Memory, ...],
     *,
+    dma: Dma | None = None,
     entry: int,
     delay: int,
     return_address: int,
@@ -471,7 +460,7 @@ def generate(
     initial: frozenset[int],
 ) -> Generated:
     """The program as C. Raises TooManyStates where its paths can't be told apart statically."""
-    return _Writer(Frame(code, memories), entry, delay, return_address, strict, initial).generate()
+    return _Writer(Frame(code, memories, dma), entry, delay, return_address, strict, initial).generate()
 
 
 def register_bytes(cells: tuple[Cell, ...]) -> int:

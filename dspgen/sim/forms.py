@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dspgen.errors import Problem
 from dspgen.sched.ir import Address
-from dspgen.sim.lower import literal_value
 from dspgen.sim.place import Candidate
+from dspgen.sim.symbols import literal_value
 from dspgen.sim.text import Line, Token
 from dspgen.target.model import Instruction, Operand, Side, Target
 from plant_core.loc import Loc
@@ -150,7 +150,20 @@ class Forms:
         else:
             close = difflib.get_close_matches(self._fold(token.text), self._names, 1)
             text, code = f"unknown register {token.text}", "DG402"
+            if remedy := self._pairs_near(self._fold(token.text)):
+                return Misfit(5, code, text, token.loc, remedy)
         return Misfit(5, code, text, token.loc, f"did you mean {close[0]}?" if close else "")
+
+    def _pairs_near(self, text: str) -> str:
+        """The pairs that there are of the halves of a pair that there isn't."""
+        halves = text.split(":")
+        if len(halves) != 2:
+            return ""
+        turned = ":".join(reversed(halves))
+        if turned in self._names:
+            return f"did you mean {turned}?"
+        found = sorted(n for n in self._names if ":" in n and set(n.split(":")) & set(halves))
+        return f"{' and '.join(found)} {'are pairs' if len(found) > 1 else 'is a pair'}" if found else ""
 
     def _number(self, operand: Operand, token: Token) -> Value | Misfit:
         value = literal_value(operand, token.value, hexadecimal=token.hexadecimal)

@@ -9,7 +9,8 @@ machine evaluates nodes with NumPy and the native one prints them as C, so the t
 Leaves: `const` (value), `read` (register cell `value`), `read_lane` (lane `imm[0]` of that cell), `address` (the
 instruction's effective address), `load` (`imm` = stride, first element); `gather` loads the elements that its argument
 numbers. `cast` resizes integers lane by lane, `view` regroups the same bits, `splat` copies a scalar to all lanes,
-`cat` joins low and high halves of a pair.
+`cat` joins low and high halves of a pair. In an instruction that reads operands after its issue, `read` and `read_lane`
+end their `imm` with the cycle from issue at which they read; elsewhere all is read at issue.
 """
 
 from __future__ import annotations
@@ -83,9 +84,17 @@ class Node:
         return int(self.elem[1:])
 
 
+def read_cycle(node: Node) -> int:
+    """The cycle from issue at which the last register is read that the node is made of."""
+    at = {"read": 0, "read_lane": 1}.get(node.op)
+    own = node.imm[at] if at is not None and len(node.imm) > at else 0
+    return max((own, *(read_cycle(a) for a in node.args)))
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
-    """`value`, as unsigned elements of the cell's storage, lands in the cell (or in one lane) after `latency`."""
+    """`value`, as unsigned elements of the cell's storage, lands in the cell (or in one lane) after `latency`. All that
+    it is made of has been read `cycle` cycles after issue."""
 
     cell: int
     lane: int | None
@@ -93,11 +102,15 @@ class Write:
     value: Node
     masked: bool
 
+    @property
+    def cycle(self) -> int:
+        return read_cycle(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Store:
     """Lane k of `value` goes to element `first + stride * k` from the effective address after `latency` cycles; with an
-    `index`, to element `index[k]`, lane after lane."""
+    `index`, to element `index[k]`, lane after lane. `cycle` as in `Write`."""
 
     value: Node
     stride: int
@@ -105,6 +118,10 @@ class Store:
     latency: int
     masked: bool
     index: Node | None = None
+
+    @property
+    def cycle(self) -> int:
+        return read_cycle(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +148,10 @@ class PredicateRead:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One instruction, ready to run. `branch` is a packet number, or the node with a code address."""
+    """One instruction, ready to run. `branch` is a packet number, or the node with a code address.
+
+    `reads` are the cells read at issue; `late` are (cell, cycles from issue) of those read after it, by cycle.
+    """
 
     uid: int
     text: str
@@ -147,6 +167,7 @@ class Op:
     unit: str
     busy: int
     resources: tuple[tuple[str, int, int], ...] = ()
+    late: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +182,16 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A program on a machine. `addresses` maps code addresses that a register may hold to packets."""
+    """A program on a machine. `addresses` maps code addresses that a register may hold to packets.
+
+    `interlocked`: packets wait for what they need (`dspgen.sim.interlock`). `settled`: a register must not be read or
+    written again while a result is on its way to it.
+    """
 
     slots: tuple[Slot, ...]
     cells: tuple[Cell, ...]
     mask_cell: int | None
     addresses: dict[int, int]
     ops: tuple[Op, ...] = field(default=())
+    interlocked: bool = False
+    settled: bool = False

@@ -10,10 +10,11 @@ import numpy as np
 
 from dspgen.errors import Problem, SourceError
 from dspgen.sim.ir import Assembled, Code
-from dspgen.sim.lower import lower, split_symbol
+from dspgen.sim.lower import lower
 from dspgen.sim.machine import Start
 from dspgen.sim.memory import MemoryMap, float_bits, zero_registers
 from dspgen.sim.registers import RegisterFile
+from dspgen.sim.symbols import split_symbol
 from dspgen.target.model import Memory, Target
 
 Array = Any

@@ -12,6 +12,7 @@ from dspgen.errors import IsaError, Problem
 from dspgen.sched.ir import Address, Placed
 from dspgen.sim.ir import Access, Assembled, Code, Node, Op, PredicateRead, Slot, Store, Write
 from dspgen.sim.registers import Place, RegisterFile
+from dspgen.sim.symbols import signed, split_symbol, symbol_value
 from dspgen.target.model import Instruction, MemoryAccess, Operand, SemExpr, Side, Target
 from plant_core.loc import Loc
 
@@ -28,13 +29,6 @@ COMPLEX = frozenset({"cmul", "cmul_re", "cmul_im", "cmac"})
 
 def lower(program: Assembled, target: Target, symbols: dict[str, int], code_addresses: dict[int, int]) -> Code:
     """`symbols` gives every label's address; `code_addresses` maps code addresses to packet numbers."""
-    if not target.pipeline.exposed:
-        raise IsaError(Problem("DG191", f"{target.name}: the simulator runs exposed pipelines only"))
-    late = next((i.id for i in target.instructions if any(o.read_cycle for o in i.operands)), None)
-    if late is not None:
-        raise IsaError(
-            Problem("DG191", f"{target.name}: the simulator reads operands at issue; {late} has a read_cycle")
-        )
     registers = RegisterFile(target)
     mask = registers.cell_of(target.mask_register) if target.mask_register else None
     slots: list[Slot] = []
@@ -46,7 +40,10 @@ def lower(program: Assembled, target: Target, symbols: dict[str, int], code_addr
             ops.append(members[-1])
         idle_predicate = _predicate(packet.idle_predicate, packet.idle_negated, target, registers)
         slots.append(Slot(tuple(members), packet.loc, packet.idle, idle_predicate))
-    return Code(tuple(slots), tuple(registers.cells), mask, code_addresses, tuple(ops))
+    pipeline = target.pipeline
+    settled = pipeline.exposed and not pipeline.equals
+    cells = tuple(registers.cells)
+    return Code(tuple(slots), cells, mask, code_addresses, tuple(ops), not pipeline.exposed, settled)
 
 
 def lower_one(placed: Placed, uid: int, target: Target, registers: RegisterFile, labels: dict[str, int]) -> Op:
@@ -82,13 +79,8 @@ def cast(node: Node, elem: str) -> Node:
     if node.width == width:
         return node if node.elem == elem else Node("retag", elem, node.lanes, (node,))
     if node.op == "const":
-        return const(_signed(node.value, node.width) if node.elem[0] == "i" else node.value, elem)
+        return const(signed(node.value, node.width) if node.elem[0] == "i" else node.value, elem)
     return Node("cast", elem, node.lanes, (node,))
-
-
-def _signed(value: int, width: int) -> int:
-    value &= (1 << width) - 1
-    return value - (1 << width) if value >> (width - 1) else value
 
 
 def splat(node: Node, lanes: int) -> Node:
@@ -102,7 +94,9 @@ class _Lowering:
     registers: RegisterFile
     symbols: dict[str, int]
     labels: dict[str, int]
-    cells_read: list[int] = field(default_factory=list)
+    cells_read: dict[tuple[int, int], None] = field(default_factory=dict)
+    cycle: int = 0  # at which the operand at hand is read
+    timed: bool = False  # whether reads tell their cycle
 
     @property
     def instruction(self) -> Instruction:
@@ -116,12 +110,15 @@ class _Lowering:
         predicate = _predicate(placed.predicate, placed.negated, self.target, self.registers)
         masked = mask is not None and _is_masked(ins, self.target)
         address, access, writes = self._memory(ins.memory)
+        given = zip(ins.operands, placed.operands, strict=True)
+        self.timed = any(o.read_cycle and isinstance(value, str) for o, value in given)
         stores: list[Store] = []
         branch: int | Node | None = None
         for statement in ins.semantics:
             if statement.target is not None:
                 writes += self._assign(statement.target, statement.value, masked or bool(predicate and predicate.lane))
             elif statement.value.op == "branch":
+                self.timed = False
                 branch = self._branch(statement.value.args[0])
             else:
                 stores.append(self._store(statement.value, masked or bool(predicate and predicate.lane)))
@@ -136,10 +133,11 @@ class _Lowering:
             writes=tuple(writes),
             stores=tuple(stores),
             branch=branch,
-            reads=tuple(dict.fromkeys(self.cells_read)),
+            reads=tuple(cell for cell, cycle in self.cells_read if not cycle),
             unit=placed.unit,
             busy=ins.busy,
             resources=ins.resources,
+            late=tuple(sorted(((c, at) for c, at in self.cells_read if at), key=lambda read: (read[1], read[0]))),
         )
 
     # Operands
@@ -200,11 +198,12 @@ class _Lowering:
 
     def _read(self, index: int, lane: int | None) -> Node:
         cell = self.registers.cells[index]
-        self.cells_read.append(index)
+        self.cells_read[index, self.cycle] = None
         sign = "i" if cell.bits == cell.storage else "u"
+        when = (self.cycle,) if self.timed else ()
         if lane is not None:
-            return Node("read_lane", f"{sign}{cell.storage}", 0, (), index, (lane,))
-        return Node("read", f"{sign}{cell.storage}", cell.lanes, (), index)
+            return Node("read_lane", f"{sign}{cell.storage}", 0, (), index, (lane, *when))
+        return Node("read", f"{sign}{cell.storage}", cell.lanes, (), index, when)
 
     def _read_place(self, place: Place, part: str) -> Node:
         if len(place.cells) == 1:
@@ -265,7 +264,10 @@ class _Lowering:
             raise self.fail(f"memory operand {expr.name} outside a load or store")
         if value.startswith("@"):
             return const(symbol_value(operand, self._symbol(value)), "i64")
-        return self._read_place(self._place(value, operand.classes or None), expr.part)
+        self.cycle = operand.read_cycle
+        node = self._read_place(self._place(value, operand.classes or None), expr.part)
+        self.cycle = 0
+        return node
 
     def _load(self, expr: SemExpr, total: int) -> Node:
         elem = expr.type.replace("f", "i")
@@ -287,7 +289,7 @@ class _Lowering:
         node = self._expr(expr, 0)
         if node.op != "const":
             raise self.fail("a number is needed where the semantics have a register")
-        return _signed(node.value, 64)
+        return signed(node.value, 64)
 
     def _bits(self, expr: SemExpr, total: int) -> Node:
         x = self._expr(expr.args[0], total)
@@ -468,32 +470,3 @@ class _Lowering:
         if node.lanes * node.width == lanes * width:
             return Node("view", f"u{width}", lanes, (node,))
         raise self.fail(f"{node.lanes} lanes of {node.width} bits into {lanes} of {width}")
-
-
-def split_symbol(text: str) -> tuple[str, int]:
-    """'@name+4' -> ('name', 4)."""
-    body = text[1:]
-    for sign in "+-":
-        head, found, tail = body.rpartition(sign)
-        if found and head and tail.isdigit():
-            return head, int(sign + tail)
-    return body, 0
-
-
-def literal_value(operand: Operand, value: int, *, hexadecimal: bool) -> int:
-    """What the text's number means, by the operand's own rule for literals."""
-    match operand.literal:
-        case "low_half":
-            return _signed(value, 16) if operand.imm is None or operand.imm[0] < 0 else value & 0xFFFF
-        case "high_half":
-            return value if hexadecimal and 0 <= value <= 0xFFFF else (value >> 16) & 0xFFFF
-        case _:
-            return value
-
-
-def symbol_value(operand: Operand, address: int) -> int:
-    """The bits of a symbol's address that the operand takes."""
-    if operand.symbol_bits is None:
-        return address
-    high, low = operand.symbol_bits
-    return (address >> low) & ((1 << (high - low + 1)) - 1)

@@ -56,7 +56,7 @@ def _issuing(code: Code, state: State) -> tuple[Op, ...]:
 
 
 def _writers(code: Code, state: State, cell: int) -> set[int]:
-    return {f.uid for f in state.flight if not f.store and code.ops[f.uid].writes[f.index].cell == cell}
+    return {f.uid for f in state.flight if f.kind == "write" and code.ops[f.uid].writes[f.index].cell == cell}
 
 
 def _last_landed(code: Code, steps: dict[State, Step], watched: set[int]) -> dict[State, dict[int, frozenset[int]]]:
@@ -68,7 +68,7 @@ def _last_landed(code: Code, steps: dict[State, Step], watched: set[int]) -> dic
         after = dict(known[state])
         for f in steps[state].landing:
             op = code.ops[f.uid]
-            if not f.store and (cell := op.writes[f.index].cell) in watched:
+            if f.kind == "write" and (cell := op.writes[f.index].cell) in watched:
                 kept = after.get(cell, frozenset()) if op.predicate is not None else frozenset()
                 after[cell] = kept | {f.uid}
         followers = list(steps[state].next.values())

@@ -1,7 +1,8 @@
 """The plain machine: runs a program packet by packet over NumPy registers. It is what the native machine must equal.
 
-In a cycle all registers are read first. Memory is read at issue and written when a store's latency has passed; a
-register keeps its old value until a write lands. A taken branch in cycle t lands in cycle t + 1 + delay slots.
+In a cycle all registers are read first, those that instructions in flight read late before those of the packet. Memory
+is read at issue and written when a store's latency has passed; a register keeps its old value until a write lands. A
+taken branch in cycle t lands in cycle t + 1 + delay slots.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from dspgen.sim.interlock import Scoreboard
 from dspgen.sim.ir import Code, Op, Slot, Store, Write
 from dspgen.sim.memory import FAR, MISALIGNED, TOGETHER, MemoryMap, fault, warning
+from dspgen.sim.pending import Pending, agree, overlap
 from dspgen.sim.semantics import Thunk, compile_node
 from dspgen.sim.touched import far, pairs
 
@@ -42,22 +45,11 @@ class Outcome:
     registers: list[Array]
     warnings: list[str] = field(default_factory=list)
     finished: bool = True
+    stalls: int = 0  # cycles in which an interlock held a packet back
 
 
 class Interrupted(Exception):
     """The cycle budget of a trial run is spent; nothing is wrong with the program."""
-
-
-@dataclass(slots=True)
-class _Pending:
-    op: Op
-    cell: int
-    lane: int | None
-    mask: Array | None
-    value: Array
-    store: Store | None = None
-    address: int = 0
-    places: Array | None = None  # of a scatter: each lane's bytes from the address
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +63,17 @@ class _Ready:
     branch: Thunk | None
 
 
+@dataclass(slots=True)
+class _Reading:
+    """An instruction that has not read all its operands yet: it issued at `time`, under `mask`."""
+
+    ready: _Ready
+    time: int
+    mask: Array | None
+    address: int
+    held: dict[tuple[int, int], Array]
+
+
 class Machine:
     """One run of a program. `trace` gets one line a packet."""
 
@@ -82,9 +85,12 @@ class Machine:
         self.op: Op | None = None
         self.written = set(start.written)
         self.warnings: dict[tuple[int, int], str] = {}
-        self.time = self.idle = 0
+        self.time = self.idle = self.stalls = 0
+        self.held: dict[tuple[int, int], Array] = {}
+        self.reading: dict[int, list[tuple[_Reading, int, int]]] = {}
+        self.board = Scoreboard(code) if code.interlocked else None
         self.visits = [0] * len(code.slots)
-        self.pending: dict[int, list[_Pending]] = {}
+        self.pending: dict[int, list[Pending]] = {}
         self.branch: tuple[int, int] | None = None
         self.reserved: dict[str, set[int]] = {}
         self.pairs = [() if start.strict else pairs(slot) for slot in code.slots]
@@ -111,26 +117,43 @@ class Machine:
                 if self.time >= self.start.limit:
                     raise fault(self.code, "limit", at, 0, self.memories, self.start.limit)
                 at, wait = self._cycle(at, wait, delay)
+            if self.code.interlocked:
+                self._finish()
             registers = [r.copy() for r in self.registers]
             self._drain()
-        return Outcome(self.time, self.idle, self.visits, registers, [self.warnings[k] for k in sorted(self.warnings)])
+        warnings = [self.warnings[k] for k in sorted(self.warnings)]
+        return Outcome(self.time, self.idle, self.visits, registers, warnings, stalls=self.stalls)
 
     def alone(self, at: int) -> None:
         """Packet `at` issues and all that it does lands, as in linear assembly. Raises SourceError at a fault."""
         self.reserved.clear()
         for ready in self.ready[at]:
             self._issue(ready, 0)
-        for when in sorted(self.pending):
-            self._land(self.pending.pop(when))
+        self._finish()
+
+    def _finish(self) -> None:
+        """All that is in flight is read and lands, in its time."""
+        while self.pending or self.reading:
+            when = min((*self.pending, *self.reading))
+            self._land(self.pending.pop(when, []))
+            for reading, cell, cycle in self.reading.pop(when, ()):
+                self._read(reading, cell, cycle)
 
     def _cycle(self, at: int, wait: int, delay: int) -> tuple[int, int]:
         """One cycle at packet `at` (`wait` cycles of it are left over); gives the next packet, -1 after the return."""
+        for reading, cell, cycle in self.reading.pop(self.time, ()):
+            self._check_settled(reading.ready.op, reading.time, cell)
+            self._read(reading, cell, cycle)
+        stalled = False
         if wait:
             self.idle += 1
             following = (at, wait - 1) if wait > 1 else (at + 1, 0)
+        elif at >= len(self.code.slots):
+            raise fault(self.code, "end", at, 0, self.memories)
+        elif stalled := self.board is not None and self.board.blocked(self.code.slots[at]):
+            self.stalls += 1
+            following = (at, 0)
         else:
-            if at >= len(self.code.slots):
-                raise fault(self.code, "end", at, 0, self.memories)
             slot = self.code.slots[at]
             self.visits[at] += 1
             length = self._length(slot)
@@ -142,8 +165,14 @@ class Machine:
                 self._issue(ready, delay)
             if self.pairs[at]:
                 self._tell_together(at)
+            if self.board is not None:
+                self.board.issue(slot)
             following = (at, length - 1) if length > 1 else (at + 1, 0)
         self.time += 1
+        if self.board is not None:
+            self.board.tick()
+        if stalled and self.branch is not None:
+            self.branch = (self.branch[0] + 1, self.branch[1])
         self._land(self.pending.pop(self.time, []))
         if self.branch is not None and self.branch[0] == self.time:
             target, self.branch = self.branch[1], None
@@ -168,6 +197,7 @@ class Machine:
         mask: Array | None = None
         if op.predicate is not None:
             p = op.predicate
+            self._check_settled(op, self.time, p.cell)
             self._check_read(op, p.cell)
             condition = (self.registers[p.cell] != 0) != p.negated
             if not p.lane and not condition[0]:
@@ -176,6 +206,7 @@ class Machine:
         if op.masked:
             mask = self._with_lane_mask(mask)
         for cell in op.reads:
+            self._check_settled(op, self.time, cell)
             self._check_read(op, cell)
         self.active = mask
         if ready.address is not None and op.access is not None:
@@ -184,13 +215,44 @@ class Machine:
                 self.touched[op.uid] = self.address
             if not self.start.strict and far(op, self.address):
                 self._warn(op, FAR)
-        for write, thunk in ready.writes:
-            pending = _Pending(op, write.cell, write.lane, mask if write.masked else None, thunk())
-            self.pending.setdefault(self.time + write.latency, []).append(pending)
-        for store, thunk in ready.stores:
-            self._issue_store(op, store, thunk(), mask if store.masked else None)
+        for write in op.writes:
+            self._check_settled(op, self.time, write.cell, write.lane)
+        held = {(cell, 0): self.registers[cell] for cell in op.reads} if op.late else {}
+        reading = _Reading(ready, self.time, mask, self.address, held)
+        self._results(reading, 0)
+        for cell, cycle in op.late:
+            self.reading.setdefault(self.time + cycle, []).append((reading, cell, cycle))
         if op.branch is not None:
             self._take(op, ready.branch, delay)
+
+    def _read(self, reading: _Reading, cell: int, cycle: int) -> None:
+        """An instruction in flight reads a register; what depends on no later one is computed."""
+        op = self.op = reading.ready.op
+        self._check_read(op, cell)
+        reading.held[cell, cycle] = self.registers[cell]
+        if (cell, cycle) == [late for late in op.late if late[1] == cycle][-1]:
+            self._results(reading, cycle)
+
+    def _read_rest(self) -> None:
+        """What is still to be read is read now."""
+        for when in sorted(self.reading):
+            for reading, cell, cycle in self.reading.pop(when):
+                self._read(reading, cell, cycle)
+
+    def _results(self, reading: _Reading, cycle: int) -> None:
+        """The results that are known once the registers of this cycle are read."""
+        op, mask = reading.ready.op, reading.mask
+        self.held, self.address, self.active = reading.held, reading.address, mask
+        for write, thunk in reading.ready.writes:
+            if write.cycle == cycle:
+                pending = Pending(op, reading.time, write.cell, write.lane, mask if write.masked else None, thunk())
+                self.pending.setdefault(reading.time + write.latency, []).append(pending)
+        for store, thunk in reading.ready.stores:
+            under = mask if store.masked else None
+            if cycle == 0:
+                self._check_store(op, store, under)
+            if store.cycle == cycle:
+                self._issue_store(op, store, thunk(), under, reading.time)
 
     def _with_lane_mask(self, mask: Array | None) -> Array | None:
         cell = self.code.mask_cell
@@ -200,6 +262,20 @@ class Machine:
             return mask
         lanes = np.array([bits >> k & 1 for k in range(self.full.bit_length())], dtype=bool)
         return lanes if mask is None else mask & lanes
+
+    def _check_settled(self, op: Op, since: int, cell: int, lane: int | None = None) -> None:
+        """No result of an earlier packet is on its way to the register; `since`: when the instruction issued."""
+        if not self.code.settled:
+            return
+        coming = [(e.op, e.time, e.cell, e.lane) for due in self.pending.values() for e in due]
+        for other in {id(r): r for due in self.reading.values() for r, _, _ in due}.values():
+            writes = [w for w in other.ready.op.writes if other.time + w.latency > self.time]
+            coming += [(other.ready.op, other.time, w.cell, w.lane) for w in writes]
+        for writer, time, target, part in coming:
+            apart = lane is not None and part is not None and lane != part
+            own = time == self.time or (writer is op and time == since)
+            if target == cell and not apart and not own:
+                raise fault(self.code, "unsettled", op.uid, cell, self.memories)
 
     def _check_read(self, op: Op, cell: int) -> None:
         if cell in self.written or (op.uid, cell) in self.warnings:
@@ -304,11 +380,16 @@ class Machine:
         """Whether a lane mask governs an access of so many lanes."""
         return self.active is not None and len(self.active) == lanes
 
-    def _find(self, op: Op, low: int, high: int) -> tuple[Array, int]:
+    def _find(self, op: Op, low: int, high: int, *, store: bool = False) -> tuple[Array, int]:
         assert op.access is not None
-        place = self.memories.find(self.address + low, high - low, op.access.side)
+        low, high, transfers = self.address + low, self.address + high, self.memories.transfers
+        if transfers is not None and transfers.bars(low, high, store=store):
+            raise fault(self.code, "barred", op.uid, low, self.memories)
+        place = self.memories.find(low, high - low, op.access.side)
         if place is None:
-            raise fault(self.code, "outside", op.uid, self.address + low, self.memories)
+            raise fault(self.code, "outside", op.uid, low, self.memories)
+        if transfers is not None and not store and place[0].bytes is transfers.words:
+            transfers.loaded(self.time, place[1], high - low)
         return place[0].bytes, place[1]
 
     def patterns(self, address: int, count: int) -> Array:
@@ -318,17 +399,22 @@ class Machine:
             raise fault(self.code, "outside", self.op.uid, address, self.memories)
         return place[0].bytes[place[1] : place[1] + count]
 
-    def _issue_store(self, op: Op, store: Store, value: Array, mask: Array | None) -> None:
+    def _check_store(self, op: Op, store: Store, mask: Array | None) -> None:
+        """All that it reaches lies in a memory of its side."""
+        if store.index is not None:
+            return
         self.active = mask
         lanes = max(store.value.lanes, 1)
+        _, low, high = self._span(store.value.width // 8, lanes, store.stride, store.first)
+        if high > low:
+            self._find(op, low, high, store=True)
+
+    def _issue_store(self, op: Op, store: Store, value: Array, mask: Array | None, time: int) -> None:
         if store.index is not None:
             self._issue_scatter(op, store, value, mask)
             return
-        _, low, high = self._span(store.value.width // 8, lanes, store.stride, store.first)
-        if high > low:
-            self._find(op, low, high)
-        pending = _Pending(op, -1, None, mask, value, store, self.address)
-        self.pending.setdefault(self.time + store.latency, []).append(pending)
+        pending = Pending(op, time, -1, None, mask, value, store, self.address)
+        self.pending.setdefault(time + store.latency, []).append(pending)
 
     def _issue_scatter(self, op: Op, store: Store, value: Array, mask: Array | None) -> None:
         assert store.index is not None
@@ -336,43 +422,27 @@ class Machine:
         places = compile_node(store.index, self)().view("i4").astype(np.int64) * size
         for k, place in enumerate(places):
             if mask is None or mask[k]:
-                self._find(op, int(place), int(place) + size)
-        pending = _Pending(op, -1, None, mask, value, store, self.address, places)
+                self._find(op, int(place), int(place) + size, store=True)
+        pending = Pending(op, self.time, -1, None, mask, value, store, self.address, places)
         self.pending.setdefault(self.time + store.latency, []).append(pending)
 
     # Landing
 
-    def _land(self, due: list[_Pending]) -> None:
-        seen: dict[int, list[_Pending]] = {}
+    def _land(self, due: list[Pending]) -> None:
+        seen: dict[int, list[Pending]] = {}
         for entry in due:
             if entry.store is not None:
                 self._write_memory(entry)
                 continue
             for other in seen.get(entry.cell, []):
-                if self._overlap(entry, other) and not self._agree(entry, other):
+                if overlap(entry, other) and not agree(entry, other):
                     raise fault(self.code, "double", entry.op.uid, entry.cell, self.memories)
             seen.setdefault(entry.cell, []).append(entry)
         for entries in seen.values():
             for entry in entries:
                 self._write_register(entry)
 
-    @staticmethod
-    def _overlap(a: _Pending, b: _Pending) -> bool:
-        if a.lane is not None and b.lane is not None:
-            return a.lane == b.lane
-        if a.lane is not None or b.lane is not None:
-            return True
-        masks = [m for m in (a.mask, b.mask) if m is not None]
-        return bool(np.any(np.logical_and.reduce(masks))) if masks else True
-
-    @staticmethod
-    def _agree(a: _Pending, b: _Pending) -> bool:
-        """Whether one of two writes is predicated and both write the same, which hand-written code does."""
-        if (a.op.predicate is None and b.op.predicate is None) or a.lane != b.lane:
-            return False
-        return np.array_equal(a.value, b.value)
-
-    def _write_register(self, entry: _Pending) -> None:
+    def _write_register(self, entry: Pending) -> None:
         self.written.add(entry.cell)
         old = self.registers[entry.cell]
         if entry.lane is not None:
@@ -384,7 +454,7 @@ class Machine:
             new = entry.value
         self.registers[entry.cell] = new
 
-    def _write_memory(self, entry: _Pending) -> None:
+    def _write_memory(self, entry: Pending) -> None:
         store, size = entry.store, entry.value.dtype.itemsize
         assert store is not None and entry.op.access is not None
         for k, element in enumerate(entry.value):
@@ -395,10 +465,17 @@ class Machine:
             found = self.memories.find(address, size, entry.op.access.side)
             assert found is not None
             found[0].bytes[found[1] : found[1] + size] = np.frombuffer(element.tobytes(), dtype=np.uint8)
+            transfers = self.memories.transfers
+            if transfers is not None and found[0].bytes is transfers.words:
+                if not transfers.stored(self.time, found[1], size, entry.op.uid):
+                    raise fault(self.code, "transfer", entry.op.uid, 0, self.memories)
 
     def _drain(self) -> None:
         """Stores that are in flight at the return still land; the function's cycles are over."""
+        self._read_rest()
         for when in sorted(self.pending):
             for entry in self.pending.pop(when):
                 if entry.store is not None:
                     self._write_memory(entry)
+        if self.memories.transfers is not None and (running := self.memories.transfers.running):
+            raise fault(self.code, "early", running[0].uid, 0, self.memories)

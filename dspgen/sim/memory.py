@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dspgen.errors import Problem, SourceError
+from dspgen.sim.dma import Transfers
 from dspgen.sim.ir import Code
 from dspgen.target.model import Side, Target
 
@@ -30,17 +32,24 @@ class Region:
 
 @dataclass(slots=True)
 class MemoryMap:
-    """All memories. `named` lists (name, address, size) of what was placed, for messages."""
+    """All memories, and behind them the words of the DMA engine. `named` lists (name, address, size) of what was
+    placed, for messages."""
 
     regions: list[Region]
     named: list[tuple[str, int, int]] = field(default_factory=list)
+    transfers: Transfers | None = None
 
     @staticmethod
     def of(target: Target) -> MemoryMap:
         # np.zeros maps pages lazily, so a memory of a gigabyte costs nothing until it is touched.
-        return MemoryMap(
+        found = MemoryMap(
             [Region(m.name, m.base, m.size, m.sides, np.zeros(m.size, dtype=np.uint8)) for m in target.memories]
         )
+        if target.dma is not None:
+            found.transfers = Transfers(target.dma, partial(_in_one, tuple(found.regions)))
+            words = found.transfers.words
+            found.regions.append(Region("the words of the DMA engine", target.dma.base, len(words), ("scalar",), words))
+        return found
 
     def find(self, address: int, size: int, side: Side | None) -> tuple[Region, int] | None:
         for region in self.regions:
@@ -77,15 +86,25 @@ class MemoryMap:
         return f"{far} bytes {where} {name} ({base:#x}, {size} bytes)"
 
 
+def _in_one(regions: tuple[Region, ...], address: int, size: int) -> tuple[Array, int] | None:
+    for region in regions:
+        if region.base <= address and address + size <= region.base + region.size:
+            return region.bytes, address - region.base
+    return None
+
+
 def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, limit: int = 0) -> SourceError:
     """The error for a fault: `where` is the op's number (a packet's for "end"), `detail` an address or a cell."""
     if kind in ("end", "limit"):
         return _program_fault(code, kind, where, limit)
     op = code.ops[where]
     detail &= (1 << 64) - 1
-    cell = code.cells[detail].name if kind in ("double", "unwritten") and detail < len(code.cells) else ""
+    cell = code.cells[detail].name if kind in ("double", "unwritten", "unsettled") and detail < len(code.cells) else ""
     texts = {
         "outside": ("DG420", f"{op.text} reaches {detail:#x}, outside its memory: {memories.nearest(detail)}"),
+        "barred": ("DG431", f"{op.text} reaches {detail:#x}, which a transfer is moving: {memories.nearest(detail)}"),
+        "early": ("DG433", f"the program returns before it has read that the transfer of {op.text} is done"),
+        "transfer": ("DG432", f"{op.text} starts {memories.transfers.refused if memories.transfers else ''}"),
         "misaligned": (
             "DG421",
             f"{op.text} needs a multiple of {op.access.align if op.access else 1}, not {detail:#x}",
@@ -93,6 +112,7 @@ def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, l
         "double": ("DG422", f"two writes land on {cell} in one cycle, one of them by {op.text}"),
         "branches": ("DG423", f"{op.text} is taken while another taken branch is in its delay slots"),
         "unwritten": ("DG425", f"{op.text} reads {cell}, which was never written"),
+        "unsettled": ("DG434", f"{op.text} uses {cell} while a result is on its way there"),
         "target": ("DG427", f"{op.text} goes to {detail:#x}, which is no label's address{_known(detail, memories)}"),
         "unit": ("DG428", f"{op.text} needs {op.unit} while an earlier instruction still holds it"),
         "port": ("DG428", f"{op.text} needs a port that an earlier instruction holds in that cycle"),

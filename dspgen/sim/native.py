@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import numpy as np
 from dspgen.errors import DspgenError, Problem
 from dspgen.sim.cframe import FAULTS
 from dspgen.sim.cgen import HEAD, Block, Generated, generate, register_bytes
+from dspgen.sim.dma import Transfers
 from dspgen.sim.load import Loaded
 from dspgen.sim.machine import Outcome
 from dspgen.sim.memory import fault, warning
@@ -54,6 +57,7 @@ def run(loaded: Loaded, target: Target, cache_dir: str | None = None) -> Outcome
     made = generate(
         loaded.code,
         target.memories,
+        dma=target.dma,
         entry=start.entry,
         delay=target.pipeline.branch_delay,
         return_address=start.return_address,
@@ -129,31 +133,51 @@ def _call(library: ctypes.CDLL, made: Generated, loaded: Loaded) -> Outcome:
     memories = (ctypes.c_void_p * max(len(loaded.memories.regions), 1))(
         *(r.bytes.ctypes.data for r in loaded.memories.regions)
     )
-    with _lock:
+    transfers = loaded.memories.transfers
+    with _lock, _engine(transfers) as engine:
         status = library.run(
             ctypes.c_void_p(head.ctypes.data),
             memories,
             *(ctypes.c_void_p(a.ctypes.data) for a in (counts, written, warned, registers)),
+            engine,
         )
+    if transfers is not None and not status and transfers.running:
+        raise fault(code, "early", transfers.running[0].uid, 0, loaded.memories)
     if status:
-        kind = FAULTS[int(head[1])]
+        kind = "barred" if transfers is not None and transfers.table[-1] else FAULTS[int(head[1])]
         raise fault(code, kind, int(head[2]), int(head[3]), loaded.memories, start.limit)
     warnings = [warning(code, u, c) for (u, c), w in _sorted(made, warned) if w]
-    visits, idle = _visits(made.blocks, counts, len(code.slots))
-    return Outcome(int(head[4]), idle, visits, _unpack(loaded, registers), warnings)
+    visits, idle, stalls = _visits(made.blocks, counts, len(code.slots))
+    return Outcome(int(head[4]), idle, visits, _unpack(loaded, registers), warnings, stalls=stalls)
+
+
+_LOADED = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
+_STORED = ctypes.CFUNCTYPE(ctypes.c_int, *(4 * [ctypes.c_uint64]))
+
+
+@contextmanager
+def _engine(transfers: Transfers | None) -> Iterator[ctypes.Array[ctypes.c_void_p] | None]:
+    """The DMA engine as the C function sees it: its table, and its functions while the block runs."""
+    if transfers is None:
+        yield None
+        return
+    told = _LOADED(transfers.loaded), _STORED(transfers.stored)
+    pointers = [ctypes.cast(f, ctypes.c_void_p).value for f in told]
+    yield (ctypes.c_void_p * 3)(transfers.table.ctypes.data, *pointers)
 
 
 def _sorted(made: Generated, warned: Array) -> list[tuple[tuple[int, int], int]]:
     return sorted((pair, int(warned[i])) for i, pair in enumerate(made.checks))
 
 
-def _visits(blocks: tuple[Block, ...], counts: Array, slots: int) -> tuple[list[int], int]:
-    visits, idle = [0] * slots, 0
+def _visits(blocks: tuple[Block, ...], counts: Array, slots: int) -> tuple[list[int], int, int]:
+    visits, idle, stalls = [0] * slots, 0, 0
     for block, count in zip(blocks, counts.tolist(), strict=False):
         idle += block.idle * count
+        stalls += block.stalls * count
         for packet in block.packets:
             visits[packet] += count
-    return visits, idle
+    return visits, idle, stalls
 
 
 def _unpack(loaded: Loaded, registers: Array) -> list[Array]:

@@ -174,7 +174,8 @@ class _Assembler:
 
     def _candidates(self, line: Line) -> list[Candidate]:
         if line.word not in self.forms.mnemonics:
-            close = difflib.get_close_matches(line.word, sorted(self.forms.mnemonics), 1)
+            upper = [line.word.upper()] if line.word.upper() in self.forms.mnemonics else []
+            close = upper or difflib.get_close_matches(line.word, sorted(self.forms.mnemonics), 1)
             remedy = f"did you mean {close[0]}?" if close else ""
             self.problems.append(Problem("DG401", f"unknown instruction {line.word}", line.loc, remedy))
             return []

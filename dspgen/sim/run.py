@@ -29,7 +29,8 @@ TRIAL_CYCLES = 3000
 
 @dataclass(frozen=True, slots=True)
 class SimResult:
-    """What a run did. `idle` are the cycles in which nothing issued; `unit_busy` shares of the cycles by unit member.
+    """What a run did. `idle` are the cycles spent in no-operations, `stalls` those in which an interlock held a packet
+    back; `unit_busy` shares of the cycles by unit member.
 
     `outputs` has every array argument's final contents; `result` is the result register as a signed integer and
     `result_bits` the 64 bits of its pair. A no-operation counts as a packet but not as an instruction.
@@ -46,6 +47,7 @@ class SimResult:
     warnings: tuple[str, ...]
     engine: str
     registers: dict[str, Array] = field(default_factory=dict)
+    stalls: int = 0
 
     @property
     def result_f32(self) -> float:
@@ -164,6 +166,7 @@ def _result(
         warnings=(*program.warnings, *outcome.warnings, *extra),
         engine=engine,
         registers={c.name: outcome.registers[c.index] for c in code.cells},
+        stalls=outcome.stalls,
     )
 
 

@@ -28,6 +28,7 @@ class State(Protocol):
     """What a node may read: register cells, the effective address, memory through it."""
 
     registers: list[Array]
+    held: dict[tuple[int, int], Array]  # what an instruction has read at its cycles: (cell, cycle from issue)
     address: int
 
     def gather(self, size: int, lanes: int, stride: int, first: int) -> Array: ...
@@ -52,6 +53,12 @@ def compile_node(node: Node, state: State) -> Thunk:
         case "const":
             constant = np.array([node.value], dtype=raw)
             return lambda: constant
+        case "read" if node.imm:
+            key = (node.value, node.imm[0])
+            return lambda: state.held[key]
+        case "read_lane" if len(node.imm) > 1:
+            lane, key = node.imm[0], (node.value, node.imm[1])
+            return lambda: state.held[key][lane : lane + 1]
         case "read":
             return lambda: registers[node.value]
         case "read_lane":

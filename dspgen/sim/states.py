@@ -8,23 +8,15 @@ one piece of straight code of each state; predicates, masks, addresses and value
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dspgen.sim.flight import InFlight, reserve, started
+from dspgen.sim.interlock import blocked
 from dspgen.sim.ir import Code, Op
 
 STATE_LIMIT = 60_000
 RETURN = -1
-
-
-@dataclass(frozen=True, slots=True)
-class InFlight:
-    """A write or store of op `uid` that lands when `left` cycles have passed; `copy` tells issues of one op apart."""
-
-    left: int
-    uid: int
-    index: int
-    store: bool
-    copy: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +41,7 @@ class State:
 @dataclass(slots=True)
 class Step:
     """One state's cycle. `copies[i]` is the copy number of the packet's i-th op; `landing` lands at the cycle's end.
+    `reading` are registers that instructions in flight read in it. In a `stalled` one nothing issues.
 
     `next` maps (branch op or None, whether a predicated no-operation ran short) to the following state; where a
     branch from a register lands, `dispatch` maps each packet it may go to, and RETURN, to a state or None.
@@ -58,6 +51,8 @@ class Step:
     state: State
     copies: tuple[int, ...] = ()
     landing: tuple[InFlight, ...] = ()
+    reading: tuple[InFlight, ...] = ()
+    stalled: bool = False
     next: dict[tuple[int | None, bool], State] = field(default_factory=dict)
     dispatch: dict[tuple[int | None, bool], dict[int, State | None]] = field(default_factory=dict)
     refused: tuple[int, str] | None = None
@@ -87,7 +82,7 @@ def explore(code: Code, entry: int, delay: int) -> dict[State, Step]:
 
 
 def _step(code: Code, state: State, delay: int) -> Step:
-    step = Step(state)
+    step = Step(state, reading=tuple(f for f in state.flight if f.kind == "read" and f.left == 0))
     if state.wait:
         _advance(code, step, state, list(state.flight), {None: state.branch}, {False: state.wait - 1})
         return step
@@ -95,18 +90,22 @@ def _step(code: Code, state: State, delay: int) -> Step:
         step.off_end = True
         return step
     slot = code.slots[state.at]
+    if code.interlocked and blocked(code, slot, state.flight, state.held):
+        step.stalled = True
+        _land(step, state.flight)
+        step.next[None, False] = State(state.at, 0, _later(state.flight), state.branch, _held(state.held))
+        return step
     flight = list(state.flight)
     held = dict.fromkeys(state.held)
     copies: list[int] = []
     branches: dict[int | None, Branch | None] = {None: state.branch}
     for place, op in enumerate(slot.ops):
-        if (kind := _reserve(op, held)) is not None:
+        if (kind := reserve(op, held)) is not None:
             step.refused = (place, kind)
             step.copies = tuple(copies)
             return step
         copies.append(_free_copy(op, flight))
-        flight += [InFlight(w.latency, op.uid, i, False, copies[-1]) for i, w in enumerate(op.writes)]
-        flight += [InFlight(s.latency, op.uid, i, True, copies[-1]) for i, s in enumerate(op.stores)]
+        flight += started(op, copies[-1])
         if op.branch is not None and state.branch is None:
             branches[place] = Branch(1 + delay, op.branch if isinstance(op.branch, int) else None)
             if op.predicate is None:
@@ -117,20 +116,6 @@ def _step(code: Code, state: State, delay: int) -> Step:
         lengths[True] = 0
     _advance(code, step, State(state.at, 0, (), None, tuple(held)), flight, branches, lengths)
     return step
-
-
-def _reserve(op: Op, held: dict[tuple[str, int], None]) -> str | None:
-    if op.busy > 1 or any(name == op.unit for name, _ in held):
-        for k in range(op.busy):
-            if (op.unit, k) in held:
-                return "unit"
-        held.update(((op.unit, k), None) for k in range(op.busy))
-    for name, first, cycles in op.resources:
-        wanted = [("port " + name, first + k) for k in range(cycles)]
-        if any(w in held for w in wanted):
-            return "port"
-        held.update((w, None) for w in wanted)
-    return None
 
 
 def _free_copy(op: Op, flight: list[InFlight]) -> int:
@@ -147,9 +132,8 @@ def _advance(
     lengths: dict[bool, int],
 ) -> None:
     """Ends the cycle: what is due lands, all else comes a cycle nearer, for each way the cycle may have gone."""
-    step.landing = tuple(f for f in flight if f.left == 1)
-    later = tuple(InFlight(f.left - 1, f.uid, f.index, f.store, f.copy) for f in flight if f.left > 1)
-    held = tuple(sorted((name, k - 1) for name, k in state.held if k > 0))
+    _land(step, flight)
+    later, held = _later(flight), _held(state.held)
     for taken, branch in branches.items():
         for short, wait in lengths.items():
             key = (taken, short)
@@ -166,6 +150,18 @@ def _advance(
             step.next[key] = State(at, wait, later, moved, held)
 
 
+def _land(step: Step, flight: Sequence[InFlight]) -> None:
+    step.landing = tuple(f for f in flight if f.left == 1 and f.kind != "read")
+
+
+def _later(flight: Sequence[InFlight]) -> tuple[InFlight, ...]:
+    return tuple(moved for f in flight if (moved := f.later()) is not None)
+
+
+def _held(held: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((name, k - 1) for name, k in held if k > 0))
+
+
 def always_written(code: Code, steps: dict[State, Step], entry: State, initial: frozenset[int]) -> dict[State, int]:
     """For each state, a bit set of the cells that every path to it has written: the others need a run-time check."""
     everything = (1 << len(code.cells)) - 1
@@ -178,7 +174,7 @@ def always_written(code: Code, steps: dict[State, Step], entry: State, initial: 
         out = known[state]
         for landed in step.landing:
             op = code.ops[landed.uid]
-            if not landed.store and (op.predicate is None or op.predicate.lane):
+            if landed.kind == "write" and (op.predicate is None or op.predicate.lane):
                 out |= 1 << op.writes[landed.index].cell
         followers = list(step.next.values())
         followers += [s for table in step.dispatch.values() for s in table.values() if s is not None]

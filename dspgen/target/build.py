@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Literal
 
 from dspgen.target import schema
-from dspgen.target.checks import check_forms, check_names
+from dspgen.target.checks import check_branches, check_forms, check_late_reads, check_names
 from dspgen.target.context import Context
 from dspgen.target.locate import Path
 from dspgen.target.model import (
+    DMA_WORDS,
     Abi,
     AddressModes,
     Dma,
@@ -42,6 +43,8 @@ def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
     instructions = tuple(_Row(context, id, row).build() for id, row in isa.instructions.items())
     instructions = _with_costs(instructions, isa, context)
     check_forms(instructions, context)
+    check_late_reads(instructions, context)
+    check_branches(instructions, isa.pipeline.branch_delay, context)
     check_names(isa, context)
     memories = _memories(isa, context)
     target = Target(
@@ -57,7 +60,7 @@ def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
         pipeline=_pipeline(isa, context),
         address_modes=_address_modes(isa),
         memories=memories,
-        dma=Dma(isa.dma.startup, isa.dma.bytes_per_cycle, isa.dma.transpose) if isa.dma else None,
+        dma=_dma(isa.dma, memories, context) if isa.dma else None,
         abi=_abi(isa),
         text=_text(isa),
         pattern_memory=_patterns(isa),
@@ -340,6 +343,24 @@ def _memories(isa: schema.Isa, context: Context) -> tuple[Memory, ...]:
     return tuple(found)
 
 
+def _dma(row: schema.Dma, memories: tuple[Memory, ...], context: Context) -> Dma:
+    for key in ("bytes_per_cycle", "channels", "word_bytes"):
+        if getattr(row, key) < 1:
+            context.fault("DG111", ("dma", key), f"must be at least 1, not {getattr(row, key)}")
+    if row.startup < 0:
+        context.fault("DG111", ("dma", "startup"), f"must be at least 0, not {row.startup}")
+    wanted = (*DMA_WORDS, "element") if row.transpose else DMA_WORDS
+    if sorted(row.words) != sorted(wanted):
+        context.fault("DG118", ("dma", "words"), f"must be {', '.join(wanted)}, in the machine's order")
+    found = Dma(
+        row.startup, row.bytes_per_cycle, row.transpose, row.base, row.channels, tuple(row.words), row.word_bytes
+    )
+    for memory in memories:
+        if row.base < memory.base + memory.size and memory.base < row.base + found.size:
+            context.fault("DG117", ("dma", "base"), f"the engine's words overlap the memory `{memory.name}`")
+    return found
+
+
 def _packets(isa: schema.Isa, context: Context) -> Packets:
     for key, figure in (("issue", isa.packets.issue), ("minimum_ii", isa.packets.minimum_ii)):
         if figure < 1:
@@ -351,6 +372,9 @@ def _pipeline(isa: schema.Isa, context: Context) -> Pipeline:
     row = isa.pipeline
     if row.branch_delay < 0:
         context.fault("DG111", ("pipeline", "branch_delay"), f"must be at least 0, not {row.branch_delay}")
+    if row.equals and not row.exposed:
+        message = "an interlocked pipeline keeps no old values for readers to come"
+        context.fault("DG111", ("pipeline", "equals"), message)
     return Pipeline(row.exposed, row.equals, row.branch_delay)
 
 

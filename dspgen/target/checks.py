@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dspgen.target import schema
 from dspgen.target.context import Context
-from dspgen.target.model import Instruction
+from dspgen.target.model import Instruction, SemExpr
+from dspgen.target.semantics import places
 from dspgen.target.structure import suggest
 
 
@@ -20,6 +21,43 @@ def check_forms(instructions: tuple[Instruction, ...], context: Context) -> None
                 context.fault("DG108", ("instructions", row.id), message, at_key=True)
                 break
             seen[key] = row.id
+
+
+def check_late_reads(instructions: tuple[Instruction, ...], context: Context) -> None:
+    """Operands read after issue: registers whose reader neither loads nor branches, read before the result lands."""
+    for row in instructions:
+        late = {o.name: o.read_cycle for o in row.operands if o.read_cycle}
+        for name, cycle in late.items():
+            if cycle < 0 or not row.operand(name).read or row.operand(name).kind != "register":
+                message = "must be at least 0, of a register that is read"
+                context.fault("DG111", ("instructions", row.id, "operands", name, "read_cycle"), message)
+        for statement in row.semantics if late else ():
+            if _operations(statement.value) & {"ld", "vld", "gather", "perm", "branch", "scatter"}:
+                message = "what loads, scatters or branches reads its operands at issue"
+                context.fault("DG111", ("instructions", row.id), message, at_key=True)
+                continue
+            last = max((late.get(p.name, 0) for p in places(statement.value)), default=0)
+            if statement.target is None:
+                lands = row.memory.store_latency if row.memory is not None else 1
+            else:
+                found = [o.latency for o in row.operands if o.name == statement.target.name]
+                lands = found[0] if found else max(row.latency, 1)
+            if lands <= last:
+                message = f"the result lands after {lands} cycles, but an operand is read in cycle {last}"
+                context.fault("DG111", ("instructions", row.id), message, at_key=True)
+
+
+def check_branches(instructions: tuple[Instruction, ...], delay: int, context: Context) -> None:
+    """A branch holds nothing beyond its delay slots: what runs then is on other paths."""
+    for row in instructions:
+        held = max([row.busy, *(first + cycles for _, first, cycles in row.resources)])
+        if row.branch and held > 1 + max(delay, 0):
+            message = f"a branch of {delay} delay slots can't hold anything for {held} cycles"
+            context.fault("DG111", ("instructions", row.id), message, at_key=True)
+
+
+def _operations(expr: SemExpr) -> set[str]:
+    return {expr.op}.union(*(_operations(a) for a in expr.args))
 
 
 def check_names(isa: schema.Isa, context: Context) -> None:

@@ -19,7 +19,14 @@ def describe(target: Target) -> dict[str, Plain]:
     pipeline, packets = target.pipeline, target.packets
     dma: dict[str, Plain] | None = None
     if target.dma is not None:
-        dma = {"startup": target.dma.startup, "bytes_per_cycle": target.dma.bytes_per_cycle, **origin("dma")}
+        dma = {
+            "startup": target.dma.startup,
+            "bytes_per_cycle": target.dma.bytes_per_cycle,
+            "channels": target.dma.channels,
+            "base": target.dma.base,
+            "words": list(target.dma.words),
+            **origin("dma"),
+        }
     return {
         "name": target.name,
         "path": target.path,

@@ -3,7 +3,8 @@
 Codes: DG100 no such file, DG101 not TOML, DG102 unknown key, DG103 missing key, DG104 wrong kind of value, DG105 bad
 expression, DG106 unknown register class, DG107 unknown unit, DG108 duplicate name, DG109 semantics that can't be read,
 DG110 semantics and operands disagree, DG111 figure out of range, DG112 bad pair class, DG113 unknown register or
-memory, DG114 bad macro or rewrite row, DG115 bad override, DG117 memory facts that contradict each other.
+memory, DG114 bad macro or rewrite row, DG115 bad override, DG117 memory facts that contradict each other, DG118
+the DMA engine's words.
 """
 
 from __future__ import annotations

@@ -228,11 +228,26 @@ class Memory:
     purpose: Literal["data", "patterns"] = "data"
 
 
+DMA_WORDS = ("source", "source_step", "destination", "destination_step", "rows", "row_bytes", "go")
+
+
 @dataclass(frozen=True, slots=True)
 class Dma:
+    """The engine that moves data between memories, and the words at `base` by which the core tells it what to move:
+    of each channel those that `words` names, `word_bytes` each. See `dspgen.sim.dma` for what they say."""
+
     startup: int
     bytes_per_cycle: int
     transpose: bool
+    base: int
+    channels: int
+    words: tuple[str, ...]
+    word_bytes: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of all channels' words."""
+        return self.channels * len(self.words) * self.word_bytes
 
 
 @dataclass(frozen=True, slots=True)

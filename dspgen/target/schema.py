@@ -153,8 +153,15 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Dma:
+    """`words` of a channel: source, source_step, destination, destination_step, rows, row_bytes, go; and element, if it
+    transposes."""
+
     startup: Figure
     bytes_per_cycle: Figure
+    base: Figure
+    words: Words
+    channels: Figure = Figure(1)
+    word_bytes: Figure = Figure(4)
     transpose: bool = False
     label: Label = "assumed"
     source: str = ""

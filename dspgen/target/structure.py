@@ -61,12 +61,17 @@ def structure(raw: Mapping[str, Any]) -> schema.Isa | list[Fault]:
 
 
 def figures(raw: Mapping[str, Any]) -> dict[str, int]:
-    """The figures that expressions may name: `lanes` and each unit's `units.NAME.count`."""
+    """The figures that expressions may name: `lanes`, `units.NAME.count`, and the `memories.NAME.bytes_per_cycle` that
+    are numbers themselves."""
     names: dict[str, int] = {}
     units = raw.get("units")
     for name, unit in units.items() if isinstance(units, dict) else ():
         if isinstance(unit, dict) and _is_int(unit.get("count")):
             names[f"units.{name}.count"] = unit["count"]
+    memories = raw.get("memories")
+    for name, memory in memories.items() if isinstance(memories, dict) else ():
+        if isinstance(memory, dict) and _is_int(memory.get("bytes_per_cycle")):
+            names[f"memories.{name}.bytes_per_cycle"] = memory["bytes_per_cycle"]
     lanes = raw.get("lanes")
     if _is_int(lanes):
         names["lanes"] = int(lanes or 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,8 +12,8 @@ from dspgen.target.model import Target
 from dspgen.tiling.arrange import Arrangement
 from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
-from dspgen.tiling.model import Known, Tiling, across, nest_cycles, vectors_of
-from dspgen.tiling.nests import CompInfo, LoopId, LoopInfo, Nest
+from dspgen.tiling.model import Known, Tiling, across, nest_cycles, vectors_of, working
+from dspgen.tiling.nests import CompInfo, FlatAccess, LoopId, LoopInfo, Nest
 from plant_core.dependence import Dependence
 from plant_core.tiles import CompPlan, LoopShape, Shape
 
@@ -86,6 +86,7 @@ def candidates(
     most: int,
     known: Sequence[Dependence] = (),
     *,
+    scalars: Collection[str] = (),
     kept: Callable[[Plans], bool] = lambda plans: True,
     single: bool = False,
     vectorize: bool = True,
@@ -94,13 +95,13 @@ def candidates(
     then large ones; besides, for what registers forbid, a few that don't unroll loops which several comps share, a few
     that unroll none, and the smallest of the best choice of lanes.
 
-    `known` are the nest's dependences; loops that they keep from the lanes are not tried there. `kept` tells whether
-    plans keep all dependences. `single`: one vector of each statement at a time, no register tiles. Not `vectorize`:
-    none with lanes.
+    `known` are the nest's dependences; loops that they keep from the lanes are not tried there, and none of the comps
+    `scalars`. `kept` tells whether plans keep all dependences. `single`: one vector of each statement at a time, no
+    register tiles. Not `vectorize`: none with lanes.
     """
     groups = []
     for arrangement in arrangements:
-        legal = LegalLanes(arrangement.nest, known, target.lanes).under(arrangement)
+        legal = LegalLanes(arrangement.nest, known, target.lanes, scalars).under(arrangement)
         for lanes in lane_choices(arrangement.nest, target.lanes, legal):
             if (lanes and vectorize) or not (lanes or arrangement.moved):
                 here = sorted(_tiled(arrangement, lanes, target, machine, single), key=_rank)
@@ -146,10 +147,11 @@ def _tiled(
 ) -> Iterator[Candidate]:
     nest = arrangement.nest
     known: Known = {}
+    comps, apart = working(nest), _lane_by_lane(nest, lanes, machine)
     for spans in _spans(arrangement, lanes, target, single):
         tiling = Tiling(spans, lanes, arrangement.orders)
-        cycles = nest_cycles(nest, tiling, machine, known)
-        gathered = _gathered(nest, tiling, machine)
+        cycles = nest_cycles(comps, tiling, machine, known)
+        gathered = _gathered(apart, tiling, machine)
         if cycles is None or (gathered > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1):
             continue
         for cut in (False, True) if lanes and not all(c.box for c in nest.comps) else (False,):
@@ -360,21 +362,47 @@ def _size(nest: Nest, plans: dict[str, CompPlan], machine: Machine) -> int:
     return size
 
 
-def _gathered(nest: Nest, tiling: Tiling, machine: Machine) -> int:
-    """Vectors of one tile that are read or written lane by lane; what several comps read counts once."""
-    found: dict[tuple[object, ...], int] = {}
-    for comp in nest.comps:
-        lane = tiling.lanes.get(comp.comp.name)
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """An access that takes an instruction for each lane; not `always`: of such tiles as let it drift."""
+
+    comp: CompInfo
+    lane: Lane
+    access: FlatAccess
+    always: bool
+
+
+def _lane_by_lane(nest: Nest, lanes: dict[str, Lane], machine: Machine) -> list[_Spread]:
+    found = []
+    for comp, lane in _laned(nest, lanes):
         for a in comp.accesses:
             how = across(a, lane, machine.lanes)
-            if lane is None or not machine.lane_by_lane(a, how, written=a.write, read=not a.write):
-                continue
-            along = [x for x in comp.loops if not a.stays(x.iterator) and x.iterator != lane.inner]
-            spans = ((x.iterator, tiling.span(comp, x.iterator)) for x in along)
-            vectors = math.prod(vectors_of(s, lane, machine.lanes) if i == lane.iterator else s for i, s in spans)
-            coefficients = tuple((x.id, a.coefficient(x.iterator)) for x in along)
-            found[a.buf, a.write, a.constant, coefficients, a.varies] = vectors
+            always = machine.lane_by_lane(a, how, written=a.write, read=not a.write)
+            if always or (machine.target.packed > 1 and how is not None and how.stride in (1, -1)):
+                found.append(_Spread(comp, lane, a, always))
+    return found
+
+
+def _gathered(apart: Sequence[_Spread], tiling: Tiling, machine: Machine) -> int:
+    """Vectors of one tile that are read or written lane by lane; what several comps read counts once."""
+    found: dict[tuple[object, ...], int] = {}
+    for spread in apart:
+        comp, lane, a = spread.comp, spread.lane, spread.access
+        if not spread.always and not _drifts(comp, a, lane, tiling, machine.target.packed):
+            continue
+        along = [x for x in comp.loops if not a.stays(x.iterator) and x.iterator != lane.inner]
+        spans = ((x.iterator, tiling.span(comp, x.iterator)) for x in along)
+        vectors = math.prod(vectors_of(s, lane, machine.lanes) if i == lane.iterator else s for i, s in spans)
+        coefficients = tuple((x.id, a.coefficient(x.iterator)) for x in along)
+        found[a.buf, a.write, a.constant, coefficients, a.varies] = vectors
     return sum(found.values())
+
+
+def _drifts(comp: CompInfo, access: FlatAccess, lane: Lane, tiling: Tiling, packed: int) -> bool:
+    """Whether an access begins in the midst of a lane in some iterations and not in others: where lanes hold several
+    elements, no one load or shuffle then fits them all."""
+    around = [x for x in comp.loops if x.iterator != lane.iterator and tiling.span(comp, x.iterator) < x.extent]
+    return any(access.coefficient(x.iterator) * tiling.span(comp, x.iterator) % packed for x in around)
 
 
 def _family(nest: Nest, tiling: Tiling) -> str:

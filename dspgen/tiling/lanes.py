@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -131,10 +131,13 @@ class LegalLanes:
     """Whether one vector of iterations keeps the dependences of a comp on itself, and those that the loop carries
     back to a comp further up in its body, in a given arrangement.
 
-    This is what no tile can do without; a whole plan is still to be checked.
+    This is what no tile can do without; a whole plan is still to be checked. The comps `scalars` have no lanes.
     """
 
-    def __init__(self, nest: Nest, known: Sequence[Dependence], lanes: int) -> None:
+    def __init__(
+        self, nest: Nest, known: Sequence[Dependence], lanes: int, scalars: Collection[str] = frozenset()
+    ) -> None:
+        self._scalars = scalars
         names = set(nest.names)
         self._known = [d for d in known if not d.reduction and {d.source, d.sink} <= names]
         self._lanes = lanes
@@ -143,7 +146,7 @@ class LegalLanes:
     def under(self, arrangement: Arrangement) -> Allowed:
         def allowed(comp: CompInfo, lane: Lane) -> Lane | None:
             order = arrangement.orders[comp.comp.name]
-            if self._runs_back(comp, arrangement, lane.iterator):
+            if comp.comp.name in self._scalars or self._runs_back(comp, arrangement, lane.iterator):
                 return None
             if not self.breaks_own(comp, order, lane, self._lanes // lane.period):
                 return lane

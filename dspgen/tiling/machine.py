@@ -42,6 +42,8 @@ class Machine:
         self._elements = elements_of(target, table)
         self._shuffle = word_shuffle(target, table)
         self._forms: dict[tuple[str, str, bool], Form | None] = {}
+        self._accesses: dict[tuple[int, str, bool], bool] = {}
+        self._vectors: dict[Across, int] = {}
 
     def form(self, op: str, elem: str, *, vector: bool) -> Form | None:
         """A form of the operation on vectors or scalars, the one on the most units."""
@@ -97,7 +99,12 @@ class Machine:
 
     def has_vector_access(self, stride: int, elem: str, *, store: bool) -> bool:
         """Whether lanes with this element stride can be loaded or stored at all (in pairs, or reversed, counts)."""
-        key = bits_elem(elem)
+        known = (stride, elem, store)
+        if known not in self._accesses:
+            self._accesses[known] = self._accesses_vector(stride, bits_elem(elem), store)
+        return self._accesses[known]
+
+    def _accesses_vector(self, stride: int, key: str, store: bool) -> bool:
         if stride == 1:
             return self.form("vst" if store else "vld", key, vector=True) is not None
         if stride == -1:
@@ -144,6 +151,11 @@ class Machine:
 
     def _dealt(self, across: Across) -> int:
         """How many vectors, shuffled, hold the elements of irregular lanes; 0 where that isn't how they are reached."""
+        if across not in self._vectors:
+            self._vectors[across] = self._vectors_dealt(across)
+        return self._vectors[across]
+
+    def _vectors_dealt(self, across: Across) -> int:
         stride = across.stride
         if self._shuffle is None or stride is None or (across.pieces == 1 and abs(stride) < _FAR):
             return 0

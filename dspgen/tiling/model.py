@@ -59,14 +59,17 @@ def vectors_of(span: int, lane: Lane, lanes: int) -> int:
 Known = dict[tuple[object, ...], float | None]
 
 
-def nest_cycles(nest: Nest, choice: Tiling, machine: Machine, known: Known | None = None) -> float | None:
-    """Cycles of the whole nest; None if a tile needs more registers than there are. `known`: those of single comps, of
-    tilings with the same lanes and orders."""
-    known = {} if known is None else known
+def working(nest: Nest) -> tuple[CompInfo, ...]:
+    """The comps that take time: not those that only begin what the heaviest one accumulates."""
+    heavy = nest.heaviest
+    return tuple(c for c in nest.comps if c is heavy or not _only_begins(c, heavy))
+
+
+def nest_cycles(comps: Sequence[CompInfo], choice: Tiling, machine: Machine, known: Known) -> float | None:
+    """Cycles of a nest whose `working` comps these are; None if a tile needs more registers than there are. `known`:
+    those of single comps, of tilings with the same lanes and orders."""
     total = 0.0
-    for comp in nest.comps:
-        if comp is not nest.heaviest and _only_begins(comp, nest.heaviest):
-            continue
+    for comp in comps:
         name = comp.comp.name
         key = (name, *(choice.span(comp, i) for i in choice.orders[name]))
         if key not in known:

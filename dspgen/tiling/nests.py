@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import islpy as isl
 
@@ -82,7 +83,7 @@ class CompInfo:
         return result
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Nest:
     """The comps below one top-level loop (or one statement outside loops)."""
 
@@ -92,7 +93,7 @@ class Nest:
     def names(self) -> tuple[str, ...]:
         return tuple(c.comp.name for c in self.comps)
 
-    @property
+    @cached_property
     def heaviest(self) -> CompInfo:
         return max(self.comps, key=lambda c: c.volume)
 

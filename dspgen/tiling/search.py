@@ -1,7 +1,7 @@
 """Choosing each nest's plan: the model's finalists are compiled and scheduled, and the fewest cycles win.
 
 `evaluate` is handed in by the caller: it runs vectorizer and scheduler on one candidate and returns its cycles, or
-raises Slower if its code, not yet scheduled, can't take fewer than a given number.
+raises Slower if its code, not yet scheduled, can't take, or isn't expected to take, fewer than a given number.
 """
 
 from __future__ import annotations
@@ -42,11 +42,15 @@ Pattern = tuple[object, ...]
 
 
 class Slower(Exception):
-    """The code can't take fewer cycles than others: `cycles` at least."""
+    """The code can't take fewer cycles than others: `cycles` at least, or, if that is not `certain`, about."""
 
-    def __init__(self, cycles: float) -> None:
+    def __init__(self, cycles: float, *, certain: bool = True) -> None:
         super().__init__(cycles)
         self.cycles = cycles
+        self.certain = certain
+
+    def __str__(self) -> str:
+        return f"its code takes {'' if self.certain else 'about '}{self.cycles:.0f} cycles{' at least' * self.certain}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +188,7 @@ class _Search:
                 self.work -= candidate.size
                 self.tried -= 1
             else:
-                self.trials.append(_trial(candidate, None, f"its code takes {bound.cycles:.0f} cycles at least"))
+                self.trials.append(_trial(candidate, None, str(bound)))
                 self.seen.append((candidate, bound.cycles))
             return
         except (NoSchedule, IllegalSchedule, PlantError) as refusal:

@@ -47,20 +47,22 @@ def explain_lanes(
     *,
     reassoc: bool,
     meanings: Mapping[str, str] = MappingProxyType({}),
+    singles: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Verdict, ...]:
     """A verdict for each loop that holds statements itself.
 
     `known`: the dependences among the nest's comps; `meanings`: in words, what variables stand for that the program's
-    text doesn't have.
+    text doesn't have; `singles`: the statements that lanes lack an operation for, and which.
 
-    A loop is told of as vectorized where all its statements are, be it across its own iterations or an outer loop's.
+    A loop is told of as vectorized where all its statements are, be it across its own iterations or an outer loop's;
+    where `singles` were taken out of it, there is a verdict on the others, and one on them.
     """
     loops: dict[LoopId, list[CompInfo]] = {}
     for comp in nest.comps:
         if comp.loops:
             loops.setdefault(comp.loops[-1].id, []).append(comp)
-    explain = _Explainer(nest, choice, known, target, reassoc, meanings)
-    return tuple(explain.loop(comps) for comps in loops.values())
+    explain = _Explainer(nest, choice, known, target, reassoc, meanings, singles)
+    return tuple(verdict for comps in loops.values() for verdict in explain.loop(comps))
 
 
 def one_for_each(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
@@ -95,8 +97,20 @@ class _Explainer:
     target: Target
     reassoc: bool
     meanings: Mapping[str, str]
+    singles: Mapping[str, str]
 
-    def loop(self, comps: list[CompInfo]) -> Verdict:
+    def loop(self, comps: list[CompInfo]) -> Iterator[Verdict]:
+        """On the loop's statements, and on those of them that were taken out of it."""
+        others = [c for c in comps if c.comp.name not in self.singles]
+        if others:
+            yield self._verdict(others)
+        lacked = [self.singles[c.comp.name] for c in comps if c.comp.name in self.singles]
+        if lacked:
+            told = " and ".join(dict.fromkeys(lacked))
+            text = f"{self.target.name} has no vector {told}, which runs one by one"
+            yield Verdict(comps[0].comp.loc, "not-vectorized", text)
+
+    def _verdict(self, comps: list[CompInfo]) -> Verdict:
         loc = comps[0].comp.loc
         shapes = {c.comp.name: self._lanes(c.comp.name) for c in comps}
         idle = [c for c in comps if shapes[c.comp.name] is None]

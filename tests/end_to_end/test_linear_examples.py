@@ -6,33 +6,23 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from dspgen.check.check import check
-from dspgen.frontend.preprocess import run_compiler
-from dspgen.linear_road import ScheduledLinear, schedule_text
-from dspgen.sim.evaluate import evaluate
-from dspgen.sim.run import simulate
 from dspgen.target.load import load_target
-
-TARGET = "ft_m7002"
-ROOM = 32  # words that vectors may read past an array's end
-Arguments = list[tuple[str, Any]]
-
-
-def floats(rng: np.random.Generator, size: int) -> np.ndarray:
-    return rng.standard_normal(size).astype(np.float32)
-
-
-def words(rng: np.random.Generator, size: int) -> np.ndarray:
-    return rng.integers(-1000, 1000, size, dtype=np.int32)
-
-
-def shorts(rng: np.random.Generator, size: int) -> np.ndarray:
-    return rng.integers(-30000, 30000, size, dtype=np.int16)
+from tests.support.linear_c import (
+    ROOM,
+    TARGET,
+    Arguments,
+    assert_as_c,
+    floats,
+    library_of,
+    scheduled,
+    shorts,
+    words,
+)
 
 
 def _filter(rng: np.random.Generator, n: int, taps: int, width: int = 1) -> Arguments:
@@ -79,32 +69,7 @@ CASES: dict[str, tuple[Callable[..., Arguments], list[tuple[int, ...]]]] = {
 
 @pytest.fixture(scope="module")
 def library(root: Path, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    path = tmp_path_factory.mktemp("linear") / "linear.so"
-    sources = [str(p) for p in sorted((root / "examples" / "linear").glob("*.c"))]
-    flags = ["-O1", "-ffp-contract=off", "-fwrapv", "-fno-builtin", "-shared", "-fPIC"]
-    assert run_compiler([*flags, *sources, "-o", str(path)]).returncode == 0
-    return ctypes.CDLL(str(path))
-
-
-def run_c(library: ctypes.CDLL, name: str, arguments: Arguments) -> tuple[int, dict[str, np.ndarray]]:
-    arrays = {k: v.copy() for k, v in arguments if isinstance(v, np.ndarray)}
-    given: list[Any] = []
-    for key, value in arguments:
-        if key in arrays:
-            given.append(arrays[key].ctypes.data_as(ctypes.c_void_p))
-        else:
-            given.append(ctypes.c_float(float(value)) if isinstance(value, np.float32) else ctypes.c_int(value))
-    return int(getattr(library, name)(*given)), arrays
-
-
-def _text(root: Path, name: str) -> str:
-    return (root / "examples" / "linear" / f"{name}.sa").read_text(encoding="utf-8")
-
-
-def scheduled(root: Path, name: str) -> ScheduledLinear:
-    path = root / "examples" / "linear" / f"{name}.sa"
-    (function,) = schedule_text(path.read_bytes(), load_target(TARGET), file=str(path))
-    return function
+    return library_of(root / "examples" / "linear", tmp_path_factory.mktemp("linear") / "linear.so")
 
 
 def test_every_example_has_its_case(root: Path) -> None:
@@ -114,25 +79,9 @@ def test_every_example_has_its_case(root: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_as_the_c_function(name: str, root: Path, library: ctypes.CDLL) -> None:
-    target, (make, sizes) = load_target(TARGET), CASES[name]
-    function = scheduled(root, name)
-    assert any(loop.pipelined for loop in function.scheduled.loops)
-    for size in sizes:
-        arguments = make(np.random.default_rng(1), *size)
-        result, expected = run_c(library, name, arguments)
-        judged = check(_text(root, name), function.asm, target, arguments, files=(f"{name}.sa", f"{name}.s"))
-        assert judged.problems == () and judged.all_paths, "\n".join(p.render() for p in judged.problems)
-        fresh = [(k, v.copy() if isinstance(v, np.ndarray) else v) for k, v in arguments]
-        got = simulate(function.asm, target, arguments=fresh, strict=False)
-        sequential = evaluate(function.linear.sequence, target, fresh, strict=False)
-        for key, value in expected.items():
-            if value.dtype.kind == "f":
-                np.testing.assert_allclose(got.outputs[key], value, rtol=1e-4, atol=1e-4, err_msg=f"{key} at {size}")
-            else:
-                np.testing.assert_array_equal(got.outputs[key], value, err_msg=f"{key} at {size}")
-            np.testing.assert_array_equal(got.outputs[key], sequential.outputs[key], err_msg=f"{key} at {size}")
-        if function.linear.program.outputs:
-            assert got.result == result, size
+    path, (make, sizes) = root / "examples" / "linear" / f"{name}.sa", CASES[name]
+    assert any(loop.pipelined for loop in scheduled(path).scheduled.loops)
+    assert_as_c(path, library, [make(np.random.default_rng(1), *size) for size in sizes])
 
 
 @pytest.mark.parametrize(
@@ -146,7 +95,8 @@ def test_as_the_c_function(name: str, root: Path, library: ctypes.CDLL) -> None:
 )
 def test_packets_of_another_program_do_not_pass(old: str, new: str, root: Path) -> None:
     target, (make, sizes) = load_target(TARGET), CASES["biquad"]
-    text = _text(root, "biquad")
+    path = root / "examples" / "linear" / "biquad.sa"
+    text = path.read_text(encoding="utf-8")
     assert text.count(old) == 1
     arguments = make(np.random.default_rng(1), *sizes[-1])
-    assert check(text.replace(old, new), scheduled(root, "biquad").asm, target, arguments).problems
+    assert check(text.replace(old, new), scheduled(path).asm, target, arguments).problems

@@ -47,7 +47,8 @@ def test_every_machine_is_verified(isa: str, examples: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("isa", isa_names())
 @pytest.mark.parametrize("name", SMALL)
-def test_verified_on_many(name: str, seed: int, examples: Path, tmp_path: Path) -> None:
-    result = run_file(str(examples / f"{name}.c"), strange(seed, tmp_path), Options(defines=defines(name)))
+def test_verified_on_many(name: str, isa: str, seed: int, examples: Path, tmp_path: Path) -> None:
+    result = run_file(str(examples / f"{name}.c"), strange(seed, tmp_path, isa), Options(defines=defines(name)))
     assert result.verified

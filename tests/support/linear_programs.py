@@ -106,14 +106,29 @@ class _Writer:
             else:
                 self.statement()
 
-    def skip(self) -> None:
-        self.labels += 1
-        label = f".over{self.labels}"
-        negated = self.draw.choice(["", "!"])
-        self.put(f"[{negated}{self.scalar()}]SBR {label}")
+    def branch(self, label: str, *, always: bool = False) -> None:
+        condition = "" if always else f"[{self.draw.choice(['', '!'])}{self.scalar()}]"
+        self.put(f"{condition}SBR {label}")
+
+    def statements(self) -> None:
         for _ in range(self.draw.randint(0, 4)):
             self.statement()
-        self.lines.append(f"{label}:")
+
+    def skip(self) -> None:
+        """Forward branches: over statements, one way or the other, into each other, and crossing."""
+        self.labels += 2
+        first, second = f".over{self.labels - 1}", f".over{self.labels}"
+        shape = self.draw.choice(["one", "one", "either", "nested", "crossing"])
+        self.branch(first)
+        self.statements()
+        if shape != "one":
+            self.branch(second, always=shape == "either")
+            if shape != "nested":
+                self.lines.append(f"{first}:")
+            self.statements()
+            self.lines.append(f"{second}:")
+        if shape in ("one", "nested"):
+            self.lines.append(f"{first}:")
 
     def loop(self, depth: int) -> None:
         self.loops += 1

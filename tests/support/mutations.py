@@ -1,4 +1,5 @@
-"""Emitted assembly with one thing wrong: an instruction a cycle early or late, on another unit, or on another register.
+"""Emitted assembly with one thing wrong: an instruction a cycle early or late, on another unit, on another register,
+under another predicate, or with another number (a count, an offset, an increment, a constant).
 
 A mutation breaks the text where the machine refuses it, or where a run of it on random data ends otherwise than the
 original's: another byte in an array, another result, another value in a register that the caller relies on. That is
@@ -22,7 +23,7 @@ from dspgen.sim.parse import assemble
 from dspgen.sim.run import simulate
 from dspgen.target.model import Target
 
-KINDS = ("latency", "unit", "register")
+KINDS = ("latency", "unit", "register", "predicate", "number")
 _STATEMENT = re.compile(r"(\|?)(\s+)((?:\[[^\]]*\]\s*)?)([A-Za-z_][\w]*)((?:\.\w+)?)(\s*)([^;]*?)(\s*(?:;.*)?)$")
 
 
@@ -49,8 +50,14 @@ class Mutator:
 
     def mutant(self, rng: random.Random, kind: str) -> Mutant | None:
         """One mutant of the kind, or None where the place that was drawn allows none."""
-        make = {"latency": self._latency, "unit": self._unit, "register": self._register}[kind]
-        found = make(rng, rng.choice(self.code))
+        make = {
+            "latency": self._latency,
+            "unit": self._unit,
+            "register": self._register,
+            "predicate": self._predicate,
+            "number": self._number,
+        }
+        found = make[kind](rng, rng.choice(self.code))
         if found is None:
             return None
         what, lines = found
@@ -125,6 +132,34 @@ class Mutator:
         lines = list(self.lines)
         lines[at] = f"{bar}{blank}{predicate}{word}{other}{gap}{operands}{tail}"
         return f"line {at + 1}: {word}{suffix} on {other}", lines
+
+    def _predicate(self, rng: random.Random, at: int) -> tuple[str, list[str]] | None:
+        """A predicate dropped, turned round, of another register, or where there was none."""
+        found = _STATEMENT.match(self.lines[at])
+        if found is None or found.group(4) == self.nop:
+            return None
+        bar, blank, predicate, word, suffix, gap, operands, tail = found.groups()
+        known = self.target.predicates
+        texts = [t.format(r=r) for r in (*known.scalar, *known.lane) for t in (known.text, known.negated)]
+        other = rng.choice([t for t in (texts if rng.random() < 0.5 else ["", *texts]) if t != predicate.strip()])
+        if predicate and rng.random() < 0.5:
+            other = ""
+        lines = list(self.lines)
+        lines[at] = f"{bar}{blank}{other} {word}{suffix}{gap}{operands}{tail}"
+        return f"line {at + 1}: {other or 'no predicate'} in place of {predicate.strip() or 'none'}", lines
+
+    def _number(self, rng: random.Random, at: int) -> tuple[str, list[str]] | None:
+        found = _STATEMENT.match(self.lines[at])
+        numbers = list(re.finditer(r"(?<![\w.])-?\d+\b", found.group(7))) if found is not None else []
+        if found is None or not numbers or found.group(4) == self.nop:
+            return None
+        chosen = rng.choice(numbers)
+        other = int(chosen.group()) + rng.choice([-1, 1])
+        start = found.start(7)
+        lines = list(self.lines)
+        line = lines[at]
+        lines[at] = f"{line[: start + chosen.start()]}{other}{line[start + chosen.end() :]}"
+        return f"line {at + 1}: {other} in place of {chosen.group()}", lines
 
     def _register(self, rng: random.Random, at: int) -> tuple[str, list[str]] | None:
         line = self.lines[at]

@@ -50,6 +50,7 @@ class Sample:
         self.lanes = lanes
         nodes = apply_nodes((*instance.typed.left, *instance.typed.right))
         self.divides = any(n.op in ("div", "mod") for n in nodes)
+        self.converts = any(n.op in ("cvt_f32_i32", "cvt_f64_i32") for n in nodes)
         self.instance = instance
         self.typed = instance.typed
         self.arithmetic = arithmetic
@@ -180,6 +181,8 @@ class Sample:
             return np.array(values if side == "v" else values[0], dtype=np.int64)
         if elem in FLOATS:
             special = [0.0, -0.0, 1.0, -1.0, math.inf, 1e-40, 3.5, -1e30, math.nan]
+            if self.converts:  # C leaves open what becomes of numbers that don't fit
+                special = [0.0, -0.0, 1.0, -1.0, 0.5, -1e-40, 32767.5, -(2.0**31), 2.0**31 - 128, 1e9, -123456.75]
             values = [self.rng.choice([self.rng.uniform(-4, 4), self.rng.choice(special)]) for _ in range(count)]
             if self.gentle:
                 values = [self.rng.uniform(0.5, 4) for _ in range(count)]

@@ -231,7 +231,7 @@ def test_a_peer_that_is_not_here(dspgen: Run, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_breakdown_of_a_small_product(dspgen: Run) -> None:
-    status, out, err = dspgen("bench", "breakdown", "--only", "matmul_4", "--json")
+    status, out, err = dspgen("bench", "breakdown", "--only", "matmul_4", "--jobs", "2", "--json")
     found = json.loads(out)
     (row,) = found["rows"]
     assert (status, err) == (0, "") and row["verified"] is True and row["refused"] is None

@@ -186,6 +186,27 @@ f: SMVAGA36.M1 R11:R10, AR10
     assert check(linear, packets.replace("SMOV.M2 R25", "SMOV.M2 R24"), TARGET, arguments, stack=4096).problems
 
 
+def test_one_condition_in_all_lanes_decides_as_a_predicate_does() -> None:
+    linear = ".global f\n.input x1:x0, c\n.gen_var v\n.add_var p\n SMVAGA36 x1:x0, p\n VLDW *p, v\n"
+    linear += " [!c]SBR .over\n VADD v, v, v\n.over:\n VSTW v, *p\n"
+    packets = """
+ .global f
+f: SMVAGA36.M1 R11:R10, AR0
+|  SVBCAST.M2 R12, VR1
+   SNOP 1
+   VLDW *AR0, VR2
+   SNOP 7
+   [VR1] VADD VR2, VR2, VR2
+   VSTW VR2, *AR0
+|  SBR R62
+   SNOP 6
+"""
+    for c in (0, 5):
+        arguments = [("x", np.ones(16, np.int32)), ("c", c)]
+        assert check(linear, packets, TARGET, arguments).problems == ()
+        assert check(linear, packets.replace("[VR1]", "[!VR1]"), TARGET, arguments).problems
+
+
 def test_a_register_of_the_caller_may_be_put_by_in_parts() -> None:
     linear = ".global f\n.input x1:x0\n.gen_var s\n.add_var p\n SMVAGA36 x1:x0, p\n SLDW *p, s\n SSTW s, *+p[1]\n"
     packets = """
@@ -290,11 +311,11 @@ def caught(text: str, wanted, target: Target) -> bool:  # type: ignore[no-untype
         return True
 
 
-@pytest.mark.parametrize("name", ["saxpy", "dot"])
-def test_mutants_are_caught(name: str) -> None:
-    broken, passed = missed(name, TARGET, 24, 7, tile="one")
+@pytest.mark.parametrize(("isa", "name"), [("ft_m7002", "saxpy"), ("ft_m7002", "dot"), ("ft_mt3000", "saxpy")])
+def test_mutants_are_caught(isa: str, name: str) -> None:
+    broken, passed = missed(name, load_target(isa), 2 * len(KINDS) * 4, 7, tile="one")
     assert passed == []
-    assert broken > 14
+    assert broken > 3 * len(KINDS) * 4 // 2
 
 
 @pytest.mark.slow

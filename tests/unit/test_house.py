@@ -32,7 +32,11 @@ ROOMS = {
     "dspgen.asmir": VECTOR_IR,
     "dspgen.sched": ("dspgen.asmir.ir",),
     "dspgen.emit": ("dspgen.sched.ir", "dspgen.asmir.ir", "plant_core.ir"),  # linear text; the C declaration
-    "dspgen.lasm": ("dspgen.asmir.ir", "dspgen.sim.text", "dspgen.sim.lower"),  # one reader of statements and literals
+    "dspgen.lasm": (
+        "dspgen.asmir.ir",
+        "dspgen.sim.text",
+        "dspgen.sim.symbols",
+    ),  # one reader of statements and literals
     "dspgen.check": ("dspgen.sched.ir", "dspgen.sim"),  # text and ISA file alone: it judges the schedulers
     "dspgen.sim": ("dspgen.sched.ir", "dspgen.asmir.ir", "dspgen.emit"),
 }
@@ -40,6 +44,7 @@ ROOMS = {
 TOP = {
     "dspgen.pipeline",
     "dspgen.choosing",
+    "dspgen.lacking",
     "dspgen.stages",
     "dspgen.unrolled",
     "dspgen.variants",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dspgen.check.check import check as judge
 from dspgen.linear_road import schedule_text
 from dspgen.sim.evaluate import evaluate
 from dspgen.sim.run import simulate
@@ -16,7 +17,8 @@ TARGET = "ft_m7002"
 
 def check(seed: int) -> None:
     target = load_target(TARGET)
-    (function,) = schedule_text(random_program(seed), target, method="list")
+    text = random_program(seed)
+    (function,) = schedule_text(text, target, method="list")
     for n in (1, 2, 4, 11):
         rng = np.random.default_rng(seed)
         x, y = (rng.integers(-100, 100, WORDS, dtype=np.int32) for _ in "xy")
@@ -27,12 +29,18 @@ def check(seed: int) -> None:
         assert got.result_bits & 0xFFFFFFFF == expected.result_bits & 0xFFFFFFFF, where
         for name, array in expected.outputs.items():
             np.testing.assert_array_equal(got.outputs[name], array, err_msg=f"{where}: {name}")
+    judged = judge(text, function.asm, target, arguments, stack=4096)
+    assert judged.problems == (), f"seed {seed}\n" + "\n".join(p.render() for p in judged.problems)
 
 
 @pytest.mark.parametrize("first", range(0, 24, 6))
 def test_packets_do_what_the_text_does(first: int) -> None:
     for seed in range(first, first + 6):
         check(seed)
+
+
+def test_more_conditions_than_lane_predicates() -> None:
+    check(5044)
 
 
 @pytest.mark.slow
@@ -45,7 +53,7 @@ def test_loops_of_every_idiom_are_pipelined() -> None:
     target = load_target(TARGET)
     loops = [
         loop
-        for seed in range(12)
+        for seed in range(24)
         for loop in schedule_text(random_program(seed), target, method="list")[0].scheduled.loops
     ]
     assert sum(loop.pipelined for loop in loops) >= 8

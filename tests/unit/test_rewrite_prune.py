@@ -133,6 +133,13 @@ def test_random_problems(seed: int) -> None:
     assert (interval(reached.resources), round(reached.total, 6)) == best
     within = search(problem, None, Budget(), least=interval(bound), most=best[0]).chosen
     assert within is not None and score(problem, within, recurrences=False).key[:2] == best
+    for orders in (0, 64):
+        known = greedy(problem)
+        assert known is not None
+        most = interval(score(problem, known, recurrences=False).resources)
+        better = search(problem, None, Budget(orders=orders), most=most, start=known).chosen
+        assert better is not None
+        assert best <= score(problem, better, recurrences=False).key[:2] <= score(problem, known, recurrences=False).key
     ordered = solve(problem, None, Budget(orders=0))
     assert ordered is not None
     assert score(problem, ordered, recurrences=False).key >= reached.key

@@ -182,10 +182,10 @@ def test_every_short_trip_count(depth: int) -> None:
     assert run_product(scheduled, TARGET, 2, 2 * TARGET.lanes, depth) == scheduled.cycles
 
 
-def test_fractional_bound_unrolls() -> None:
-    """Four multiply-adds of their own on three units take 4/3 cycles an iteration."""
+def powers(trip: int) -> Function:
+    """a[i] = a[i] ** 5, a vector in each iteration."""
     w = Writer(TARGET)
-    (arguments,) = (inputs(TARGET, "a"),)
+    arguments = inputs(TARGET, "a")
     base = VReg("base", w.address["vector"])
     pointer(w, base, arguments[0][0], 0)
     before, w.items = w.items, []
@@ -196,10 +196,34 @@ def test_fractional_bound_unrolls() -> None:
     for _ in range(3):
         w.op("mul", "f32", Reg(result), Reg(result), Reg(source))
     w.memory("vst", "i32", Reg(result), Mem(base, 0, MemRef("a", 0, (("i", width),), 4, TARGET.lanes, 4)), (1, 0))
-    loop = Loop("powers", "i", 1, 96, (Stream(base, width, "vector"),), tuple(w.items), 96)
-    scheduled = schedule(Function("powers", arguments, (*before, loop)), TARGET)
-    found = report(scheduled, "powers")
+    loop = Loop("powers_i", "i", 1, trip, (Stream(base, width, "vector"),), tuple(w.items), trip)
+    return Function("powers", arguments, (*before, loop))
+
+
+def test_fractional_bound_unrolls() -> None:
+    """Four multiplications on three units take 4/3 cycles an iteration."""
+    found = report(schedule(powers(96), TARGET), "powers_i")
     assert (found.unroll, found.ii) == (3, 4)
+
+
+@pytest.mark.parametrize("trip", [2, 3, 5, 8])
+def test_fewer_iterations_than_stages(trip: int) -> None:
+    """All of them are under way before the first one ends: no cycle of the kernel has all stages busy."""
+    with ExitStack() as stack:
+        stack.enter_context(patch("dspgen.sched.layout._MOST_FLAT", 0))
+        stack.enter_context(patch("dspgen.sched.schedule.flatten_short_loops", lambda body, *_: body))
+        scheduled = schedule(powers(trip), TARGET)
+    found = report(scheduled, "powers_i")
+    assert found.pipelined and found.trip is not None and found.stages > found.trip
+    assert found.ii == found.least or any(ii == found.least and "iterations take" in why for ii, why in found.tried)
+    values = np.linspace(-2, 2, trip * TARGET.lanes, dtype=np.float32)
+    text = ".global powers\npowers:\n" + print_lines(scheduled.lines, TARGET)
+    result = simulate(text, TARGET, function="powers", arguments=[("a", values.copy())], engine="python")
+    expected = values.copy()
+    for _ in range(4):
+        expected *= values
+    np.testing.assert_allclose(result.outputs["a"], expected, rtol=1e-6)
+    assert result.cycles == scheduled.cycles
 
 
 def test_rows_far_apart_share_an_address_register() -> None:

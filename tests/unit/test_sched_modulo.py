@@ -7,7 +7,8 @@ from itertools import count
 
 import pytest
 
-from dspgen.sched.ddg import all_edges
+from dspgen.sched.crowded import no_room
+from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.exact_modulo import exact_modulo_schedule
 from dspgen.sched.facts import Facts
 from dspgen.sched.modulo import ModuloSchedule, modulo_schedule, modulo_schedule_late
@@ -84,3 +85,27 @@ def test_below_the_bound_is_proven_infeasible() -> None:
         body = cyclic_graph(FACTS, seed)
         if body.least > 1:
             assert exact_modulo_schedule(body.graph, body.reservations, FACTS, body.least - 1) == "infeasible"
+
+
+def test_no_interval_is_refuted_that_there_is() -> None:
+    for seed in range(200, 240):
+        body = cyclic_graph(FACTS, seed)
+        assert not no_room(body.graph, body.reservations, least_found(body))
+
+
+def test_what_goes_between_two_operations_takes_its_time() -> None:
+    """Sixteen loads before each of two stores in every iteration, in this order: on two units they take 8 + 1 cycles,
+    twice, though 34 operations would fit into 17."""
+    load = next(i for i in FACTS.target.instructions if i.compile and i.memory is not None and len(i.units) == 2)
+    size, reservation = 34, FACTS.reservation(load)
+    successors: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
+    predecessors: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
+    first, second = 16, 33
+    edges = [(k, first, 0) for k in range(16)] + [(first, k, 0) for k in range(17, 33)]
+    edges += [(k, second, 0) for k in range(17, 33)] + [(second, k, 1) for k in range(16)]
+    for source, target, distance in edges:
+        successors[source].append((target, 1, distance))
+        predecessors[target].append((source, 1, distance))
+    body = CyclicGraph(Graph(size, successors, predecessors), (reservation,) * size, 17)
+    assert [no_room(body.graph, body.reservations, interval) for interval in (17, 18)] == [True, False]
+    assert least_found(body) == 18

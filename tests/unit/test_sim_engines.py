@@ -12,6 +12,7 @@ from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from tests.support.sim_programs import ARRAY_BYTES, Generator, with_bases
+from tests.support.timed_machines import PIPELINES, PipelineKind, timed
 
 SEEDS = range(1000, 1024)
 
@@ -50,7 +51,7 @@ def agree(target: Target, seed: int, cache: Path) -> bool:
         else:
             assert plain == native
         return False
-    for name in ("cycles", "packets", "instructions", "idle", "unit_busy", "result_bits", "warnings"):
+    for name in ("cycles", "packets", "instructions", "idle", "stalls", "unit_busy", "result_bits", "warnings"):
         assert getattr(plain, name) == getattr(native, name)
     for name, value in plain.registers.items():
         assert np.array_equal(value, native.registers[name]), name
@@ -69,6 +70,19 @@ def test_both_machines_agree_at_other_widths(tmp_path: Path, lanes: str) -> None
     target = target_with(("lanes", lanes))
     for seed in range(2000, 2004):
         agree(target, seed, tmp_path)
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+def test_both_machines_agree_in_time(tmp_path: Path, kind: PipelineKind) -> None:
+    """Late reads, ports, interlocks, registers that have to settle, other branch delays."""
+    agree(timed(target_with(), 2, kind, 0), 2, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PIPELINES)
+def test_both_machines_agree_in_time_on_many_programs(tmp_path: Path, kind: PipelineKind) -> None:
+    for seed in range(7000, 7040):
+        agree(timed(target_with(), seed, kind, 0 if seed % 3 else 3), seed, tmp_path)
 
 
 @pytest.mark.slow

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dspgen.errors import IsaError, SourceError
+from dspgen.errors import SourceError
 from dspgen.sim import states
 from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.load import load_target
@@ -238,23 +238,66 @@ def test_unwritten_registers_are_errors_in_strict_text_and_warnings_else(target:
 
 
 def test_stores_in_flight_at_the_return_still_land(target: Target, engine: Engine) -> None:
-    slow = dataclasses.replace(
+    slow = replace(
         target,
         instructions=tuple(
-            dataclasses.replace(i, memory=dataclasses.replace(i.memory, store_latency=5)) if i.memory else i
-            for i in target.instructions
+            replace(i, memory=replace(i.memory, store_latency=5)) if i.memory else i for i in target.instructions
         ),
     )
     body = " SMVAGA36 R11:R10, AR8\n SNOP 1\n SBR R62\n SNOP 5\n SSTW R12, *AR8\n"
     assert go(slow, engine, body, np.zeros(2, dtype=np.int32), 6).outputs["x0"].tolist() == [6, 0]
 
 
-def test_operands_that_are_read_late_are_refused(target: Target, engine: Engine) -> None:
-    row = target.instruction("SADD")
-    late = dataclasses.replace(row, operands=tuple(dataclasses.replace(o, read_cycle=1) for o in row.operands))
-    rows = tuple(late if i is row else i for i in target.instructions)
-    with pytest.raises(IsaError, match="SADD has a read_cycle"):
-        go(dataclasses.replace(target, instructions=rows), engine, RETURN)
+def in_time(
+    target: Target, name: str, latency: int, *, equals: bool = False, exposed: bool = True, **late: int
+) -> Target:
+    """The target where operands of `name` are read so many cycles after issue, and it takes `latency`."""
+    row = target.instruction(name)
+    operands = tuple(replace(o, read_cycle=late.get(o.name, 0), latency=latency) for o in row.operands)
+    memory = replace(row.memory, store_latency=latency) if row.memory is not None else None
+    rows = tuple(replace(row, operands=operands, memory=memory) if i is row else i for i in target.instructions)
+    pipeline = replace(target.pipeline, exposed=exposed, equals=equals)
+    return replace(target, instructions=rows, pipeline=pipeline)
+
+
+def test_an_operand_is_read_in_its_cycle(target: Target, engine: Engine) -> None:
+    body = " SMOVIL 5, R20\n SADD.M1 R20, R10, R10\n SMOVIL 7, R20\n SMOVIL 9, R20\n"
+    for cycle, seen in ((0, 5), (1, 5), (2, 7), (3, 9)):
+        late = in_time(target, "SADD", 5, equals=True, a=cycle)
+        assert go(late, engine, body + RETURN, 100).result == 100 + seen
+
+
+def test_a_store_reads_its_data_late_and_its_address_at_issue(target: Target, engine: Engine) -> None:
+    late = in_time(target, "SSTW", 4, equals=True, a=2)
+    body = " SMVAGA36 R11:R10, AR8\n SNOP 1\n SSTW R12, *AR8++[1]\n SMOVIL 8, R12\n SNOP 1\n SSTW R12, *AR8\n"
+    result = go(late, engine, body + RETURN, np.zeros(2, dtype=np.int32), 6)
+    assert result.outputs["x0"].tolist() == [8, 8]
+    body = " SMVAGA36 R11:R10, AR8\n SNOP 1\n SBR R62\n SNOP 5\n SSTW R12, *AR8\n"
+    assert go(late, engine, body, np.zeros(2, dtype=np.int32), 6).outputs["x0"].tolist() == [6, 0]
+
+
+def test_an_interlock_waits_for_results_and_for_late_readers(target: Target, engine: Engine) -> None:
+    waiting = in_time(target, "SADD", 5, exposed=False, a=2)
+    body = " SMOVIL 5, R20\n SADD.M1 R20, R10, R10\n SMOVIL 7, R20\n"
+    result = go(waiting, engine, body + RETURN, 100)
+    assert (result.result, result.stalls) == (105, 1)
+    body = " SMOVIL 5, R20\n SADD.M1 R20, R10, R10\n SADD.M1 R20, R10, R10\n SMOV R10, R10\n"
+    result = go(waiting, engine, body + RETURN, 100)
+    assert (result.result, result.stalls) == (110, 8)
+
+
+def test_delay_slots_are_counted_without_stalls(target: Target, engine: Engine) -> None:
+    waiting = in_time(target, "SADD", 5, exposed=False)
+    body = " SADD.M1 1, R10, R10\n SBR R62\n SADD.M1 1, R10, R10\n SADD.M1 1, R10, R10\n SNOP 3\n SADD.M1 1, R10, R10\n"
+    result = go(waiting, engine, body, 0)
+    assert (result.result, result.stalls, result.cycles) == (4, 3 + 4 + 1, 8 + 8)
+
+
+def test_registers_that_are_not_settled_are_refused(target: Target, engine: Engine) -> None:
+    settled = in_time(target, "SADD", 3)
+    assert go(settled, engine, " SADD.M1 1, R10, R10\n SNOP 2\n SMOV.M1 R10, R10\n" + RETURN, 4).result == 5
+    for early in (" SMOV.M1 R10, R20\n", " SMOVIL 1, R10\n", " SNOP 1\n SMOV.M1 R10, R20\n"):
+        assert "DG434" in refused(settled, engine, " SADD.M1 1, R10, R10\n" + early + " SNOP 3\n" + RETURN, 4)
 
 
 def test_auto_changes_to_the_native_machine_for_long_runs(target: Target) -> None:

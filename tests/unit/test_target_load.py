@@ -91,7 +91,7 @@ def test_a_renamed_copy_loads_alike(tmp_path: Path) -> None:
     for word in sorted(words, key=len, reverse=True):
         text = re.sub(rf"(?<![\w.]){word}(?![\w])", f"Q{word}Z", text)
         text = re.sub(rf"(?<=units\.){word}(?=[.\]])|(?<=instructions\.){word}(?=\])", f"Q{word}Z", text)
-        text = re.sub(rf"(?<=memories\.){word}(?=\])", f"Q{word}Z", text)
+        text = re.sub(rf"(?<=memories\.){word}(?=[.\]])", f"Q{word}Z", text)
     text = text.replace('"VMAC1"', '"QVMACZ1"')
     path = tmp_path / "renamed.toml"
     path.write_text(text)

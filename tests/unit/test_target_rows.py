@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dspgen.options import Options
+from dspgen.pipeline import run_file
 from dspgen.sim.run import simulate
 from dspgen.target.load import isa_names, load_target
 from dspgen.target.model import Macro
@@ -104,6 +107,18 @@ def test_rewrite_rows_hold(name: str, row) -> None:  # type: ignore[no-untyped-d
     else:
         wrong = np.flatnonzero(got != want)
         assert wrong.size == 0, [(given["a"][i], given["b"][i], got[i], want[i]) for i in wrong[:5]]
+
+
+def test_vector_roots_of_negative_numbers_are_not_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(
+        "#include <math.h>\nvoid f(const float a[16], float x[16]) {\n"
+        "for (int i = 0; i < 16; i++) x[i] = sqrtf(a[i]); }"
+    )
+    values = np.array([-0.0, 0.0, -1.0, 4.0, -1e-30, 1e30, np.nan, -1e30, *range(8)], np.float32)
+    found = run_file(str(path), load_target("ft_m7002"), Options(), inputs={"a": values})
+    assert found.verified and any(r.kind == "vectorized" for r in found.remarks)
+    assert np.isnan(found.outputs["x"]).tolist() == [False, False, True, False, True, False, True, True, *8 * [False]]
 
 
 def bits(value: float) -> int:

@@ -9,8 +9,10 @@ import pytest
 
 from dspgen.errors import NoSchedule, Problem
 from dspgen.frontend.read import read_c
+from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
+from dspgen.target.views import views
 from dspgen.tiling.arrange import Arrangement, arrangements, spaced
 from dspgen.tiling.bound import bound, count
 from dspgen.tiling.candidates import Candidate, candidates, scalar_candidate
@@ -361,6 +363,18 @@ def test_data_dependent_subscripts_may_lie_across_lanes(tmp_path: Path) -> None:
     (nest,) = nests(func_of(text, tmp_path))
     assert {"S0": ("i", False)} in laned(nest)
     assert [a.buf for a in nest.heaviest.accesses if a.varies] == ["x"]
+
+
+def test_windows_that_drift_through_lanes_of_two_elements_are_not_tiled_widely(tmp_path: Path) -> None:
+    """Such an access begins in the midst of a lane in every other iteration, unless two are unrolled."""
+    text = """void f(const float x[1055], const float h[32], float y[1024]) {
+      for (int i = 0; i < 1024; i++) { y[i] = 0; for (int k = 0; k < 32; k++) y[i] += h[k] * x[i + 31 - k]; } }"""
+    func = func_of(text, tmp_path)
+    for view in views(load_target("ft_mt3000")):
+        found = found_candidates(func, view, Machine(view, OperationTable(view)))
+        wide = [c for c in found if c.points > 8 and "i*" in c.title]
+        assert wide
+        assert any("k:1)" in c.title for c in wide) == (view.packed == 1)
 
 
 def test_spacing_keeps_positions_of_odd_domains(tmp_path: Path) -> None:

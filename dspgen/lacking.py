@@ -1,0 +1,70 @@
+"""Which operations a machine does on scalars only, found out by compiling each by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import islpy as isl
+
+from dspgen.errors import NoSchedule
+from dspgen.options import Options
+from dspgen.rewrite.optimise import Effort
+from dspgen.stages import assemble, plan_program, rewrite
+from dspgen.target.model import Target
+from plant_core.affine import children, from_linear, rebuild
+from plant_core.ir import Binary, Buf, Call, Cast, Comp, Expr, Func, Iter, Load, Select, Unary, Val, Verbatim
+from plant_core.loc import Loc, PlantError
+from plant_core.tiles import CompPlan, LoopShape, Plan
+
+# Instructions for each lane, from which on a vector's operation is done lane by lane: one takes the lane out, one does
+# the operation, and one puts it back.
+_EACH = 2
+
+_NOWHERE = Loc("", 0, 0)
+
+
+@dataclass(slots=True)
+class Lacking:
+    """Whether an operation has no code on lanes, or goes lane by lane, as a function of expressions; of their operands
+    only types matter, and constants."""
+
+    target: Target
+    options: Options
+    known: dict[Expr, bool] = field(default_factory=dict)
+
+    def __call__(self, expr: Expr) -> bool:
+        if not isinstance(expr, Binary | Unary | Cast | Select):
+            return False
+        parts = tuple(_leaf(k, part) for k, part in enumerate(children(expr)))
+        alone = rebuild(expr, parts)
+        if alone not in self.known:
+            self.known[alone] = self._lacks(alone, parts)
+        return self.known[alone]
+
+    def _lacks(self, alone: Expr, parts: tuple[Expr, ...]) -> bool:
+        lanes = self.target.lanes
+        loads = [p for p in parts if isinstance(p, Load)]
+        if not loads or isinstance(alone, Call | Iter | Verbatim):
+            return False
+        result = Buf("y", alone.dtype, (lanes,), "param")
+        bufs = (*(Buf(x.buf, x.dtype, (lanes,), "param") for x in loads), result)
+        domain = isl.Set(f"{{ S[i] : 0 <= i < {lanes} }}")
+        schedule = isl.Map("{ S[i] -> [0, i, 0] }").intersect_domain(domain)
+        comp = Comp("S", ("i",), domain, schedule, Load("y", (Iter("i"),), alone.dtype), alone, _NOWHERE)
+        func = Func("operation", bufs, bufs, (comp,), _NOWHERE)
+        plan = Plan((("S", CompPlan(("i",), (((("i", LoopShape(lanes, lane=True))),),))),))
+        options = replace(self.options, tile="one")
+        try:
+            planned = plan_program(func, plan, self.target, options)
+            assemble(planned, rewrite(planned, self.target, options, Effort()), self.target, options, _EACH * lanes)
+        except (NoSchedule, PlantError):
+            return True
+        return False
+
+
+def _leaf(number: int, part: Expr) -> Expr:
+    """The operand as an array's element, unless it is a constant."""
+    if isinstance(part, Val):
+        return part
+    dtype = "i32" if isinstance(part, Iter | Verbatim) else part.dtype
+    return Load(f"x{number}", (from_linear((0, {"i": 1})),), dtype)
