@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -33,8 +33,8 @@ from dspgen.sched.unroll import (
     instructions,
     legal_offsets,
     unrolled,
+    with_advances,
     with_conditional_apart,
-    with_explicit_streams,
     without_idle_streams,
 )
 from dspgen.sched.values import Values, analyse
@@ -51,7 +51,8 @@ _NO_LEADER = "no access can advance its address register"
 
 @dataclass(slots=True)
 class Prepared:
-    """A loop body ready for modulo scheduling."""
+    """A loop body ready for modulo scheduling, after `setup`. `scattered` are streams whose accesses one register did
+    not serve where a schedule failed for lack of address registers."""
 
     loop: Loop
     ops: list[Op]
@@ -60,6 +61,8 @@ class Prepared:
     resource: Fraction
     recurrence: Fraction
     explicit: set[VReg] = field(default_factory=set)
+    setup: tuple[Instr, ...] = ()
+    scattered: dict[VReg, None] = field(default_factory=dict)
 
     @property
     def least_interval(self) -> int:
@@ -108,7 +111,7 @@ def prepare(
     physical registers `own` are written for each reader."""
     loop = without_idle_streams(loop, live_out, facts)
     forced = {*explicit, *_unled_streams(loop, facts)}
-    loop = with_explicit_streams(loop, forced, kit)
+    loop, setup = with_advances(loop, forced, kit)
     bases = {s.base for s in loop.streams}
     body = legal_offsets(instructions(loop.body), facts, kit, bases)
     ops = [make_op(i, facts) for i in body]
@@ -117,7 +120,8 @@ def prepare(
     values = analyse(ops, facts, live_out, bases)
     graph = loop_graph(ops, facts, values, loop.iterator, loop.step, own)
     reservations = [op.reservation for op in ops]
-    return Prepared(loop, ops, values, graph, resource_bound(reservations, facts), recurrence_bound(graph), set(forced))
+    resource, recurrence = resource_bound(reservations, facts), recurrence_bound(graph)
+    return Prepared(loop, ops, values, graph, resource, recurrence, set(forced), setup)
 
 
 def _placed(op: Op, bases: Collection[VReg], facts: Facts) -> Op:
@@ -163,8 +167,8 @@ def plan_loop(
     in the physical registers `free` are not read. Raises NoSchedule where the budget is spent.
     """
 
-    def ready(form: Loop, own: Collection[Atom] = ()) -> Prepared:
-        return prepare(unrolled(form, factor) if factor > 1 else form, facts, kit, live_out, set(), own)
+    def ready(form: Loop, own: Collection[Atom] = (), explicit: Collection[VReg] = ()) -> Prepared:
+        return prepare(unrolled(form, factor) if factor > 1 else form, facts, kit, live_out, explicit, own)
 
     forms: list[tuple[Loop, tuple[Instr, ...], Prepared]] = [(loop, (), ready(loop))]
     if (separate := with_own_values(loop, free, facts)) is not None:
@@ -173,6 +177,7 @@ def plan_loop(
             forms.insert(0, (separate[0], (), prepared))
     whole = len(forms)
     tried: list[tuple[int, str]] = []
+    advanced: set[VReg] = set()  # streams that additions advance in the last of the forms
     interval = max(forms[0][2].least_interval, least_interval)
     refused = forms[0][2].least_interval - 1  # no schedule has an interval up to this one
     for attempt in range(budget.patience):
@@ -188,10 +193,13 @@ def plan_loop(
                 found, slower = _quicker_whole(prepared, found, facts, kit, through, live_out, budget)
                 tried += slower
                 report = replace(_report(prepared, *found, factor, facts, tried), refused=refused)
-                return Plan(*found, report, prepared.loop.streams, form, setup)
+                return Plan(*found, report, prepared.loop.streams, form, (*setup, *prepared.setup))
             failure = failure or found
             if found == _NO_LEADER and len(forms) == whole and (apart := with_conditional_apart(loop, kit)) is not None:
                 forms.append((*apart, ready(apart[0])))
+            if form is loop and not prepared.scattered.keys() <= advanced:
+                advanced |= prepared.scattered.keys()
+                forms.append((loop, (), ready(loop, explicit=advanced)))
         if (
             refused == interval - 1
             and failure == GAVE_UP
@@ -275,7 +283,9 @@ def _quicker_whole(
             break
     least, best = _whole(found[0], trip), found[0].schedule.interval
     worse = [(ii, cycles) for ii, cycles in whole.items() if ii < best]
-    return found, [(ii, f"all {trip} iterations take {cycles} cycles, {least} at {best}") for ii, cycles in worse]
+    return found, [
+        (ii, f"the whole loop is quicker at {best}: {least} cycles against {cycles}") for ii, cycles in worse
+    ]
 
 
 def _whole(body: Body, trip: int) -> int:
@@ -332,13 +342,19 @@ def _attempt(
     reservations = [op.reservation for op in prepared.ops]
     shorten_lifetimes(prepared.graph, reservations, schedule, _lifetimes(prepared.values, interval))
     groups: list[Group] = []
+    unled: list[VReg] = []
     for stream in prepared.loop.streams:
         accesses = stream_accesses(prepared.ops, schedule.cycles, {stream.base}).get(stream.base, [])
         label = f"{prepared.loop.label}.{len(groups)}"
         split = split_stream(stream, accesses, interval, trip, facts, label, keep=stream.base in live_out)
         if split is None:
-            return _NO_LEADER
-        groups += split
+            unled.append(stream.base)
+        groups += split or ()
+    prepared.scattered.update(dict.fromkeys(unled))
+    if unled:
+        prepared.scattered.update(_several(groups))
+        return _NO_LEADER
+    several = _several(groups)
     groups = _merged(groups, prepared, interval, facts, kit, through)
     least = max(facts.target.packets.minimum_ii, facts.branch_delay + 1)
     body = Body(prepared.loop.label, prepared.ops, prepared.values, schedule, groups, least)
@@ -346,10 +362,18 @@ def _attempt(
     if shape is None:
         return f"without a trip count, no power of two of copies fits {schedule.stages} stages"
     if (excess := _register_excess(body, facts, kit, through, trip)) is not None:
-        return excess
+        cls, text = excess
+        prepared.scattered.update((base, None) for base in several if base.cls == cls)
+        return text
     if isinstance(made := expand(body, shape, facts, kit, passes=shape.passes), str):
         return made
     return body, shape
+
+
+def _several(groups: Sequence[Group]) -> dict[VReg, None]:
+    """Streams whose accesses are on more than one register."""
+    bases = [g.stream.base for g in groups]
+    return {base: None for base in bases if bases.count(base) > 1}
 
 
 def _merged(
@@ -378,8 +402,11 @@ def _lifetimes(values: Values, interval: int) -> list[tuple[int, int, list[tuple
     return list(found.values())
 
 
-def _register_excess(body: Body, facts: Facts, kit: Kit, through: Mapping[str, int], trip: int | None) -> str | None:
-    """Why the kernel needs more registers than there are, if it does: the most that are live in any cycle."""
+def _register_excess(
+    body: Body, facts: Facts, kit: Kit, through: Mapping[str, int], trip: int | None
+) -> tuple[str, str] | None:
+    """The class of which the kernel needs more registers than there are, if it does, and how many: the most that are
+    live in any cycle."""
     interval = body.schedule.interval
     live: dict[str, list[int]] = {}
     conditions = {op.predicate.register: op.predicate.lane for op in body.ops if op.predicate is not None}
@@ -401,7 +428,7 @@ def _register_excess(body: Body, facts: Facts, kit: Kit, through: Mapping[str, i
                     row[cycle % interval] += 1
     for lane, names in ((False, facts.target.predicates.scalar), (True, facts.target.predicates.lane)):
         if max(held[lane]) > len(names):
-            return f"{max(held[lane])} predicate registers needed, {len(names)} available"
+            return "", f"{max(held[lane])} predicate registers needed, {len(names)} available"
     for group in body.groups:
         base = group.base.cls
         row = live.setdefault(base, [through.get(base, 0)] * interval)
@@ -415,7 +442,7 @@ def _register_excess(body: Body, facts: Facts, kit: Kit, through: Mapping[str, i
     for cls, row in sorted(live.items()):
         room = kit.room(cls)
         if max(row) > room:
-            return f"{max(row)} registers of class {cls} needed, {room} available"
+            return cls, f"{max(row)} registers of class {cls} needed, {room} available"
     return None
 
 

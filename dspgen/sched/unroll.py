@@ -116,6 +116,27 @@ def with_explicit_streams(loop: Loop, streams: Iterable[VReg], kit: Kit) -> Loop
     return replace(loop, streams=kept, body=(*loop.body, *extra))
 
 
+def with_advances(loop: Loop, streams: Iterable[VReg], kit: Kit) -> tuple[Loop, tuple[Instr, ...]]:
+    """The same for a loop without loops in it, and what it needs before it: the steps that are no immediates."""
+    chosen = set(streams)
+    advances: list[Instr] = []
+    setup: list[Instr] = []
+    known: dict[tuple[str, int], tuple[VReg, Instr]] = {}
+    for stream in loop.streams:
+        if stream.base not in chosen or not stream.step:
+            continue
+        key = stream.base.cls, stream.step
+        if key not in known:
+            *constants, advance = kit.add(stream.base, stream.base, stream.step)
+            setup += constants
+            known[key] = stream.base, advance
+        first, advance = known[key]
+        operands = tuple(Reg(stream.base) if v == Reg(first) else v for v in advance.operands)
+        advances.append(replace(advance, operands=operands))
+    kept = tuple(s for s in loop.streams if s.base not in chosen and s.step)
+    return replace(loop, streams=kept, body=(*loop.body, *advances)), tuple(setup)
+
+
 def with_conditional_apart(loop: Loop, kit: Kit) -> tuple[Loop, tuple[Instr, ...]] | None:
     """Registers of their own for the conditional accesses of streams that other accesses use, too.
 
