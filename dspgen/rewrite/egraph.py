@@ -35,14 +35,17 @@ from dspgen.vecdsl.ir import Elem
 
 _ENGINES_KEPT = 16
 _TERM = "term_number"
+_FAST = 1.5  # times the nodes of the round before
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Budgets of one saturation, in work done. A single iteration is not interrupted."""
+    """Budgets of one saturation, in work done. A single iteration is not interrupted, but one that makes over `runaway`
+    nodes of a graph that grew fast before it does not count."""
 
     iterations: int = 8
     nodes: int = 4000
+    runaway: int = 16_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,7 @@ def saturated(job: Job, on_round: Callable[[EGraph], None] | None = None) -> EGr
     engine = _engine(job.lines, job.heads)
     run = engine.run
     run("(push)")
+    pushed = 1
     try:
         for head in dict.fromkeys(_head(n) for n in nodes):
             if head not in engine.heads:
@@ -138,20 +142,29 @@ def saturated(job: Job, on_round: Callable[[EGraph], None] | None = None) -> EGr
             columns = [*(f"({_TERM} {n})" for n in fact.nodes), *(str(i) for i in fact.integers)]
             run(f"({'union' if fact.relation == 'same' else f'fact_{fact.relation}'} {' '.join(columns)})")
         reason: Literal["saturated", "budget"] = "budget"
-        done, told = 0, len(nodes)
+        done, told, size, before = 0, len(nodes), len(nodes), len(nodes)
         for done in range(1, limits.iterations + 1):
+            grown, before = done > 1 and size > _FAST * before, size
+            if grown:
+                run("(push)")
+                pushed += 1
             if not run("(run dspgen_rules 1)")[0].report.updated:
                 reason = "saturated"
                 break
-            size = engine.size() if done < limits.iterations else 0
+            size = engine.size()
+            if grown and size > limits.runaway:
+                run("(pop)")
+                pushed -= 1
+                done -= 1
+                break
             if size > limits.nodes:
                 break
-            if on_round is not None and size > 2 * told:
+            if on_round is not None and size > 2 * told and done < limits.iterations:
                 told = size
                 on_round(_read_back(engine, len(nodes), reason, done))
         return _read_back(engine, len(nodes), reason, done)
     finally:
-        run("(pop)")
+        run(f"(pop {pushed})")
 
 
 # -- one egglog e-graph with its rules, kept for the next region that needs the same ones

@@ -96,16 +96,26 @@ def _reachable(egraph: EGraph, roots: Sequence[int]) -> list[int]:
 
 def _drop_incomplete(choices: dict[int, list[Choice]]) -> None:
     """Keep only nodes from which a finite term can be built."""
-    buildable: set[int] = set()
-    changed = True
-    while changed:
-        changed = False
-        for number, found in choices.items():
-            if number not in buildable and any(all(a in buildable for a in c.node.args) for c in found):
-                buildable.add(number)
-                changed = True
+    users: dict[int, list[tuple[int, int]]] = {}
+    missing: list[int] = []  # of each choice, operands that are not known to be buildable
+    ready: list[int] = []
     for number, found in choices.items():
-        choices[number] = [c for c in found if all(a in buildable for a in c.node.args)]
+        for choice in found:
+            args = set(choice.node.args)
+            for arg in args:
+                users.setdefault(arg, []).append((number, len(missing)))
+            missing.append(len(args))
+        if any(not c.node.args for c in found):
+            ready.append(number)
+    buildable = set(ready)
+    while ready:
+        for number, index in users.get(ready.pop(), ()):
+            missing[index] -= 1
+            if not missing[index] and number not in buildable:
+                buildable.add(number)
+                ready.append(number)
+    for number, found in choices.items():
+        choices[number] = [c for c in found if buildable.issuperset(c.node.args)]
 
 
 def unit_sets(implementations: Sequence[Implementation]) -> tuple[tuple[str, ...], ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from dspgen.bench.tiles import TILES, matrix_product
 from dspgen.rewrite import guard
-from dspgen.rewrite.egraph import Limits, saturated
+from dspgen.rewrite.egraph import Job, Limits, _head, saturated
 from dspgen.rewrite.graph import Node
 from dspgen.rewrite.lanewise import Implementation, in_turn
 from dspgen.rewrite.machine import Access, Machine, Value
@@ -212,6 +212,41 @@ def sums(count: int) -> Program:
     store = Store("A", Address(63, (("i", 64),)), 1, "i32", total)
     loop = Loop("i", Const(0, N), Const(8, N), 1, (), (store,), 8, 8)
     return Program("p", ("A",), (ArrayDecl("A", "i32", 1024, False),), (), (loop,))
+
+
+def rotated() -> Program:
+    """A row of an identity matrix rotated three times, by divided elements: sums of products by 0 and by 1."""
+    loads = [Load("A", Address(k), 1, "f32", S) for k in range(10)]
+    x, y, p, q, s, t = (
+        Op("div", (n, d), S) for n, d in zip(loads[:6], [loads[k] for k in (6, 6, 7, 7, 8, 8)], strict=True)
+    )
+    zero, one = Const(0.0, S), Const(1.0, S)
+
+    def of(op: str, *args: Term) -> Term:
+        return Op(op, args, S)
+
+    second = of("add", of("mul", x, zero), of("mul", y, one))
+    third = of("sub", of("mul", x, one), of("mul", y, zero))
+    turned = of("sub", of("mul", second, q), of("mul", p, zero))
+    last = of("sub", of("mul", s, third), of("mul", t, turned))
+    arrays = (ArrayDecl("A", "f32", 64, False), ArrayDecl("B", "f32", 64, False))
+    return Program("p", ("A", "B"), arrays, (), (Store("B", Address(0), 1, "f32", last),))
+
+
+def test_sums_of_products_by_zero_keep_a_graph_small() -> None:
+    assert optimise(rotated(), WIDE).nodes <= 1000
+
+
+def test_a_round_that_runs_away_does_not_count() -> None:
+    a, b = (Node("var", "var", "i32", False, text=name) for name in "ab")
+    nodes = (a, b, Node("op", "sub", "i32", False, (0, 1)))
+    made = "(op_sub_i32_0 ?s ?a (op_sub_i32_0 ?s ?b ?c))"
+    line = f"(rule ((= ?d (op_sub_i32_0 ?s ?a ?b)) (= ?e (op_sub_i32_0 ?s ?c ?f))) ({made}) :ruleset dspgen_rules)"
+    job = Job((line,), (_head(nodes[2]),), nodes, (), Limits(iterations=8, nodes=4000, runaway=8000))
+    free = saturated(replace(job, limits=replace(job.limits, runaway=10**9)))
+    graph = saturated(job)
+    assert graph.reason == free.reason == "budget" and graph.size <= 8000 < free.size
+    assert graph.iterations == free.iterations - 1 and graph.of_node == free.of_node
 
 
 def grows(left: str, right: str) -> Target:
