@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -141,8 +142,9 @@ def rebalanced(comp: Comp, found: Reduction) -> Expr:
 # --- dependences --------------------------------------------------------------------------------------------------
 
 
-def flows(func: Func) -> tuple[Flow, ...]:
-    """Which instance's write each read sees (value-based), one entry for each writer, reader and read access.
+def flows(func: Func, *, reader: str | None = None) -> tuple[Flow, ...]:
+    """Which instance's write each read sees (value-based), one entry for each writer, reader and read access; of one
+    `reader` only, if that is given.
 
     On a few programs with remainders in their subscripts isl gives up; every earlier write of the element then counts.
     """
@@ -152,7 +154,10 @@ def flows(func: Func) -> tuple[Flow, ...]:
     length = max((c.schedule.dim(isl.dim_type.out) for c in func.comps), default=0)
     sinks, must, may, times = _empty(), _empty(), _empty(), _empty()
     names: dict[str, tuple[str, int]] = {}
+    seen = _touched(func, None if reader is None else (reader,))
     for number, comp in enumerate(func.comps):
+        if comp.target.buf not in seen and comp.name != reader:
+            continue
         time = schedule_map(comp, position(comp), length)
         relation, exact = access_map(comp, comp.target)
         times = times.union(_timed(time, comp.name, 1))
@@ -160,7 +165,7 @@ def flows(func: Func) -> tuple[Flow, ...]:
             must = must.union(relation)
         else:
             may = may.union(relation)
-        for k, access in enumerate(read_accesses(comp)):
+        for k, access in enumerate(read_accesses(comp) if reader in (None, comp.name) else ()):
             name = f"R{number}.{k}"
             names[name] = (comp.name, k)
             sinks = sinks.union(access_map(comp, access)[0].set_tuple_name(isl.dim_type.in_, name))
@@ -169,7 +174,7 @@ def flows(func: Func) -> tuple[Flow, ...]:
     try:
         full = info.compute_flow().get_full_may_dependence()
     except isl.Error:
-        return _possible_flows(func)
+        return tuple(f for f in _possible_flows(func) if reader in (None, f.sink))
     order = {comp.name: k for k, comp in enumerate(func.comps)}
     found = []
     for relation in _maps(full):
@@ -241,8 +246,9 @@ class _Touches:
     reads: list[_Touch]
 
 
-def memory_dependences(func: Func) -> tuple[Dependence, ...]:
-    """Every ordered pair of instances that touch one element, at least one of them writing.
+def memory_dependences(func: Func, *, of: Collection[str] | None = None) -> tuple[Dependence, ...]:
+    """Every ordered pair of instances that touch one element, at least one of them writing; at least one of them of the
+    statements `of`, if these are given.
 
     What uses a parameter that the program defines reads the variable of that name.
     """
@@ -251,12 +257,16 @@ def memory_dependences(func: Func) -> tuple[Dependence, ...]:
     func = for_any_value(func)
     reductions = {comp.name: reduction_of(comp) for comp in func.comps}
     touches: dict[str, _Touches] = {}
+    seen = _touched(func, of) | set(defined)
     for comp in func.comps:
         own = access_key(comp.target) if reductions[comp.name] else None
-        relation = access_map(comp, comp.target)[0]
-        entry = touches.setdefault(comp.target.buf, _Touches([], []))
-        entry.writes.append((comp, comp.target, relation, own is not None))
+        if comp.target.buf in seen:
+            relation = access_map(comp, comp.target)[0]
+            entry = touches.setdefault(comp.target.buf, _Touches([], []))
+            entry.writes.append((comp, comp.target, relation, own is not None))
         for access in read_accesses(comp):
+            if access.buf not in seen:
+                continue
             entry = touches.setdefault(access.buf, _Touches([], []))
             entry.reads.append((comp, access, access_map(comp, access)[0], access_key(access) == own))
         for name in sorted(used_parameters(originals[comp.name]) & set(defined)):
@@ -273,6 +283,8 @@ def memory_dependences(func: Func) -> tuple[Dependence, ...]:
         for kind, sources, sinks in pairs:
             for a, first, source_map, source_own in sources:
                 for b, second, sink_map, sink_own in sinks:
+                    if of is not None and a.name not in of and b.name not in of:
+                        continue
                     before = order.before(a, b)
                     if before is None:
                         continue
@@ -284,6 +296,12 @@ def memory_dependences(func: Func) -> tuple[Dependence, ...]:
                     key = (kind, a.name, b.name, buf, mark)
                     found[key] = found[key].union(relation) if key in found else relation
     return tuple(Dependence(k, a, b, buf, m.coalesce(), mark) for (k, a, b, buf, mark), m in found.items())
+
+
+def _touched(func: Func, of: Collection[str] | None) -> set[str]:
+    """The Bufs that statements read or write: those named, or all."""
+    found = (c for c in func.comps if of is None or c.name in of)
+    return {a.buf for c in found for a in (c.target, *read_accesses(c))}
 
 
 def _both_reduce(a: Comp, b: Comp, reductions: dict[str, Reduction | None]) -> bool:

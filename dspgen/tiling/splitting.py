@@ -57,7 +57,9 @@ def split_reads(func: Func) -> Func:
         changed = _with_read(func, read)
         if changed is None or not _same_flow(func, changed, read):
             continue
-        after = _hard(memory_dependences(changed))
+        other = {c.name for c in changed.comps if c not in func.comps}
+        after = [d for d in known if d.source not in other and d.sink not in other]
+        after += _hard(memory_dependences(changed, of=other))
         if read.reader.name not in _circle(after, read.writer.name) or _inside(after) < _inside(known):
             func, known = changed, after
     return func
@@ -157,8 +159,8 @@ def _same_flow(before: Func, after: Func, read: _Read) -> bool:
     fetch = next(c for c in after.comps if c.name not in {b.name for b in before.comps})
     reader = read.reader.name
     number = [access_key(a) for a in read_accesses(before.comp(reader))].index(access_key(read.access))
-    then = {f.source: f.relation for f in flows(before) if f.sink == reader and f.access == number}
-    now = {f.source: f.relation for f in flows(after) if f.sink == fetch.name}
+    then = {f.source: f.relation for f in flows(before, reader=reader) if f.access == number}
+    now = {f.source: f.relation for f in flows(after, reader=fetch.name)}
     if then.keys() != now.keys():
         return False
     return all(then[n].is_equal(now[n].set_tuple_name(isl.dim_type.out, reader)) for n in then)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import islpy as isl
 import pytest
 
-from plant_core.dependence import dependences, lane_candidates, memory_dependences, rebalance_reductions, reduction_of
+from plant_core.dependence import (
+    dependences,
+    flows,
+    lane_candidates,
+    memory_dependences,
+    rebalance_reductions,
+    reduction_of,
+)
 from plant_core.evaluate import evaluate
 from tests.support.plant_builder import Builder, matmul
 from tests.support.plant_random import random_func, random_inputs
@@ -131,3 +138,17 @@ def test_flow_is_a_part_of_memory_flow():
         for d in dependences(func):
             if d.kind == "flow":
                 assert isl.UnionMap.from_map(d.relation).is_subset(memory), seed
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_dependences_of_some_statements_are_those_among_all(seed):
+    func = random_func(seed)
+
+    def same(some, every):
+        assert [(d.source, d.sink, d.buf) for d in some] == [(d.source, d.sink, d.buf) for d in every]
+        assert all(a.relation.is_equal(b.relation) for a, b in zip(some, every, strict=True))
+
+    for comp in func.comps:
+        touching = [d for d in memory_dependences(func) if comp.name in (d.source, d.sink)]
+        same(memory_dependences(func, of={comp.name}), touching)
+        same(flows(func, reader=comp.name), [f for f in flows(func) if f.sink == comp.name])
