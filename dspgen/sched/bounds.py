@@ -23,7 +23,7 @@ Work = tuple[int, int]  # an operation, and cycles after its issue
 
 @dataclass(frozen=True, slots=True)
 class UnitSet:
-    """Units (0: the issue slots), how many there are, and the work that only they can do."""
+    """Units (0: the issue slots), how many may work at once, and the work that only they can do."""
 
     mask: int
     count: int
@@ -87,7 +87,7 @@ def _first_in_time(
 
 
 def unit_sets(instance: Instance) -> tuple[UnitSet, ...]:
-    """Unions of the operations' alternatives that overlap, each extra resource, and the issue slots."""
+    """Unions of the operations' alternatives that overlap, each extra resource, packets' limits, the issue slots."""
     work: dict[int, list[Work]] = {}
     for k, reservation in enumerate(instance.reservations):
         if reservation.alternatives:
@@ -109,6 +109,9 @@ def unit_sets(instance: Instance) -> tuple[UnitSet, ...]:
         )
         for union in unions
     ]
+    for limited, most in instance.limits.groups:
+        starts = tuple((k, 0) for k, r in enumerate(instance.reservations) if r.units and not r.units & ~limited)
+        found.append(UnitSet(limited << instance.limits.shift, most, starts))
     every = 0
     for mask in work:
         every |= mask

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from dspgen.sched.apart import apart
 from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.facts import Facts, Reservation
+from dspgen.sched.limits import Limits
 from dspgen.sched.machine import ReservationTable, resource_bound
 from dspgen.sched.modulo import ModuloSchedule, recurrence_bound
 
@@ -79,7 +80,8 @@ def exact_modulo_schedule(
     key = (*asked, tuple(all_edges(graph)))
     known = {} if known is None else known
     if key not in known:
-        known[key] = apart(solved, graph, tuple(reservations), facts.issue, interval, tuple(limits), effort)
+        machine = tuple(reservations), facts.issue, facts.limits
+        known[key] = apart(solved, graph, *machine, interval, tuple(limits), effort)
     found = known[key]
     return found if isinstance(found, str) else _placed(list(found[0]), found[1], reservations, facts, interval)
 
@@ -88,6 +90,7 @@ def solved(
     graph: Graph,
     reservations: Sequence[Reservation],
     issue: int,
+    packets: Limits,
     interval: int,
     limits: Sequence[RegisterLimit],
     effort: float,
@@ -107,7 +110,7 @@ def solved(
     for source, target, latency, distance in all_edges(graph):
         if source != target:
             work.model.add(work.cycles[target] + distance * interval >= work.cycles[source] + latency)
-    _resources(work, reservations, issue)
+    _resources(work, reservations, issue, packets)
     for limit in limits:
         _registers(work, limit, last)
     solver = cp_model.CpSolver()
@@ -147,7 +150,7 @@ def _horizon(graph: Graph, interval: int) -> int:
     return (longest + interval) * (graph.size + 1)
 
 
-def _resources(work: _Model, reservations: Sequence[Reservation], issue: int) -> None:
+def _resources(work: _Model, reservations: Sequence[Reservation], issue: int, packets: Limits) -> None:
     """Issue width, resources beside units, and units: those that no instruction tells apart are counted together."""
     model, interval = work.model, work.interval
     if len(reservations) > issue:
@@ -163,8 +166,9 @@ def _resources(work: _Model, reservations: Sequence[Reservation], issue: int) ->
     for table in held.values():
         for cell in table:
             model.add(sum(cell) <= 1)
-    groups = _unit_groups(reservations)
+    groups = _unit_groups(reservations, packets)
     usage: list[list[list[IntVar]]] = [[[] for _ in range(interval)] for _ in groups]
+    starts: list[list[list[IntVar]]] = [[[] for _ in range(interval)] for _ in packets.groups]
     for op, reservation in enumerate(reservations):
         mine = [g for g, units in enumerate(groups) if units[0] in reservation.alternatives]
         for row in range(interval):
@@ -177,14 +181,21 @@ def _resources(work: _Model, reservations: Sequence[Reservation], issue: int) ->
                     work.units.setdefault(op, []).append((chosen, groups[g][0]))
                 for k in range(reservation.busy):
                     usage[g][(row + k) % interval].append(chosen)
+                for cells, (limited, _) in zip(starts, packets.groups, strict=True):
+                    if limited >> groups[g][0] & 1:
+                        cells[row].append(chosen)
+    for cells, (_, most) in zip(starts, packets.groups, strict=True):
+        for cell in cells:
+            model.add(sum(cell) <= most)
     for g, units in enumerate(groups):
         for cell in usage[g]:
             if len(cell) > len(units):
                 model.add(sum(cell) <= len(units))
 
 
-def _unit_groups(reservations: Sequence[Reservation]) -> list[tuple[int, ...]]:
-    """Units that serve the same operations, each for one cycle; a unit that is held longer stands alone."""
+def _unit_groups(reservations: Sequence[Reservation], packets: Limits) -> list[tuple[int, ...]]:
+    """Units that serve the same operations, each for one cycle, and count for the same limits; a unit that is held
+    longer stands alone."""
     users: dict[int, list[int]] = {}
     alone: set[int] = set()
     for op, reservation in enumerate(reservations):
@@ -194,7 +205,8 @@ def _unit_groups(reservations: Sequence[Reservation]) -> list[tuple[int, ...]]:
                 alone.add(unit)
     groups: dict[tuple[object, ...], list[int]] = {}
     for unit, ops in sorted(users.items()):
-        groups.setdefault((*ops, unit if unit in alone else None), []).append(unit)
+        limited = tuple(units >> unit & 1 for units, _ in packets.groups)
+        groups.setdefault((*ops, unit if unit in alone else None, limited), []).append(unit)
     return [tuple(units) for units in groups.values()]
 
 

@@ -14,7 +14,8 @@ from dspgen.sched.apart import apart
 from dspgen.sched.bounds import MOST_SETS, Bounds, unit_sets
 from dspgen.sched.downsets import Found
 from dspgen.sched.groups import Kinds
-from dspgen.sched.instance import Instance, bits
+from dspgen.sched.instance import Instance
+from dspgen.sched.limits import bits
 
 EFFORT = 10.0  # in the solver's deterministic seconds
 LARGEST = 300  # operations
@@ -113,6 +114,17 @@ class _Model:
                 on_unit.setdefault(unit, []).append(interval)
         for unit, intervals in on_unit.items():
             model.add_no_overlap([*intervals, *self._ends(1 << unit)])
+        for limited, most in instance.limits.groups:
+            intervals = self._ends(limited << instance.limits.shift)
+            for k, start in enumerate(self.starts):
+                if not kinds.units[kinds.of[k]] & ~limited:
+                    intervals.append(model.new_fixed_size_interval_var(start, 1, f"start{limited}.{k}"))
+                    continue
+                for unit in bits(kinds.units[kinds.of[k]] & limited):
+                    present = self.chosen[k][unit]
+                    name = f"start{limited}.{k}.{unit}"
+                    intervals.append(model.new_optional_fixed_size_interval_var(start, 1, present, name))
+            model.add_cumulative(intervals, [1] * len(intervals), most)
 
     def _issue(self) -> None:
         instance, model = self.instance, self.model
@@ -161,7 +173,7 @@ class _Model:
         rest = [k for k in range(instance.size) if k not in self.chosen]
         for cycle in sorted({cycles[k] for k in rest}):
             here = [k for k in rest if cycles[k] == cycle]
-            matched = kinds.matched(tuple(kinds.usable(kinds.of[k], masks, cycle) for k in here))
+            matched = kinds.matched(tuple(kinds.usable(kinds.of[k], masks, cycle) for k in here), masks[cycle])
             assert matched is not None
             for k, unit in zip(here, matched, strict=True):
                 units[k] = unit
@@ -170,13 +182,15 @@ class _Model:
 
 
 def _take(masks: list[int], kinds: Kinds, k: int, cycle: int, unit: int) -> None:
+    masks[cycle] |= kinds.limits.start(unit)
     for at, mask in kinds.footprint(kinds.of[k], unit):
         masks[cycle + at] |= mask
 
 
 def _told_apart(instance: Instance, kinds: Kinds) -> set[int]:
     """Kinds whose units have to be chosen: some operation of the same part holds a unit for longer than a cycle, and
-    not all have the same units, all of them free at the block's ends."""
+    not all have the same units, all of them free at the block's ends; or some of its units count for a limit of
+    packets, and others don't."""
     ends = 0
     for mask in (*instance.before, *instance.behind):
         ends |= mask
@@ -185,7 +199,7 @@ def _told_apart(instance: Instance, kinds: Kinds) -> set[int]:
         members = [k for k, p in enumerate(kinds.part) if p == part]
         lasting = any(kinds.reservations[k].busy > 1 for k in members)
         alike = len({kinds.units[k] for k in members}) == 1 and not ends & kinds.units[members[0]]
-        if lasting and not alike:
+        if (lasting and not alike) or any(instance.limits.divide(kinds.units[k]) for k in members):
             found.update(members)
     return found
 

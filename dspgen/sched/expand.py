@@ -329,7 +329,7 @@ def _control(
 
 
 def _free_slot(
-    op: Op, cycles: Sequence[int], taken: set[tuple[int, int]], facts: Facts, kernel: Sequence[Sequence[object]]
+    op: Op, cycles: Sequence[int], taken: set[tuple[int, int]], facts: Facts, kernel: Sequence[Sequence[tuple[Op, int]]]
 ) -> tuple[int, int] | None:
     for at in cycles:
         if len(kernel[at]) >= facts.issue:
@@ -340,7 +340,10 @@ def _free_slot(
             for k in range(first, first + count)
         ):
             continue
+        closed = facts.limits.closed(sum(facts.limits.start(unit) for _, unit in kernel[at]))
         for unit in op.reservation.alternatives:
+            if closed >> unit & 1:
+                continue
             if all(((at + k) % len(kernel), unit) not in taken for k in range(op.reservation.busy)):
                 return at, unit
     return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dspgen.asmir.ir import Instr, VReg
+from dspgen.sched.limits import Limits
 from dspgen.target.model import Instruction, RegisterClass, Target
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Facts:
                     names.append(name)
         self.unit_names = tuple(names)
         self._unit_id = {name: k for k, name in enumerate(names)}
+        groups = ((sum(1 << self._unit_id[u] for u in x.units), x.most) for x in target.packets.limits)
+        self.limits = Limits(len(names), tuple(g for g in groups if g[0].bit_count() > g[1]))
         self._related = self._related_units()
         self._reservations: dict[str, Reservation] = {}
         self._implicit: dict[str, tuple[tuple[Atom, ...], tuple[Atom, ...]]] = {}

@@ -23,9 +23,12 @@ class Kinds:
         self.simple = [r.busy == 1 and not r.extras for r in number]
         self.longest = max((max([r.busy, *(f + c for _, f, c in r.extras)]) for r in number), default=1)
         masks = [u | e for u, e in zip(self.units, extras, strict=True)]
+        self.limits = instance.limits
         every = 0
         for mask in self.units:
             every |= mask
+        for limited, _ in self.limits.groups:
+            masks = [m | limited if u & limited else m for m, u in zip(masks, self.units, strict=True)]
         part = list(range(len(masks)))
         limited = instance.issue < every.bit_count()
         for a in range(len(masks)):
@@ -35,17 +38,18 @@ class Kinds:
         self.part = part
         self.clash = [[_clash(a, b) for b in number] for a in number]
         self.clashing = any(map(any, self.clash))
-        self._matched: dict[tuple[int, ...], tuple[int, ...] | None] = {}
+        self._matched: dict[tuple[tuple[int, ...], int], tuple[int, ...] | None] = {}
 
     def usable(self, kind: int, taken: Sequence[int], cycle: int) -> int:
         """The units on which an operation of a kind can issue, given what is taken from `cycle` on."""
+        closed = self.limits.closed(taken[cycle])
         if self.simple[kind]:
-            return self.units[kind] & ~taken[cycle]
+            return self.units[kind] & ~taken[cycle] & ~closed
         reservation = self.reservations[kind]
         for resource, first, count in reservation.extras:
             if any(taken[cycle + at] >> resource & 1 for at in range(first, first + count)):
                 return 0
-        free = self.units[kind]
+        free = self.units[kind] & ~closed
         for at in range(reservation.busy):
             free &= ~taken[cycle + at]
         return free
@@ -59,11 +63,13 @@ class Kinds:
             for at in range(first, first + count):
                 yield at, 1 << resource
 
-    def matched(self, masks: tuple[int, ...]) -> tuple[int, ...] | None:
-        """One unit of each mask, all different; None where there are none."""
-        if masks not in self._matched:
-            self._matched[masks] = _matching(masks)
-        return self._matched[masks]
+    def matched(self, masks: tuple[int, ...], taken: int) -> tuple[int, ...] | None:
+        """One unit of each mask, all different, in a packet that has what is taken; None where there are none."""
+        starts = taken >> self.limits.shift if self.limits.groups else 0
+        key = masks, starts
+        if key not in self._matched:
+            self._matched[key] = self.limits.matched(masks, taken) if self.limits.groups else _matching(masks)
+        return self._matched[key]
 
 
 def _clash(a: Reservation, b: Reservation) -> bool:
@@ -101,12 +107,14 @@ class Chooser:
 
     def __init__(self, kinds: Kinds, above: Sequence[int], issue: int) -> None:
         self.kinds, self.above, self.issue = kinds, above, issue
+        self.before = 0  # what is taken in the cycle
 
     def groups(
         self, ready: Sequence[int], forced: int, optional: int, taken: Sequence[int], cycle: int, room: int, fan: int
     ) -> tuple[list[Group], bool]:
         """Up to `fan` groups of each part, combined, from operations in order of preference; and whether these are
         all. `forced` must be in every group, `optional` may be missing though they would fit; `room` issue slots."""
+        self.before = taken[cycle]
         parts: dict[int, list[int]] = {}
         for k in ready:
             parts.setdefault(self.kinds.part[self.kinds.of[k]], []).append(k)
@@ -163,7 +171,7 @@ class Chooser:
             last = clash[of[taken[-1]]]
             if any(last[of[k]] for k in taken[:-1]):
                 return False
-        return self.kinds.matched(tuple(masks)) is not None
+        return self.kinds.matched(tuple(masks), self.before) is not None
 
     def _extend(
         self,
@@ -188,7 +196,7 @@ class Chooser:
                 for candidate, mask in zip(candidates, masks, strict=True):
                     if missing >> candidate & 1 and self._fits([*taken, candidate], [*of_taken, mask], room):
                         return True
-            units = self.kinds.matched(tuple(of_taken))
+            units = self.kinds.matched(tuple(of_taken), self.before)
             assert units is not None
             found.append(tuple(zip(taken, units, strict=True)))
             return True

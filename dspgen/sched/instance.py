@@ -12,6 +12,7 @@ from itertools import accumulate
 
 from dspgen.sched.ddg import Graph
 from dspgen.sched.facts import Facts, Reservation
+from dspgen.sched.limits import Limits, bits
 from dspgen.sched.sections import Section
 
 
@@ -31,9 +32,10 @@ class Version:
 class Instance:
     """`successors` and `predecessors` have (other, latency), towards later operations only; latencies may be negative.
 
-    Masks are bit sets of units and extra resources: `before[t]` taken in cycle t, `behind[t]` taken t cycles before the
-    end (from 1). `pinned`, if not -1, issues at the length less its slack exactly. The block is `least` cycles long or
-    more. `versions` and `room` (registers of each class) limit registers, where given.
+    Masks are bit sets of units, extra resources and what starts (`limits.py`): `before[t]` taken in cycle t,
+    `behind[t]` taken t cycles before the end (from 1). `pinned`, if not -1, issues at the length less its slack
+    exactly. The block is `least` cycles long or more. `versions` and `room` (registers of each class) limit registers,
+    where given.
     """
 
     size: int
@@ -45,6 +47,7 @@ class Instance:
     issue: int
     least: int = 0
     pinned: int = -1
+    limits: Limits = Limits()
     before: list[int] = field(default_factory=list)
     before_issued: list[int] = field(default_factory=list)
     behind: list[int] = field(default_factory=lambda: [0])
@@ -60,6 +63,8 @@ class Instance:
             if not mask and not count:
                 continue
             if cycle < 0 or self.before[cycle] & mask or self.before_issued[cycle] + count > self.issue:
+                return None
+            if not self.limits.keep(self.before[cycle] | mask):
                 return None
         return self.overlaid(length)
 
@@ -106,16 +111,6 @@ class Instance:
         return (*self.dependences(), self.versions, tuple(self.room.items()))
 
 
-def bits(mask: int) -> list[int]:
-    """The numbers in a bit set."""
-    found = []
-    while mask:
-        low = mask & -mask
-        found.append(low.bit_length() - 1)
-        mask ^= low
-    return found
-
-
 def instance_of(
     reservations: Sequence[Reservation],
     graph: Graph,
@@ -138,17 +133,21 @@ def instance_of(
         facts.issue,
         least,
         pinned,
+        facts.limits,
     )
     if head is not None:
         for op, cycle, unit in head.members:
             _take(made.before, made.before_issued, cycle, unit, op.reservation)
+            made.before[cycle] |= facts.limits.start(unit)
         for unit, cycle in head.blocked:
             _take(made.before, made.before_issued, cycle, unit, Reservation((unit,), 1, ()))
+            made.before_issued[cycle] -= 1
     if tail is not None:
         masks: list[int] = []
         issued: list[int] = []
         for op, cycle, unit in tail.members:
             _take(masks, issued, cycle, unit, op.reservation)
+            masks[cycle] |= facts.limits.start(unit)
         # What stays taken after the block's end is no concern of the block.
         made.behind = [0, *reversed((masks + [0] * tail.length)[: tail.length])]
         made.behind_issued = [0, *reversed((issued + [0] * tail.length)[: tail.length])]

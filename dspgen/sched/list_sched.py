@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 
 from dspgen.sched.ddg import straight_graph
 from dspgen.sched.downsets import Found
-from dspgen.sched.facts import Facts, Reservation
+from dspgen.sched.facts import Facts
 from dspgen.sched.instance import Instance, instance_of
 from dspgen.sched.machine import ReservationTable
 from dspgen.sched.ops import Op
@@ -98,7 +98,7 @@ class Block:
                 table.take(number, cycle, unit, op.reservation)
                 number += 1
             for unit, cycle in self.head.blocked:
-                table.take(number, cycle, unit, Reservation((unit,), 1, ()))
+                table.hold(number, cycle, unit)
                 number += 1
         return table
 

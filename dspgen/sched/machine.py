@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dspgen.sched.facts import Facts, Reservation
+from dspgen.sched.limits import bits
 
 _FREE = -1
 
@@ -15,19 +16,22 @@ class ReservationTable:
     """Rows of unit members. With `interval`, cycle c is row c modulo the interval; without, rows grow as needed.
 
     An operation of one busy cycle may be moved to another of its units to make room, so that a row is filled whenever
-    a matching of operations to units exists.
+    a matching of operations to units within the packet's limits exists.
     """
 
     def __init__(self, facts: Facts, interval: int | None = None) -> None:
         self._width = len(facts.unit_names)
         self._issue_limit = facts.issue
+        self._limits = facts.limits
+        self._bits = [1 << unit | facts.limits.start(unit) for unit in range(self._width)]  # of an operation's start
         self.interval = interval
         self._rows: list[list[int]] = []
-        self._busy: list[int] = []  # of each row, the units that are taken: a bit set
+        self._busy: list[int] = []  # of each row, the units that are taken, and what starts (`limits.py`): a bit set
         self._issued: list[int] = []
         # Of sets of units, the rows without room on them, both bit sets; so it stays until something is removed.
         self._full: dict[int, int] = {}
         self._reservation: dict[int, Reservation] = {}
+        self._held: set[int] = set()  # by operations from before
         self.cycle_of: dict[int, int] = {}
         self.unit_of: dict[int, int] = {}
         if interval is not None:
@@ -73,24 +77,51 @@ class ReservationTable:
     def _placed(self, op: int, cycle: int, row: int, reservation: Reservation) -> bool:
         if self._issued[row] >= self._issue_limit or not self._extras_free(reservation, cycle):
             return False
+        closed = self._limits.closed(self._busy[row]) if self._limits.groups else 0
         if reservation.busy > 1:
             for unit in reservation.alternatives:
-                if self._unit_free(unit, cycle, reservation.busy):
+                if not closed >> unit & 1 and self._unit_free(unit, cycle, reservation.busy):
                     self._take(op, unit, cycle, reservation)
                     return True
             return False
         busy = self._busy[row]
-        if reservation.units & ~busy:
+        taken = busy | closed
+        if reservation.units & ~taken:
             for unit in reservation.alternatives:
-                if not busy >> unit & 1:
+                if not taken >> unit & 1:
                     self._take(op, unit, cycle, reservation)
                     return True
+        if self._limits.groups:
+            return self._rearranged(op, cycle, row, reservation)
         if reservation.reachable & ~busy:
             for unit in reservation.alternatives:
                 if self._vacate(unit, row, {unit}):
                     self._take(op, unit, cycle, reservation)
                     return True
         return False
+
+    def _rearranged(self, op: int, cycle: int, row: int, reservation: Reservation) -> bool:
+        """Reserve after all operations of the row that may be moved have found units anew."""
+        movable = [k for k in self._starting(row) if self._reservation[k].busy == 1]
+        fixed = self._busy[row]
+        for k in movable:
+            fixed &= ~self._bits[self.unit_of[k]]
+        masks = [r.units & ~fixed for r in (*(self._reservation[k] for k in movable), reservation)]
+        found = self._limits.matched(masks, fixed)
+        if found is None:
+            return False
+        for k in movable:
+            self._rows[row][self.unit_of[k]] = _FREE
+        self._busy[row] = fixed
+        for k, unit in zip(movable, found, strict=False):
+            self._start(k, unit, row)
+        self._take(op, found[-1], cycle, reservation)
+        return True
+
+    def _starting(self, row: int) -> list[int]:
+        """The operations that start in a row."""
+        found = {op for op in self._rows[row] if op != _FREE and self._row(self.cycle_of[op]) == row}
+        return sorted(op for op in found if op not in self._held)
 
     def remove(self, op: int) -> None:
         cycle, unit, reservation = self.cycle_of.pop(op), self.unit_of.pop(op), self._reservation.pop(op)
@@ -113,6 +144,7 @@ class ReservationTable:
                 holder = self._rows[self._row(cycle + k)][unit]
                 if holder != _FREE:
                     found[holder] = None
+            self._crowding(self._row(cycle), unit, found, worth)
             cost = (len(found), sum(worth[op] for op in found))
             if price is None or cost < price:
                 best, price = list(found), cost
@@ -127,9 +159,18 @@ class ReservationTable:
             blocking = dict.fromkeys(op for op, at in self.cycle_of.items() if self._row(at) == row)
         return list(blocking)
 
+    def _crowding(self, row: int, unit: int, found: dict[int, None], worth: Sequence[int]) -> None:
+        """Add to `found` those of the least worth that have to go for the limits to let one start on `unit`."""
+        for units, most in self._limits.groups:
+            if units >> unit & 1:
+                here = [k for k in self._starting(row) if units >> self.unit_of[k] & 1 and k not in found]
+                here.sort(key=lambda k: (worth[k], k))
+                found.update(dict.fromkeys(here[: max(len(here) + 1 - most, 0)]))
+
     def fits(self, members: Sequence[tuple[int, int, int, Reservation]], shift: int) -> bool:
         """Whether a rigid block of (op, cycle, unit, reservation) fits when moved by `shift`, on its own units."""
         added: dict[int, int] = {}
+        starts: dict[int, int] = {}
         for _, cycle, unit, reservation in members:
             at = cycle + shift
             if not self._unit_free(unit, at, reservation.busy) or not self._extras_free(reservation, at):
@@ -138,6 +179,9 @@ class ReservationTable:
             added[row] = added.get(row, 0) + 1
             if self._issued[row] + added[row] > self._issue_limit:
                 return False
+            starts[row] = starts.get(row, self._busy[row]) | self._limits.start(unit)
+            if not self._limits.keep(starts[row]):
+                return False
         return True
 
     def take(self, op: int, cycle: int, unit: int, reservation: Reservation) -> None:
@@ -145,10 +189,22 @@ class ReservationTable:
         self._row(cycle)
         self._take(op, unit, cycle, reservation)
 
+    def hold(self, op: int, cycle: int, unit: int) -> None:
+        """Reserve for an operation that holds a unit from earlier on."""
+        self._hold(op, unit, cycle)
+        self._held.add(op)
+        self.cycle_of[op] = cycle
+        self.unit_of[op] = unit
+        self._reservation[op] = Reservation((unit,), 1, ())
+
+    def _start(self, op: int, unit: int, row: int) -> None:
+        self._rows[row][unit] = op
+        self._busy[row] |= self._bits[unit]
+        self.unit_of[op] = unit
+
     def _take(self, op: int, unit: int, cycle: int, reservation: Reservation) -> None:
         row = self._row(cycle)
-        self._rows[row][unit] = op
-        self._busy[row] |= 1 << unit
+        self._start(op, unit, row)
         if not reservation.simple:
             for k in range(1, reservation.busy):
                 self._hold(op, unit, cycle + k)
@@ -157,7 +213,6 @@ class ReservationTable:
                     self._hold(op, resource, cycle + k)
         self._issued[row] += 1
         self.cycle_of[op] = cycle
-        self.unit_of[op] = unit
         self._reservation[op] = reservation
 
     def _hold(self, op: int, unit: int, cycle: int) -> None:
@@ -167,7 +222,7 @@ class ReservationTable:
 
     def _free(self, unit: int, row: int) -> None:
         self._rows[row][unit] = _FREE
-        self._busy[row] &= ~(1 << unit)
+        self._busy[row] &= ~self._bits[unit]
         for units, rows in self._full.items():
             if rows >> row & 1:
                 self._full[units] = rows & ~(1 << row)
@@ -248,6 +303,11 @@ def busiest(times: Mapping[Reservation, int], facts: Facts) -> tuple[Fraction, t
         rate = Fraction(sum(amount for key, amount in demand.items() if key <= union), len(union))
         if rate > bound or (rate == bound and len(union) < (len(binding) or facts.issue)):
             bound, binding = rate, union
+    for limited, most in facts.limits.groups:
+        members = frozenset(bits(limited))
+        rate = Fraction(sum(n for r, n in times.items() if r.alternatives and members.issuperset(r.alternatives)), most)
+        if rate > bound:
+            bound, binding = rate, members
     for resource, amount in extras.items():
         if amount > bound:
             bound, binding = Fraction(amount), frozenset((resource,))

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 
-from dspgen.sched.instance import Version, bits
+from dspgen.sched.instance import Version
+from dspgen.sched.limits import bits
 
 Edge = tuple[int, int, int]  # from, to, latency
 

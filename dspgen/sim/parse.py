@@ -11,7 +11,7 @@ from dspgen.sched.ir import Placed
 from dspgen.sim.data import DataReader
 from dspgen.sim.forms import Forms
 from dspgen.sim.ir import AsmPacket, Assembled
-from dspgen.sim.place import Candidate, match_units
+from dspgen.sim.place import Candidate, match_units, match_within
 from dspgen.sim.text import Line, Reader, decode
 from dspgen.target.model import Target
 from plant_core.loc import Loc
@@ -204,7 +204,8 @@ class _Assembler:
         self, lines: list[Line], candidates: list[list[Candidate]], busy: dict[str, int], at: int
     ) -> tuple[Placed, ...]:
         free = [[c for c in cs if busy.get(c.unit, 0) <= at] for cs in candidates]
-        result = match_units([f or c for f, c in zip(free, candidates, strict=True)])
+        candidates_free = [f or c for f, c in zip(free, candidates, strict=True)]
+        result = match_units(candidates_free)
         if isinstance(result, int):
             result = match_units(candidates)
         if isinstance(result, int):
@@ -212,6 +213,15 @@ class _Assembler:
             text = f"no unit is left for {lines[result].word}: {' and '.join(units)} taken in this packet"
             self.problems.append(Problem("DG406", text, lines[result].loc))
             return ()
+        if limits := self.target.packets.limits:
+            narrow = (match_within(members, limits) for members in (candidates_free, candidates))
+            within = next((found for found in narrow if found is not None), None)
+            if within is None:
+                told = " and ".join(f"{x.most} on {', '.join(sorted(x.units))}" for x in limits)
+                text = f"too many instructions of one packet share units: at most {told}"
+                self.problems.append(Problem("DG407", text, lines[0].loc))
+                return ()
+            result = within
         members = []
         for line, chosen in zip(lines, result, strict=True):
             busy[chosen.unit] = at + chosen.instruction.busy

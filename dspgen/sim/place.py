@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dspgen.sched.ir import Address
-from dspgen.target.model import Instruction
+from dspgen.target.model import Instruction, PacketLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,29 @@ class Candidate:
     instruction: Instruction
     unit: str
     operands: tuple[str | int | Address, ...]
+
+
+def match_within(members: Sequence[Sequence[Candidate]], limits: Sequence[PacketLimit]) -> list[Candidate] | None:
+    """A candidate for each member, no unit twice, with no more on the units of a limit than it allows."""
+    chosen: list[Candidate] = []
+    vain: set[tuple[int, frozenset[str]]] = set()
+
+    def settle(taken: frozenset[str]) -> bool:
+        if len(chosen) == len(members):
+            return True
+        if (len(chosen), taken) in vain:
+            return False
+        closed = {u for x in limits if len(x.units & taken) >= x.most for u in x.units}
+        for candidate in members[len(chosen)]:
+            if candidate.unit not in taken and candidate.unit not in closed:
+                chosen.append(candidate)
+                if settle(taken | {candidate.unit}):
+                    return True
+                chosen.pop()
+        vain.add((len(chosen), taken))
+        return False
+
+    return chosen if settle(frozenset()) else None
 
 
 def match_units(members: Sequence[Sequence[Candidate]]) -> list[Candidate] | int:

@@ -18,6 +18,7 @@ from dspgen.target.model import (
     Memory,
     MemoryAccess,
     Operand,
+    PacketLimit,
     Packets,
     PatternMemory,
     Pipeline,
@@ -204,30 +205,8 @@ class _Row:
 
     def members(self) -> list[tuple[str, Unit, str]]:
         """Each alternative's member name, unit and suffix, in the row's order."""
-        found: list[tuple[str, Unit, str]] = []
-        for n, name in enumerate(self.row.units):
-            unit = self.context.units.get(name)
-            numbers = range(1, unit.count + 1) if unit else range(0)
-            if unit is None:
-                unit, number = self.member(name)
-                numbers = range(number, number + 1)
-            if unit is None:
-                members = (m for u in self.context.units.values() for m in u.members)
-                remedy = suggest(name, [*self.context.units, *members])
-                self.context.fault("DG107", (*self.path, "units", n), f"`{name}` is not a unit", remedy)
-                continue
-            found += [(unit.members[k - 1], unit, unit.suffix.format(n=k)) for k in numbers]
-        if not self.row.units:
-            self.context.fault("DG107", (*self.path, "units"), "names no unit")
-        return found
-
-    def member(self, name: str) -> tuple[Unit | None, int]:
-        """`NAME1` is the first of the group NAME, also where a group has been cut to a single unit."""
-        for unit in self.context.units.values():
-            number = name.removeprefix(unit.name)
-            if name.startswith(unit.name) and number.isdigit() and 1 <= int(number) <= unit.count:
-                return unit, int(number)
-        return None, 0
+        members = self.context.members(self.row.units, self.path)
+        return [(unit.members[k - 1], unit, unit.suffix.format(n=k)) for unit, k in members]
 
     def semantics(self, text: str, path: Path) -> tuple[SemStatement, ...]:
         context = self.context
@@ -365,7 +344,14 @@ def _packets(isa: schema.Isa, context: Context) -> Packets:
     for key, figure in (("issue", isa.packets.issue), ("minimum_ii", isa.packets.minimum_ii)):
         if figure < 1:
             context.fault("DG111", ("packets", key), f"must be at least 1, not {figure}")
-    return Packets(isa.packets.issue, isa.packets.minimum_ii)
+    limits = []
+    for name, row in isa.packets.limits.items():
+        path: Path = ("packets", "limits", name)
+        if row.most < 1:
+            context.fault("DG111", (*path, "most"), f"must be at least 1, not {row.most}")
+        members = frozenset(unit.members[k - 1] for unit, k in context.members(row.units, path))
+        limits.append(PacketLimit(name, members, row.most))
+    return Packets(isa.packets.issue, isa.packets.minimum_ii, tuple(limits))
 
 
 def _pipeline(isa: schema.Isa, context: Context) -> Pipeline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dspgen.target.locate import Path
@@ -29,6 +30,33 @@ class Context:
 
     def controls(self) -> tuple[str, ...]:
         return tuple(n for c in self.classes.values() if c.kind == "control" for n in c.names)
+
+    def members(self, names: Sequence[str], path: Path) -> list[tuple[Unit, int]]:
+        """The units that a row's `units` name, one by one: a group, or one of its members."""
+        found: list[tuple[Unit, int]] = []
+        for n, name in enumerate(names):
+            unit = self.units.get(name)
+            numbers = range(1, unit.count + 1) if unit else range(0)
+            if unit is None:
+                unit, number = self._member(name)
+                numbers = range(number, number + 1)
+            if unit is None:
+                members = (m for u in self.units.values() for m in u.members)
+                remedy = suggest(name, [*self.units, *members])
+                self.fault("DG107", (*path, "units", n), f"`{name}` is not a unit", remedy)
+                continue
+            found += [(unit, k) for k in numbers]
+        if not names:
+            self.fault("DG107", (*path, "units"), "names no unit")
+        return found
+
+    def _member(self, name: str) -> tuple[Unit | None, int]:
+        """`NAME1` is the first of the group NAME, also where a group has been cut to a single unit."""
+        for unit in self.units.values():
+            number = name.removeprefix(unit.name)
+            if name.startswith(unit.name) and number.isdigit() and 1 <= int(number) <= unit.count:
+                return unit, int(number)
+        return None, 0
 
     def check_class(self, path: Path, name: str) -> None:
         if name not in self.classes:

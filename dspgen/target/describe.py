@@ -32,7 +32,12 @@ def describe(target: Target) -> dict[str, Plain]:
         "path": target.path,
         "description": target.description,
         "lanes": target.lanes,
-        "packets": {"issue": packets.issue, "minimum_ii": packets.minimum_ii, **origin("packets")},
+        "packets": {
+            "issue": packets.issue,
+            "minimum_ii": packets.minimum_ii,
+            "limits": [{"name": x.name, "units": [*sorted(x.units)], "most": x.most} for x in packets.limits],
+            **origin("packets"),
+        },
         "pipeline": {
             "exposed": pipeline.exposed,
             "equals": pipeline.equals,

@@ -182,11 +182,22 @@ class Predicates:
 
 
 @dataclass(frozen=True, slots=True)
+class PacketLimit:
+    """Of a packet's instructions, `most` may be on these units."""
+
+    name: str
+    units: frozenset[str]
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Packets:
-    """`issue` instructions at most; what units share beyond that is a resource of their rows."""
+    """`issue` instructions at most, and of these as many on groups of units as the `limits` say; what units share
+    beyond that is a resource of their rows."""
 
     issue: int
     minimum_ii: int = 1
+    limits: tuple[PacketLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

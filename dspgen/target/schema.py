@@ -104,9 +104,16 @@ class Predicates:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    units: Words
+    most: Figure
+
+
+@dataclass(frozen=True, slots=True)
 class Packets:
     issue: Figure
     minimum_ii: Figure = Figure(1)
+    limits: dict[str, Limit] = field(default_factory=dict)
     label: Label = "assumed"
     source: str = ""
 

@@ -1,0 +1,71 @@
+"""How many instructions of a packet may be on the units of a group.
+
+In a mask of what is taken in a cycle, unit u is bit u; that an instruction starts on it, which is what limits count, is
+bit u + `shift`. A machine without limits has no such bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`groups` are (units, how many may start on them), for groups of more units than that."""
+
+    shift: int = 0
+    groups: tuple[tuple[int, int], ...] = ()
+
+    def start(self, unit: int) -> int:
+        """The bit of a start on a unit."""
+        return 1 << unit + self.shift if self.groups else 0
+
+    def keep(self, taken: int) -> bool:
+        """Whether what starts is within all limits."""
+        return all((taken >> self.shift & units).bit_count() <= most for units, most in self.groups)
+
+    def closed(self, taken: int) -> int:
+        """Units on which nothing more may start."""
+        found = 0
+        for units, most in self.groups:
+            if (taken >> self.shift & units).bit_count() >= most:
+                found |= units
+        return found
+
+    def divide(self, units: int) -> bool:
+        """Whether some of these units count for a limit and others do not."""
+        return any(units & group and units & ~group for group, _ in self.groups)
+
+    def matched(self, masks: Sequence[int], taken: int) -> tuple[int, ...] | None:
+        """One unit of each mask, all different, within the limits; None where there are none."""
+        order = sorted(range(len(masks)), key=lambda k: masks[k].bit_count())
+        chosen = [0] * len(masks)
+        vain: set[tuple[int, int]] = set()
+
+        def settle(at: int, mine: int, taken: int) -> bool:
+            if at == len(order):
+                return True
+            if (at, mine) in vain:
+                return False
+            free = masks[order[at]] & ~mine & ~self.closed(taken)
+            while free:
+                low = free & -free
+                free ^= low
+                chosen[order[at]] = low.bit_length() - 1
+                if settle(at + 1, mine | low, taken | low << self.shift):
+                    return True
+            vain.add((at, mine))
+            return False
+
+        return tuple(chosen) if settle(0, 0, taken) else None
+
+
+def bits(mask: int) -> list[int]:
+    """The numbers in a bit set."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
