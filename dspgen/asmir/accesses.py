@@ -58,6 +58,16 @@ def loads_of(term: Term, seen: set[int] | None = None) -> Iterator[Load]:
         yield from loads_of(child, seen)
 
 
+def arrays_read(term: Term, known: dict[int, tuple[Term, frozenset[str]]]) -> frozenset[str]:
+    """The arrays that a term's loads read. `known` are those of terms seen before, by their number, and the terms, so
+    that the numbers stay theirs."""
+    found = known.get(id(term))
+    if found is None:
+        arrays = frozenset[str]().union(*(arrays_read(child, known) for child in children(term)))
+        found = known[id(term)] = term, arrays | {term.array} if isinstance(term, Load) else arrays
+    return found[1]
+
+
 def own_terms(body: Iterable[Stmt]) -> Iterator[Term]:
     """The terms evaluated in a body itself, not in loops below it (their inits, starts and trips are)."""
     for stmt in body:

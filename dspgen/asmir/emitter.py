@@ -70,6 +70,7 @@ class Emitter:
         self.items: list[Item] = []
         self.sink: list[Item] = []
         self.values: dict[Term, Reg] = {}
+        self.arrays_read: dict[int, tuple[Term, frozenset[str]]] = {}  # see `accesses.arrays_read`
         self.constants: dict[tuple[str, int | float, str], Reg] = {}
         self.names: dict[str, Reg] = {}
         self.prepared: set[str] = set()

@@ -13,10 +13,10 @@ from dspgen.asmir.accesses import (
     Access,
     StreamKey,
     accesses_below,
+    arrays_read,
     body_accesses,
     cluster,
     load_access,
-    loads_of,
     loops_of,
     store_access,
     stores_below,
@@ -181,7 +181,7 @@ class _Lowering:
 
     def _forget(self, array: str) -> None:
         """Loads of a stored array must be done again."""
-        stale = [t for t in self.emitter.values if any(load.array == array for load in loads_of(t))]
+        stale = [t for t in self.emitter.values if array in arrays_read(t, self.emitter.arrays_read)]
         for term in stale:
             del self.emitter.values[term]
 

@@ -112,14 +112,18 @@ def split_stream(
     """
     groups: list[Group] = []
     rest = list(accesses)
+    known: dict[tuple[int, int, int], bool] = {}
     while rest:
         best: tuple[tuple[int, int, int], Access, list[Access]] | None = None
         for leader in rest:
             if not can_lead(leader, stream.step, stream.side, facts):
                 continue
-            members = [a for a in rest if _reaches(a, leader, stream, interval, trip, facts)]
             needs_register = increment(stream.step, leader.scale, facts) is None
-            rank = (-len(members), int(needs_register), abs(leader.offset))
+            rank = (-len(rest), int(needs_register), abs(leader.offset))
+            if best is not None and rank >= best[0]:
+                continue
+            members = [a for a in rest if _reaches(a, leader, stream, interval, trip, facts, known)]
+            rank = (-len(members), *rank[1:])
             if best is None or rank < best[0]:
                 best = (rank, leader, members)
         if best is None:
@@ -138,13 +142,27 @@ def split_stream(
     return groups
 
 
-def _reaches(access: Access, leader: Access, stream: Stream, interval: int, trip: int | None, facts: Facts) -> bool:
-    update = facts.target.address_modes.update_latency
-    ahead = steps_taken(access, leader, interval, update)
-    return all(
-        displaced(d, access.scale, stream.side, facts) is not None
-        for d in _extremes(access.offset - leader.offset, stream.step, ahead, trip)
-    ) and (access.op != leader.op or access == leader)
+def _reaches(
+    access: Access,
+    leader: Access,
+    stream: Stream,
+    interval: int,
+    trip: int | None,
+    facts: Facts,
+    known: dict[tuple[int, int, int], bool],
+) -> bool:
+    """Whether a displacement reaches the access wherever its leader's steps have taken the register. `known` are the
+    answers by distance, steps ahead and scale."""
+    if access.op == leader.op and access != leader:
+        return False
+    ahead = steps_taken(access, leader, interval, facts.target.address_modes.update_latency)
+    key = access.offset - leader.offset, ahead, access.scale
+    if key not in known:
+        known[key] = all(
+            displaced(d, access.scale, stream.side, facts) is not None
+            for d in _extremes(key[0], stream.step, ahead, trip)
+        )
+    return known[key]
 
 
 def _extremes(offset: int, step: int, ahead: int, trip: int | None) -> list[int]:

@@ -24,7 +24,9 @@ Array = Any
 Engine = Literal["auto", "python", "native"]
 CYCLE_LIMIT = 20_000_000_000
 PYTHON_CYCLE_LIMIT = 50_000_000
+# What the Python machine may take before native code is made, which takes longer for longer programs.
 TRIAL_CYCLES = 3000
+TRIAL_ROUNDS = 15  # times the program's packets
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ def simulate(
         outcome, used = Machine(loaded.code, loaded.memories, loaded.start, trace).run(delay), "python"
     else:
         try:
-            outcome = Machine(loaded.code, loaded.memories, loaded.start).run(delay, TRIAL_CYCLES)
+            trial = max(TRIAL_CYCLES, TRIAL_ROUNDS * len(loaded.code.slots))
+            outcome = Machine(loaded.code, loaded.memories, loaded.start).run(delay, trial)
             used = "python"
         except Interrupted:
             loaded = fresh()

@@ -107,9 +107,10 @@ def _instances(func: Func, most: int) -> list[tuple[Comp, tuple[int, ...]]]:
     if func.effects or any(c.defines is not None for c in func.comps):
         raise refused("a loop bound is read from memory, or memory is managed", func)
     found: list[tuple[tuple[int, ...], int, tuple[int, ...]]] = []
-    for number, comp in enumerate(func.comps):
-        if _box_size(comp.domain, 8 * most) is None:
+    for comp in func.comps:
+        if _box_size(comp.domain, most if comp.domain.is_box() else 8 * most) is None:
             raise refused(f"the loops have over {most} instances, or bounds that aren't constant", func)
+    for number, comp in enumerate(func.comps):
         points = _without_parameters(comp.schedule.intersect_domain(comp.domain).wrap())
         if points is None:
             raise refused("a loop bound isn't constant", func)
