@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dspgen.target.model import Instruction, Operand, Target
+from dspgen.target.model import Instruction, Operand, Packets, Target
 from dspgen.target.semantics import format_statements
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
@@ -32,12 +32,7 @@ def describe(target: Target) -> dict[str, Plain]:
         "path": target.path,
         "description": target.description,
         "lanes": target.lanes,
-        "packets": {
-            "issue": packets.issue,
-            "minimum_ii": packets.minimum_ii,
-            "limits": [{"name": x.name, "units": [*sorted(x.units)], "most": x.most} for x in packets.limits],
-            **origin("packets"),
-        },
+        "packets": {**_packets(packets), **origin("packets")},
         "pipeline": {
             "exposed": pipeline.exposed,
             "equals": pipeline.equals,
@@ -80,6 +75,11 @@ def describe(target: Target) -> dict[str, Plain]:
             {"name": r.name, "left": r.left, "right": r.right, "when": r.when, "why": r.why} for r in target.rewrites
         ],
     }
+
+
+def _packets(packets: Packets) -> dict[str, Plain]:
+    limits: list[Plain] = [{"name": x.name, "units": [*sorted(x.units)], "most": x.most} for x in packets.limits]
+    return {"issue": packets.issue, "minimum_ii": packets.minimum_ii, "limits": limits}
 
 
 def _names(names: tuple[str, ...]) -> str:
