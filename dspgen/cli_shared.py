@@ -120,8 +120,6 @@ def target_of(given: Mapping[str, Any]) -> Target:
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
-    if given["data"] == "ddr":
-        raise not_yet("`--data ddr`")
     defines = tuple(d if "=" in d else f"{d}=1" for d in given["defines"])
     return Options(
         function=given["function"],

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from dspgen import oracle
+from dspgen.blocked import compile_blocked
 from dspgen.choosing import Chooser, Chosen, Outdone, compile_nests
 from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule
@@ -46,7 +47,7 @@ from dspgen.tiling.why import Verdict, explain_lanes, one_for_each
 from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_on_parameters
 from plant_core.canonical.passes import canonical
 from plant_core.dependence import memory_dependences
-from plant_core.ir import Func
+from plant_core.ir import Buf, Func
 from plant_core.loc import Loc
 from plant_core.schedule import position
 
@@ -81,7 +82,7 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", source)
     with _located(source):
-        backend, remarks = _best_view(source, target, options, seen)
+        backend, remarks = (_off_chip if options.data == "ddr" else _best_view)(source, target, options, seen)
     asm = emit_asm(backend.scheduled, target, func=source)
     seen("asm", asm)
     seconds = time.perf_counter() - started
@@ -118,6 +119,17 @@ def _best_view(source: Func, target: Target, options: Options, seen: OnStage) ->
     for stage in best[2]:
         seen(*stage)
     return best[1]
+
+
+def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+    """The function in blocks, its data moved onto the chip and back."""
+    func = canonical(source, reassoc=options.fp == "reassoc")
+    view = next(v for v in views(target) if v.packed == 1)
+
+    def near(piece: Func) -> Compiled:
+        return _polished_code(piece, _chooser(piece, view, options), lambda name, value: None)[0]
+
+    return compile_blocked(func, source, view, options, near), ()
 
 
 def _chooser(source: Func, target: Target, options: Options) -> Chooser:
@@ -292,7 +304,9 @@ def run_file(
     given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
     values = oracle.random_inputs(func, seed, given)
     started = time.perf_counter()
-    result = simulate_kernel(compiled, target, values, engine=engine)
+    far = [m.name for m in target.memories if not m.onchip] if options.data == "ddr" else []
+    placement = {p.name: far[0] for p in func.params if isinstance(p, Buf)} if far else {}
+    result = simulate_kernel(compiled, target, values, engine=engine, placement=placement)
     simulated = time.perf_counter() - started
     single = oracle.run_c(path, func, values, options.defines, includes=options.includes)
     double = oracle.run_c(path, func, values, options.defines, includes=options.includes, double=True)

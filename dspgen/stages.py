@@ -298,8 +298,10 @@ def simulate_kernel(
     *,
     engine: Engine = "auto",
     strict: bool = True,
+    placement: Mapping[str, str] | None = None,
 ) -> SimResult:
-    """Run the emitted text on fresh copies of `values`. Not `strict`: registers never written read as they are."""
+    """Run the emitted text on fresh copies of `values`, arrays in the memories that `placement` names.
+    Not `strict`: registers never written read as they are."""
     arguments = [(p.name, _passed(p, values[p.name])) for p in compiled.source.params]
     try:
         return simulate(
@@ -309,6 +311,7 @@ def simulate_kernel(
             arguments=arguments,
             engine=engine,
             strict=strict,
+            placement=placement,
             stack=max((size for _, size in compiled.assembly.below), default=0) + SPILL_ROOM,
         )
     except SourceError as refusal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Literal
 
 import islpy as isl
@@ -395,3 +396,27 @@ def _walk(loops: tuple[Loop, ...]) -> list[Loop]:
     for loop in loops:
         found += [loop, *_walk(loop.children)]
     return found
+
+
+def live_in(func: Func, buf: str) -> isl.Set | None:
+    """The elements of an array whose first access is a read: those with a read that no write precedes. None: there are
+    none. Accesses at places that depend on data are left out."""
+    if not func.comps:
+        return None
+    reads = isl.UnionMap.empty(func.comps[0].domain.get_space().params())
+    writes, schedule = reads, reads
+    for comp in func.comps:
+        schedule = schedule.union(isl.UnionMap.from_map(comp.schedule.intersect_domain(comp.domain)))
+        for access in read_accesses(comp):
+            relation, exact = access_map(comp, access)
+            if access.buf == buf and exact:
+                reads = reads.union(isl.UnionMap.from_map(relation))
+        if comp.target.buf == buf:
+            writes = writes.union(isl.UnionMap.from_map(access_map(comp, comp.target)[0]))
+    if reads.is_empty():
+        return None
+    info = isl.UnionAccessInfo.from_sink(reads).set_must_source(writes).set_schedule_map(schedule)
+    maps: list[isl.Map] = []
+    info.compute_flow().get_must_no_source().foreach_map(maps.append)
+    elements = [m.range() for m in maps]
+    return None if not elements else reduce(isl.Set.union, elements)

@@ -16,8 +16,9 @@ from dspgen.target.operations import OperationTable
 from dspgen.target.views import views
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import operation_counts
-from plant_core.affine import access_map, read_accesses, write
+from plant_core.affine import access_map
 from plant_core.defined import defined_parameters, used_parameters
+from plant_core.dependence import live_in
 from plant_core.ir import Buf, Func
 from plant_core.values import size_of
 
@@ -87,26 +88,9 @@ def _written(func: Func, buf: Buf, values: dict[str, int]) -> int:
 
 
 def _live_in(func: Func, buf: Buf, values: dict[str, int]) -> int:
-    """Elements whose first access is a read: those with a read that no write precedes."""
-    if not func.comps:
-        return 0
-    access = isl.UnionMap.empty(func.comps[0].domain.get_space().params())
-    writes, schedule = access, access
-    for comp in func.comps:
-        schedule = schedule.union(isl.UnionMap.from_map(comp.schedule.intersect_domain(comp.domain)))
-        for a in read_accesses(comp):
-            relation, exact = access_map(comp, a)
-            if a.buf == buf.name and exact:
-                access = access.union(isl.UnionMap.from_map(relation))
-        if comp.target.buf == buf.name:
-            writes = writes.union(isl.UnionMap.from_map(write(comp)))
-    if access.is_empty():
-        return 0
-    info = isl.UnionAccessInfo.from_sink(access).set_must_source(writes).set_schedule_map(schedule)
-    uncovered = info.compute_flow().get_must_no_source()
-    maps: list[isl.Map] = []
-    uncovered.foreach_map(maps.append)
-    return _union_count(maps, values)
+    """Elements whose first access is a read."""
+    elements = live_in(func, buf.name)
+    return 0 if elements is None else count(_fixed(elements, values))
 
 
 def _union_count(maps: list[isl.Map], values: dict[str, int]) -> int:

@@ -45,7 +45,6 @@ def test_no_command_shows_the_help(command: list[str], refused: Callable[..., st
     [
         ["bench", "table1"],
         ["isa", "new", "mine", "--from", "ft_m7002"],
-        ["run", "x.c", "--isa", "ft_m7002", "--data", "ddr"],
         ["compile", "x.c", "--isa", "ft_m7002", "--emit", "asm,c"],
     ],
 )

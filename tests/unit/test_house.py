@@ -29,7 +29,7 @@ ROOMS = {
     "dspgen.vecdsl": ("plant_core.ir", "plant_core.tree", "plant_core.recurrences"),
     "dspgen.straight": ("plant_core", "dspgen.vecdsl"),
     "dspgen.rewrite": (*VECTOR_IR, "dspgen.vecdsl.printer", "dspgen.vecdsl.verify"),
-    "dspgen.asmir": VECTOR_IR,
+    "dspgen.asmir": (*VECTOR_IR, "plant_core.windows"),
     "dspgen.sched": ("dspgen.asmir.ir",),
     "dspgen.emit": ("dspgen.sched.ir", "dspgen.asmir.ir", "plant_core.ir"),  # linear text; the C declaration
     "dspgen.lasm": (
@@ -42,6 +42,7 @@ ROOMS = {
 }
 # These see everything, and so does all of dspgen.bench.
 TOP = {
+    "dspgen.blocked",
     "dspgen.pipeline",
     "dspgen.choosing",
     "dspgen.lacking",

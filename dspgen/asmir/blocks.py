@@ -1,0 +1,496 @@
+"""One function out of functions for blocks of a nest: a loop over the blocks, and transfers of their windows.
+
+Before: pieces, each the code for one kind of block, on windows in near memory.
+After:  fetch the first block's windows; for each block: start to fetch the next one's, compute, start to put back what
+        it wrote, wait for what was fetched. A window that moves has two places, and each block takes the other one.
+
+What the engine's words say is in `dspgen/sim/dma.py`. Each window has a channel each way; what doesn't change in a
+channel's words is written once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from dspgen.asmir.emitter import Emitter
+from dspgen.asmir.forms import load_forms, store_forms
+from dspgen.asmir.ir import (
+    Function,
+    If,
+    Instr,
+    Item,
+    Jump,
+    Label,
+    Loop,
+    Mark,
+    Mem,
+    Predicate,
+    Reg,
+    VReg,
+)
+from dspgen.asmir.pointers import Pointers
+from dspgen.asmir.rename import prefixed
+from dspgen.errors import NoSchedule, Problem
+from dspgen.target.model import Dma, Side, Target
+from dspgen.target.operations import OperationTable
+from dspgen.target.query import Index
+from dspgen.vecdsl.ir import (
+    ELEM_BYTES,
+    Address,
+    ArrayDecl,
+    Const,
+    Load,
+    Op,
+    Program,
+    ScalarDecl,
+    Store,
+    Term,
+    Var,
+    VType,
+)
+from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Length, Place, Rows, Window
+
+I32 = VType("i32", False)
+ONE, ZERO = Const(1, I32), Const(0, I32)
+_FRAME = "frame of the blocks"
+_ALIGN = 256  # bytes; a vector's at least lie between two windows
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A window, its rows (None: nothing is moved), the bytes of one of its places, and whether it has two."""
+
+    window: Window
+    rows: Rows | None
+    bytes: int
+
+    @property
+    def twice(self) -> bool:
+        return self.rows is not None and bool(self.window.counters)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The code of one kind of block; `given`: its inputs by name."""
+
+    function: Function
+    given: tuple[tuple[VReg, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedNest:
+    """See `plant_core.blocks.Blocks`."""
+
+    counters: tuple[Counter, ...]
+    windows: tuple[Moved, ...]
+    pieces: tuple[Piece, ...]
+    piece: Mapping[Place, int]
+    origins: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A function of nests in blocks, one after the other. `arrays`: parameter arrays; `scalars`: the other parameters;
+    `params`: all of them in the function's order. Windows of one array that is nowhere else are one place."""
+
+    name: str
+    params: tuple[str, ...]
+    arrays: tuple[ArrayDecl, ...]
+    scalars: tuple[ScalarDecl, ...]
+    nests: tuple[BlockedNest, ...]
+
+
+def composed(blocked: Blocked, target: Target) -> Function:
+    """The function. Raises NoSchedule where the machine has no engine, too few channels, or too little memory."""
+    if target.dma is None:
+        what = f"{target.name} has no engine that moves data onto the chip"
+        raise NoSchedule(Problem("DG317", what, None, "describe one in [dma]"))
+    return _Composer(blocked, target, target.dma).run()
+
+
+class _Composer:
+    def __init__(self, blocked: Blocked, target: Target, dma: Dma) -> None:
+        self.blocked, self.target, self.dma = blocked, target, dma
+        self.emitter = Emitter(target, OperationTable(target))
+        self.nest = blocked.nests[0]
+        self.offsets: dict[tuple[int, str], int] = {}  # of a nest's window its place in the frame
+        frame = max((b for n in blocked.nests for p in n.pieces for _, b in p.function.below), default=0)
+        size = self._placed() + frame
+        places = (ArrayDecl(_FRAME, "i32", -(-size // 4), True),)
+        self.program = Program(blocked.name, blocked.params, (*blocked.arrays, *places), blocked.scalars, ())
+        self.pointers = Pointers(self.program, target, self.emitter)
+        self.channels: dict[tuple[str, bool], int] = {}
+        self.number = self.marks = 0
+
+    def _placed(self) -> int:
+        """Give each window its place: what lives on from nest to nest first. Returns the bytes of all."""
+        kept: dict[str, int] = {}
+        size = 0
+        for nest in self.blocked.nests:
+            for moved in nest.windows:
+                if not moved.window.outside and moved.window.buf not in kept:
+                    kept[moved.window.buf] = size
+                    size += _aligned(moved.bytes)
+        most = size
+        for number, nest in enumerate(self.blocked.nests):
+            at = size
+            for moved in nest.windows:
+                if moved.window.outside:
+                    self.offsets[number, moved.window.name] = at
+                    at += _aligned(moved.bytes) * (1 + moved.twice)
+                else:
+                    self.offsets[number, moved.window.name] = kept[moved.window.buf]
+            most = max(most, at)
+        return most
+
+    def run(self) -> Function:
+        inputs = self.pointers.inputs()
+        items = self._section(self.pointers.enter)
+        for number, nest in enumerate(self.blocked.nests):
+            self.number, self.nest = number, nest
+            items += self._whole_nest()
+        below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
+        return Function(self.blocked.name, inputs, tuple(items), below=below)
+
+    def _whole_nest(self) -> list[Item]:
+        nest, name = self.nest, f"{self.blocked.name}_blocks{self.number}"
+        self.channels = {}
+        for moved in nest.windows:
+            for store in (False, True):
+                if moved.rows is not None and (moved.window.store if store else moved.window.load):
+                    self.channels[moved.window.name, store] = len(self.channels)
+        if len(self.channels) > self.dma.channels:
+            what = f"{len(self.channels)} arrays to move, and {self.dma.channels} channels to move them on"
+            raise NoSchedule(Problem("DG317", f"`{self.blocked.name}`: {what}"))
+        scalar = self.emitter.classes.scalar.name
+        for k in range(len(nest.counters)):
+            for made in (_at(k), _next(k), _step(k), _last(k)):
+                self.emitter.names[made] = Reg(self.emitter.fresh(scalar, made))
+        items = self._section(self._begin)
+        trips = math.prod(c.trips for c in nest.counters)
+        if trips == 1:
+            items += self._section(partial(self._at_ends, next_=False)) + self._dispatch()
+        else:
+            loop = Loop(name, f"{name}.k", 1, trips, (), tuple(self._block()), min_trip=trips, pipeline=False)
+            items.append(loop)
+        return items + self._section(self._end)
+
+    # -- code
+
+    def _section(self, action: Callable[[], None]) -> list[Item]:
+        """What `action` emits; constants are made where they are used."""
+        emitter = self.emitter
+        saved, sink = emitter.items, emitter.sink
+        section: list[Item] = []
+        emitter.items = emitter.sink = section
+        self._forget()
+        action()
+        self._forget()
+        emitter.items, emitter.sink = saved, sink
+        return section
+
+    def _forget(self) -> None:
+        self.emitter.values.clear()
+        self.emitter.constants.clear()
+        self.emitter.forget_registers()
+
+    def _set(self, name: str, term: Term) -> None:
+        """Give a variable a new value."""
+        self.emitter.values.clear()
+        self.emitter.lower(term, self.emitter.names[name])
+        self.emitter.values.clear()
+
+    def _if(self, condition: Term, action: Callable[[], None]) -> None:
+        register = self.emitter.whole(self.emitter.lower(condition))
+        self.emitter.items.append(If(register, tuple(self._section(action))))
+        self._forget()
+
+    def _begin(self) -> None:
+        emitter = self.emitter
+        emitter.names[_FRAME] = self._low(self.pointers.base[_FRAME])
+        for k in range(len(self.nest.counters)):
+            self._set(_at(k), ZERO)
+        for moved in self.nest.windows:
+            name, offset = _near(moved.window), self.offsets[self.number, moved.window.name]
+            emitter.names[name] = Reg(emitter.fresh(emitter.classes.scalar.name, name))
+            self._set(name, Op("add", (Var(_FRAME, I32), Const(offset, I32)), I32))
+            if moved.twice:
+                emitter.names[_both(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, "both"))
+                twice = Op("add", (Var(name, I32), Var(name, I32)), I32)
+                self._set(_both(moved.window), Op("add", (twice, Const(_aligned(moved.bytes), I32)), I32))
+        for (name, store), channel in self.channels.items():
+            self._constant_words(self._moved(name), store, channel)
+        loads = [m for m in self.nest.windows if (m.window.name, False) in self.channels]
+        for moved in loads:
+            self._start(moved, Var(_near(moved.window), I32), next_=False, store=False)
+        for moved in loads:
+            self._wait(moved, store=False)
+
+    def _block(self) -> list[Item]:
+        """One turn of the loop over blocks."""
+        ends = self._section(lambda: self._at_ends(next_=True))
+        fetch = self._section(self._fetch)
+        rest = self._section(self._put_back)
+        return [*ends, *fetch, *self._dispatch(), *rest]
+
+    def _at_ends(self, *, next_: bool) -> None:
+        """Of each counter whether this block is its last, whether the next block is another of it, and that one."""
+        counters = self.nest.counters
+        for k, counter in enumerate(counters):
+            self._set(_last(k), Op("eq", (Var(_at(k), I32), Const(counter.trips - 1, I32)), I32))
+        if not next_:
+            return
+        steps: Term = ONE
+        for k in range(len(counters) - 1, -1, -1):
+            self._set(_step(k), steps)
+            up = Op("add", (Var(_at(k), I32), ONE), I32)
+            inner = Op("select", (Var(_last(k), I32), ZERO, up), I32)
+            self._set(_next(k), Op("select", (Var(_step(k), I32), inner, Var(_at(k), I32)), I32))
+            steps = Op("and", (Var(_step(k), I32), Var(_last(k), I32)), I32)
+        self.emitter.names[_FINAL] = Reg(self.emitter.fresh(self.emitter.classes.scalar.name, "final"))
+        self._set(_FINAL, steps)
+
+    def _fetch(self) -> None:
+        """Start to fetch what the next block needs anew; those first that need not wait for what is put back."""
+        moving = [m for m in self.nest.windows if m.twice and (m.window.name, False) in self.channels]
+        for moved in sorted(moving, key=lambda m: m.window.store):
+
+            def start(moved: Moved = moved) -> None:
+                if moved.window.store:
+                    self._wait(moved, store=True)
+                self._start(moved, self._other(moved), next_=True, store=False)
+
+            self._if(self._renewed(moved), start)
+
+    def _put_back(self) -> None:
+        for moved in self.nest.windows:
+            if moved.twice and (moved.window.name, True) in self.channels:
+
+                def start(moved: Moved = moved) -> None:
+                    self._wait(moved, store=True)
+                    self._start(moved, Var(_near(moved.window), I32), next_=False, store=True)
+
+                self._if(Var(_step(max(moved.window.counters)), I32), start)
+        for moved in self.nest.windows:
+            if moved.twice:
+
+                def turn(moved: Moved = moved) -> None:
+                    if moved.window.load:
+                        self._wait(moved, store=False)
+                    self._set(_near(moved.window), self._other(moved))
+
+                self._if(self._renewed(moved), turn)
+        for k in range(len(self.nest.counters)):
+            self._set(_at(k), Var(_next(k), I32))
+
+    def _end(self) -> None:
+        stores = [m for m in self.nest.windows if (m.window.name, True) in self.channels]
+        for moved in stores:
+            if not moved.twice:
+                self._start(moved, Var(_near(moved.window), I32), next_=False, store=True)
+        for moved in stores:
+            self._wait(moved, store=True)
+
+    def _renewed(self, moved: Moved) -> Term:
+        """Whether the next block has another window."""
+        step = Var(_step(max(moved.window.counters)), I32)
+        return Op("and", (step, Op("xor", (Var(_FINAL, I32), ONE), I32)), I32)
+
+    def _other(self, moved: Moved) -> Term:
+        return Op("sub", (Var(_both(moved.window), I32), Var(_near(moved.window), I32)), I32)
+
+    def _moved(self, name: str) -> Moved:
+        return next(m for m in self.nest.windows if m.window.name == name)
+
+    # -- the engine
+
+    def _constant_words(self, moved: Moved, store: bool, channel: int) -> None:
+        rows = moved.rows
+        assert rows is not None
+        pitches = (rows.local_pitch, rows.pitch) if store else (rows.pitch, rows.local_pitch)
+        words: dict[str, Term] = {
+            "source_step": Const(pitches[0], I32),
+            "destination_step": Const(pitches[1], I32),
+            "element": ZERO,
+        }
+        words |= {n: Const(x.full, I32) for n, x in (("rows", rows.rows), ("row_bytes", rows.row_bytes)) if not x.less}
+        self._words(channel, {n: t for n, t in words.items() if n in self.dma.words})
+
+    def _start(self, moved: Moved, near: Term, *, next_: bool, store: bool) -> None:
+        rows, window = moved.rows, moved.window
+        assert rows is not None
+        far: Term = Var(_array(window), I32)
+        self.emitter.names[_array(window)] = self._low(self.pointers.base[window.buf])
+        if rows.offset:
+            far = Op("add", (far, Const(rows.offset, I32)), I32)
+        name = _next if next_ else _at
+        for k, step in rows.steps:
+            far = Op("add", (far, Op("mul", (Var(name(k), I32), Const(step, I32)), I32)), I32)
+        words = {"source": near if store else far, "destination": far if store else near}
+        for word, length in (("rows", rows.rows), ("row_bytes", rows.row_bytes)):
+            if length.less:
+                words[word] = self._length(length, name)
+        self._words(self.channels[window.name, store], {**words, "go": ONE})
+
+    def _length(self, length: Length, name: Callable[[int], str]) -> Term:
+        found: Term = Const(length.full, I32)
+        for k, less in length.less:
+            last = Op("eq", (Var(name(k), I32), Const(self.nest.counters[k].trips - 1, I32)), I32)
+            found = Op("sub", (found, Op("mul", (last, Const(less, I32)), I32)), I32)
+        return found
+
+    def _words(self, channel: int, words: Mapping[str, Term]) -> None:
+        """Store words of a channel, in their order."""
+        emitter = self.emitter
+        values = {name: emitter.lower(term) for name, term in words.items()}
+        base = self.pointers.constant(self.dma.base + channel * len(self.dma.words) * self.dma.word_bytes)
+        store = Store("dma", Address(0), 1, "i32", Var("word", I32))
+        for name, value in values.items():
+            for form in store_forms(emitter.table, store, self.target.lanes):
+                if emitter.part_class(value) in form.operand(len(form.args) - 1).classes:
+                    place = Mem(base, self.dma.words.index(name) * self.dma.word_bytes, None)
+                    emitter.emit(form, {form.args[0]: place, form.args[-1]: value})
+                    break
+            else:
+                raise emitter.missing("store", "i32")
+
+    def _wait(self, moved: Moved, *, store: bool) -> None:
+        """Read `go` of a channel until it is 0."""
+        emitter, words = self.emitter, self.dma.words
+        channel = self.channels[moved.window.name, store]
+        base = self.pointers.constant(self.dma.base + channel * len(words) * self.dma.word_bytes)
+        self.marks += 1
+        name = f"{self.blocked.name}_wait{self.marks}"
+        emitter.items.append(Mark(name))
+        place = Mem(base, words.index("go") * self.dma.word_bytes, None)
+        left = Reg(emitter.fresh(emitter.classes.scalar.name, "go"))
+        for form in load_forms(emitter.table, Load("dma", Address(0), 1, "i32", I32)):
+            if left.vreg.cls in form.result_operand.classes:
+                emitter.emit(form, {form.result: left, form.args[0]: place})
+                break
+        else:
+            raise emitter.missing("load", "i32")
+        branch = Index(self.target).branch()
+        if branch is None:
+            raise emitter.missing("branch", "i32")
+        jump = Instr(branch.instruction, (Label(name),), Predicate(left.vreg))
+        emitter.items.append(Jump(jump, (base,)))
+        self._forget()
+
+    def _low(self, pointer: Reg) -> Reg:
+        pair = self.target.register_class(pointer.vreg.cls).pair_of is not None
+        return Reg(pointer.vreg, "lo") if pair and not pointer.part else pointer
+
+    # -- pieces
+
+    def _dispatch(self) -> list[Item]:
+        """The piece for the block at hand, each under the condition that the counters are at one of its places."""
+        places: dict[int, list[Place]] = {}
+        for place, number in self.nest.piece.items():
+            places.setdefault(number, []).append(place)
+        if len(places) == 1:
+            return self._inlined(0)
+        items: list[Item] = []
+        ways = {}
+        for number, found in places.items():
+            way = ways[number] = self.emitter.fresh(self.emitter.classes.scalar.name, "way")
+            self.emitter.names[f"way.{number}"] = Reg(way)
+            items += self._section(partial(self._set, f"way.{number}", self._is_one_of(found)))
+        for number, way in ways.items():
+            items.append(If(way, tuple(self._inlined(number))))
+        return items
+
+    def _is_one_of(self, places: list[Place]) -> Term:
+        """Whether the block is at one of the places: 0 or 1."""
+        every = range(len(self.nest.counters))
+        sets = [{p[k] for p in places} for k in every]
+        if len(places) == math.prod(map(len, sets)):
+            known = [{p[k] for p in self.nest.piece} for k in every]
+            return _all(self._is_any(k, sets[k]) for k in every if sets[k] != known[k])
+        singles = [_all(self._is_any(k, {p[k]}) for k in every) for p in places]
+        return reduce(lambda a, b: Op("or", (a, b), I32), singles)
+
+    def _is_any(self, k: int, where: set[int]) -> Term:
+        if where == {ONLY}:
+            return ONE
+        first, last = Op("eq", (Var(_at(k), I32), ZERO), I32), Var(_last(k), I32)
+        ways: dict[int, Term] = {FIRST: first, LAST: last}
+        if BETWEEN not in where:
+            return reduce(lambda a, b: Op("or", (a, b), I32), [ways[at] for at in sorted(where)])
+        others = [ways[at] for at in (FIRST, LAST) if at not in where]
+        return _all(Op("xor", (other, ONE), I32) for other in others)
+
+    def _inlined(self, number: int) -> list[Item]:
+        piece = self.nest.pieces[number]
+        prefix = f"b{self.number}.{number}."
+        origins = dict(self.nest.origins)
+
+        def given() -> None:
+            for register, name in piece.given:
+                made = Reg(VReg(prefix + register.name, register.cls))
+                moved = next((m for m in self.nest.windows if m.window.name == name), None)
+                if moved is not None:
+                    self.emitter.lower(Var(_near(moved.window), I32), self._low(made))
+                    if self._low(made) != made and self.pointers.narrow is None:
+                        self.emitter.move(Reg(made.vreg, "hi"), Reg(self.pointers.base[_FRAME].vreg, "hi"))
+                elif name in origins:
+                    counter = self.nest.counters[origins[name]]
+                    steps = Op("mul", (Var(_at(origins[name]), I32), Const(counter.span, I32)), I32)
+                    self.emitter.lower(Op("add", (steps, Const(counter.low, I32)), I32), made)
+                else:
+                    self.emitter.move(made, self.emitter.names[name])
+
+        return [*self._section(given), *prefixed(piece.function.body, prefix)]
+
+
+_FINAL = "final"
+
+
+def _all(terms: Iterable[Term]) -> Term:
+    found: Term = ONE
+    for term in terms:
+        found = term if found is ONE else Op("and", (found, term), I32)
+    return found
+
+
+def _at(counter: int) -> str:
+    return f"block.{counter}"
+
+
+def _next(counter: int) -> str:
+    return f"next.{counter}"
+
+
+def _step(counter: int) -> str:
+    return f"step.{counter}"
+
+
+def _last(counter: int) -> str:
+    return f"last.{counter}"
+
+
+def _near(window: Window) -> str:
+    return f"near.{window.name}"
+
+
+def _both(window: Window) -> str:
+    return f"both.{window.name}"
+
+
+def _array(window: Window) -> str:
+    return f"array.{window.name}"
+
+
+def _aligned(size: int) -> int:
+    return (size // _ALIGN + 2) * _ALIGN
+
+
+def window_bytes(window: Window) -> int:
+    """The bytes of one place of a window."""
+    total = ELEM_BYTES[window.dtype]
+    for extent in window.shape:
+        total *= extent
+    return total

@@ -1,0 +1,174 @@
+"""The road for data that lie off the chip: nests in blocks whose windows the DMA engine fetches and puts back.
+
+Sizes of blocks are those by which a model of transfers and arithmetic expects the fewest cycles; each kind of block is
+then compiled as a function of its own, by the road for data on the chip.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dspgen.asmir.blocks import Blocked, BlockedNest, Moved, Piece, composed, window_bytes
+from dspgen.errors import NoSchedule, Problem
+from dspgen.options import Options
+from dspgen.rewrite.optimise import Remark
+from dspgen.sched.schedule import schedule
+from dspgen.stages import CANDIDATE_LOOK, Compiled
+from dspgen.target.model import Target
+from dspgen.tiling.bound import bound
+from dspgen.tiling.nests import nests
+from dspgen.vecdsl.ir import ELEM_BYTES, ArrayDecl, ScalarDecl
+from plant_core.affine import read_accesses
+from plant_core.blocks import Blocks, NoBlocks, blocks, loops_to_block, windows
+from plant_core.dependence import Dependence, memory_dependences
+from plant_core.ir import Buf, Func
+from plant_core.windows import Counter, Window, rows_of
+
+# Cycles of the code between two blocks, and of starting a block's loops.
+_BETWEEN = 200
+# The part of the near memory that is left to local arrays of the blocks.
+_SPARE = 4
+_TRIED = 40
+_FEWEST = 8  # iterations of a loop in a block
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Iterations of each loop in a block, the order of the loops over blocks, and the cycles that the model expects."""
+
+    spans: tuple[int, ...]
+    order: tuple[int, ...]
+    cycles: float
+
+
+def compile_blocked(
+    func: Func, source: Func, target: Target, options: Options, compiled: Callable[[Func], Compiled]
+) -> Compiled:
+    """`func`, canonical, in blocks. `compiled` makes code for data on the chip. Raises NoSchedule."""
+    parts = [replace(func, comps=tuple(func.comp(name) for name in nest.names)) for nest in nests(func)]
+    kept = _shared(parts)
+    made = [_in_blocks(part, source, kept, target, options) for part in parts]
+    pieces = [[compiled(piece) for piece in m.pieces] for m in made]
+    function = composed(_blocked(made, source, pieces), target)
+    scheduled = schedule(function, target, pipeline=options.pipeline, look=CANDIDATE_LOOK)
+    titles = tuple(
+        f"{_title(m)}: {', '.join(dict.fromkeys(t for c in code for t in c.tiles))}"
+        for m, code in zip(made, pieces, strict=True)
+    )
+    remarks = tuple(Remark(p.comps[0].loc, "blocks", _told(m)) for p, m in zip(parts, made, strict=True))
+    inner = tuple(dict.fromkeys(r for code in pieces for c in code for r in c.remarks))
+    return replace(
+        pieces[0][0], source=source, assembly=function, scheduled=scheduled, tiles=titles, remarks=(*remarks, *inner)
+    )  # fmt: skip
+
+
+def _shared(parts: Sequence[Func]) -> set[str]:
+    """Local arrays that several nests use."""
+    uses = [{a.buf for c in p.comps for a in (c.target, *read_accesses(c))} for p in parts]
+    return {
+        b.name for p in parts for b in p.bufs if b.kind == "local" and sum(b.name in names for names in uses) > 1
+    }  # fmt: skip
+
+
+def _in_blocks(func: Func, source: Func, kept: set[str], target: Target, options: Options) -> Blocks:
+    known = memory_dependences(func)
+    refusal: NoBlocks | None = None
+    for sizes in sorted(_sizes(func, kept, target, known), key=lambda s: s.cycles)[:_TRIED]:
+        try:
+            return blocks(
+                func,
+                sizes.spans,
+                sizes.order,
+                granule=target.lanes,
+                reassoc=options.fp == "reassoc",
+                known=known,
+                kept=kept,
+            )
+        except NoBlocks as reason:
+            refusal = reason
+    why = "the data of no block fit on the chip" if refusal is None else refusal.message
+    remedy = "compile with --data onchip, for arrays that are in on-chip memory already"
+    raise NoSchedule(Problem("DG318", why, func.comps[0].loc or source.loc, remedy))
+
+
+def _title(made: Blocks) -> str:
+    spans = ", ".join(f"{c.name} {c.span}" for c in made.counters if c.trips > 1)
+    return f"blocks of {spans}" if spans else "one block"
+
+
+def _told(made: Blocks) -> str:
+    number = math.prod(c.trips for c in made.counters)
+    sizes = ", ".join(f"{w.name} {window_bytes(w)}{' twice' if w.counters else ''}" for w in made.windows)
+    return f"{_title(made)}, {number} of them; bytes on the chip: {sizes}"
+
+
+def _blocked(made: Sequence[Blocks], source: Func, pieces: Sequence[Sequence[Compiled]]) -> Blocked:
+    arrays = tuple(
+        ArrayDecl(p.name, p.dtype, math.prod(p.extents), False, p.const) for p in source.params if isinstance(p, Buf)
+    )
+    scalars = tuple(ScalarDecl(p.name, p.dtype) for p in source.params if not isinstance(p, Buf))
+    found = tuple(_nest(m, source, code) for m, code in zip(made, pieces, strict=True))
+    return Blocked(source.name, tuple(p.name for p in source.params), arrays, scalars, found)
+
+
+def _nest(made: Blocks, source: Func, pieces: Sequence[Compiled]) -> BlockedNest:
+    shapes = {p.name: p.extents for p in source.params if isinstance(p, Buf)}
+    moved = []
+    for window in made.windows:
+        rows = rows_of(window, shapes[window.buf], ELEM_BYTES[window.dtype]) if window.outside else None
+        moved.append(Moved(window, rows, window_bytes(window)))
+    inlined = []
+    for piece, code in zip(made.pieces, pieces, strict=True):
+        names = [p.name for p in piece.params]
+        given = tuple((r, n) for (r, _), n in zip(code.assembly.inputs, names, strict=True))
+        inlined.append(Piece(code.assembly, given))
+    return BlockedNest(made.counters, tuple(moved), tuple(inlined), made.piece, made.origins)
+
+
+def _sizes(func: Func, kept: set[str], target: Target, known: tuple[Dependence, ...]) -> Iterator[Sizes]:
+    """Sizes whose windows fit, with what the model expects of them."""
+    loops = loops_to_block(func)
+    memory = target.memory(target.abi.stack_memory)
+    room = memory.size - memory.size // _SPARE
+    work = bound(func, target, data="onchip", values={}).arithmetic
+    shapes = {b.name: b.extents for b in func.bufs}
+    ways = [
+        (spans, order)
+        for spans in itertools.product(*(_spans(extent) for _, _, extent in loops))
+        for order in itertools.permutations(range(len(loops)))
+    ]
+    for spans, order in [((), ()), *ways]:
+        try:
+            counters, found = windows(func, spans, order, granule=target.lanes, known=known, kept=kept)
+        except NoBlocks:
+            continue
+        if any(w.outside and rows_of(w, shapes[w.buf], ELEM_BYTES[w.dtype]) is None for w in found):
+            continue
+        if sum(window_bytes(w) * (2 if w.counters else 1) for w in found) <= room:
+            yield Sizes(spans, order, _expected(counters, found, work, target))
+
+
+def _spans(extent: int) -> list[int]:
+    """Halves of a loop, halves of these, and so on."""
+    found = [extent]
+    while found[-1] > _FEWEST:
+        found.append(-(-found[-1] // 2))
+    return found
+
+
+def _expected(counters: Sequence[Counter], found: Sequence[Window], work: int, target: Target) -> float:
+    dma = target.dma
+    assert dma is not None
+    moving = first = last = 0.0
+    number = math.prod(c.trips for c in counters)
+    for window in found:
+        inner = max(window.counters, default=-1)
+        times = math.prod(c.trips for c in counters[: inner + 1])
+        each = window_bytes(window) / dma.bytes_per_cycle
+        moving += times * each * (window.load + window.store)
+        first += each * window.load
+        last += each * window.store
+    return max(work + number * _BETWEEN, moving) + first + last

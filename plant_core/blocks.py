@@ -1,0 +1,495 @@
+"""A nest in blocks: boxes of iterations, one after the other, whose data fit into a near memory.
+
+Before: for i < 512, j < 512, k < 512: c[i, j] += a[i, k] * b[k, j];
+After:  for each block of 64 x 64 x 128 iterations: the same loops over windows of a, b and c that begin at 0.
+
+Blocks differ in where their windows lie and, at the ends, in which iterations there are; those whose iterations are the
+same share a function. Windows that blocks write are apart from each other or one, so that one block's can be fetched
+while another is computed; an array of which that isn't so is near as a whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import islpy as isl
+
+from plant_core.affine import accesses, all_bufs, children, from_linear, integer, is_integer, linear, rebuild
+from plant_core.affine import add as plus
+from plant_core.dependence import Dependence, live_in, memory_dependences
+from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
+from plant_core.loc import PlantError
+from plant_core.schedule import Line, Position, position, schedule_map
+from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Length, Place, Reach, Window
+
+
+class NoBlocks(PlantError):
+    """Why a nest can't be cut into such blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """`counters`, outermost first. `pieces` are the functions of blocks, `piece` tells which one is for the blocks that
+    are FIRST, BETWEEN, LAST or ONLY along each counter. A piece's parameters are the windows by name, the scalars that
+    it uses, and of `origins` (name, counter) the iterations that the block begins with."""
+
+    func: Func
+    counters: tuple[Counter, ...]
+    windows: tuple[Window, ...]
+    pieces: tuple[Func, ...]
+    piece: Mapping[Place, int]
+    origins: tuple[tuple[str, int], ...]
+
+
+def loops_to_block(func: Func) -> list[tuple[str, int, int]]:
+    """The loops round the statement that runs most often, outermost first: iterator, first iteration, how many."""
+    main = _main(func)
+    place = position(main)
+    found = []
+    for depth, name in enumerate(main.iters):
+        if place.loops[depth] != Line(0, ((name, 1),)):
+            break
+        low, high = _range(main, depth)
+        found.append((name, low, high - low + 1))
+    return found
+
+
+def blocks(
+    func: Func,
+    spans: Sequence[int],
+    order: Sequence[int],
+    *,
+    granule: int,
+    reassoc: bool,
+    known: Sequence[Dependence] | None = None,
+    kept: Collection[str] = (),
+) -> Blocks:
+    """`func`, one nest over boxes of constant size, in blocks of `spans` iterations of the loops of `loops_to_block`,
+    the loops over blocks in `order`. Rows of windows lie a multiple of `granule` elements apart. Local arrays that are
+    `kept` are of use to others.
+
+    Without any loop over blocks, the nest is one block, whatever its iterations, with all of its arrays.
+    Raises NoBlocks where blocks break a dependence, or iterations are no boxes.
+    """
+    found = memory_dependences(func) if known is None else known
+    return _Blocking(func, _counters(func, spans, order), granule, found, kept).run(reassoc)
+
+
+def windows(
+    func: Func,
+    spans: Sequence[int],
+    order: Sequence[int],
+    *,
+    granule: int,
+    known: Sequence[Dependence],
+    kept: Collection[str] = (),
+) -> tuple[tuple[Counter, ...], tuple[Window, ...]]:
+    """The counters and windows of such blocks, whether or not they keep the dependences, at little cost."""
+    blocking = _Blocking(func, _counters(func, spans, order), granule, known, kept)
+    blocking.find_windows()
+    return blocking.counters, tuple(blocking.windows.values())
+
+
+def _counters(func: Func, spans: Sequence[int], order: Sequence[int]) -> tuple[Counter, ...]:
+    loops = loops_to_block(func)
+    counters = []
+    for k in order:
+        name, low, extent = loops[k]
+        span = min(spans[k], extent)
+        trips = -(-extent // span)
+        counters.append(Counter(name, low, span, trips, extent - (trips - 1) * span))
+    return tuple(counters)
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What accesses to one window have in common: the array, and how its place moves; None for all of the array."""
+
+    buf: str
+    moves: tuple[tuple[tuple[int, int], ...], ...] | None
+
+
+class _Blocking:
+    def __init__(
+        self,
+        func: Func,
+        counters: tuple[Counter, ...],
+        granule: int,
+        known: Sequence[Dependence],
+        kept: Collection[str],
+    ) -> None:
+        self.kept = kept
+        self.func, self.counters, self.granule, self.known = func, counters, granule, known
+        self.bufs = all_bufs(func)
+        main = _main(func)
+        depths = [main.iters.index(c.name) for c in counters]
+        self.places = {c.name: position(c) for c in func.comps}
+        self.prefixes = [self.places[main.name].constants[: d + 1] for d in depths]
+        self.iterators = {c.name: [self._iterator(c, k) for k in range(len(counters))] for c in func.comps}
+        self.whole: set[str] = set()
+        self.windows: dict[_Key, Window] = {}
+        if func.effects or any(c.defines for c in func.comps):
+            raise _refused(func, "it has statements that are no assignments to arrays")
+
+    def run(self, reassoc: bool) -> Blocks:
+        if self.counters:
+            for comp in self.func.comps:
+                self._check_box(comp)
+        self.check_order(reassoc)
+        self.find_windows()
+        pieces: list[Func] = []
+        piece: dict[Place, int] = {}
+        for place in itertools.product(*(_places(c) for c in self.counters)):
+            made = self._piece(place, len(pieces))
+            same = next((k for k, p in enumerate(pieces) if _alike(p, made)), len(pieces))
+            if same == len(pieces):
+                pieces.append(made)
+            piece[place] = same
+        used = {p.name for f in pieces for p in f.params}
+        origins = tuple((_origin(c), k) for k, c in enumerate(self.counters) if _origin(c) in used)
+        outside = tuple(w for w in self.windows.values() if w.name in used)
+        return Blocks(self.func, self.counters, outside, tuple(pieces), piece, origins)
+
+    # -- which iterations a block has
+
+    def _iterator(self, comp: Comp, counter: int) -> str | None:
+        """The comp's iterator of the loop that is counted; None where it isn't in it."""
+        prefix, place = self.prefixes[counter], self.places[comp.name]
+        depth = len(prefix) - 1
+        if len(comp.iters) <= depth or place.constants[: depth + 1] != prefix:
+            return None
+        name = comp.iters[depth]
+        if place.loops[depth] != Line(0, ((name, 1),)):
+            raise _refused(self.func, f"a loop over {name} is not in steps of one")
+        return name
+
+    def _check_box(self, comp: Comp) -> None:
+        box = comp.domain
+        for depth in range(len(comp.iters)):
+            low, high = _range(comp, depth)
+            box = box.lower_bound_val(isl.dim_type.set, depth, isl.Val(low))
+            box = box.upper_bound_val(isl.dim_type.set, depth, isl.Val(high))
+        whole = isl.Set.universe(comp.domain.get_space())
+        for depth in range(len(comp.iters)):
+            low, high = _range(comp, depth)
+            whole = whole.lower_bound_val(isl.dim_type.set, depth, isl.Val(low))
+            whole = whole.upper_bound_val(isl.dim_type.set, depth, isl.Val(high))
+        if not whole.is_equal(comp.domain):
+            raise _refused(self.func, f"the bounds of a loop of {comp.name} depend on another loop")
+        for k, name in enumerate(self.iterators[comp.name]):
+            if name is not None:
+                counter = self.counters[k]
+                low, high = _range(comp, comp.iters.index(name))
+                if (low, high) != (counter.low, counter.low + (counter.trips - 1) * counter.span + counter.last - 1):
+                    raise _refused(self.func, f"{comp.name} runs in a part of a loop only")
+
+    def check_order(self, reassoc: bool) -> None:
+        times = {c.name: self._times(c) for c in self.func.comps}
+        for dependence in self.known:
+            free = dependence.reduction and (reassoc or is_integer(self.bufs[dependence.buf].dtype))
+            if free:
+                continue
+            pairs = dependence.relation.apply_domain(times[dependence.source]).apply_range(times[dependence.sink])
+            if not pairs.intersect(isl.Map.lex_gt(pairs.get_space().domain())).is_empty():
+                raise _refused(self.func, f"a block would need what a later one writes to {dependence.buf}")
+
+    def _times(self, comp: Comp) -> isl.Map:
+        """The block of each iteration."""
+        numbers = []
+        for k, counter in enumerate(self.counters):
+            name = self.iterators[comp.name][k]
+            if name is None:
+                numbers.append(str(self._alone_at(comp, k)))
+            else:
+                numbers.append(f"floor(({name} - {counter.low})/{counter.span})")
+        return isl.Map(f"{{ {comp.name}[{', '.join(comp.iters)}] -> [{', '.join(numbers)}] }}")
+
+    def _alone_at(self, comp: Comp, counter: int) -> int:
+        """The block of a comp that is not in the loop: the first one where it comes before the loop, else the last."""
+        before = self.places[comp.name].constants < self.prefixes[counter]
+        return 0 if before else self.counters[counter].trips - 1
+
+    def _runs(self, comp: Comp, place: Place) -> bool:
+        for k, at in enumerate(place):
+            if self.iterators[comp.name][k] is None:
+                first = self._alone_at(comp, k) == 0
+                if at not in ((FIRST, ONLY) if first else (LAST, ONLY)):
+                    return False
+        return True
+
+    # -- windows
+
+    def find_windows(self) -> None:
+        crossing = self._crossing() | set(self.kept)
+        written = {c.target.buf for c in self.func.comps}
+        uses = [(c, a) for c in self.func.comps for a in _accesses_of(c)]
+        for comp, access in uses:
+            if not self.counters or (self.bufs[access.buf].kind == "local" and access.buf in crossing):
+                self.whole.add(access.buf)
+            elif any(linear(i) is None or not set(linear(i)[1]) <= set(comp.iters) for i in access.indices):  # type: ignore[index]
+                self.whole.add(access.buf)
+        while True:
+            found: dict[_Key, list[tuple[Comp, Load]]] = {}
+            for comp, access in uses:
+                found.setdefault(self._key(comp, access), []).append((comp, access))
+            self.windows = {}
+            more = set()
+            for key, users in found.items():
+                several = sum(k.buf == key.buf for k in found) > 1
+                window = self._window(key, users, len(self.windows) if several else None, written, crossing)
+                if window is None or (several and key.buf in written):
+                    more.add(key.buf)
+                else:
+                    self.windows[key] = window
+            if not more:
+                return
+            self.whole |= more
+
+    def _crossing(self) -> set[str]:
+        """Arrays and variables by which one block passes values to another."""
+        times = {c.name: self._times(c) for c in self.func.comps}
+        found = set()
+        for d in self.known:
+            if d.kind == "flow" and self.bufs[d.buf].kind == "local" and d.buf not in found:
+                pairs = d.relation.apply_domain(times[d.source]).apply_range(times[d.sink])
+                if not pairs.is_subset(isl.Map.identity(pairs.get_space())):
+                    found.add(d.buf)
+        return found
+
+    def _key(self, comp: Comp, access: Load) -> _Key:
+        if access.buf in self.whole:
+            return _Key(access.buf, None)
+        return _Key(access.buf, tuple(self._moves(comp, index) for index in access.indices))
+
+    def _moves(self, comp: Comp, index: Expr) -> tuple[tuple[int, int], ...]:
+        form = linear(index)
+        assert form is not None
+        found = []
+        for k, counter in enumerate(self.counters):
+            name = self.iterators[comp.name][k]
+            factor = form[1].get(name, 0) if name is not None else 0
+            if factor and counter.trips > 1:
+                found.append((k, factor * counter.span))
+        return tuple(found)
+
+    def _window(
+        self, key: _Key, users: list[tuple[Comp, Load]], number: int | None, written: set[str], crossing: set[str]
+    ) -> Window | None:
+        """None where only all of the array will do."""
+        buf = self.bufs[key.buf]
+        outside = buf.kind == "param"
+        name = buf.name if number is None else f"{buf.name}_{number}"
+        writes = buf.name in written
+        if key.moves is None:
+            shape = buf.extents or (1,)
+            all_of = tuple(Reach(0, (), Length(n)) for n in shape)
+            covered = bool(buf.extents) and self._covers(users, all_of)
+            load = not writes or not covered or not _is_empty(live_in(self.func, buf.name))
+            return Window(name, buf.name, buf.dtype, shape, all_of, load and outside, writes and outside, outside)
+        dims: list[Reach] = []
+        for d, moves in enumerate(key.moves):
+            if any(step < 0 and self.counters[k].last < self.counters[k].span for k, step in moves):
+                return None
+            spans = [self._interval(comp, access.indices[d]) for comp, access in users]
+            low, high = min(s[0] for s in spans), max(s[1] for s in spans)
+            less = tuple(
+                (k, step // self.counters[k].span * (self.counters[k].span - self.counters[k].last))
+                for k, step in moves
+                if self.counters[k].last < self.counters[k].span
+            )
+            dims.append(Reach(low, moves, Length(high - low + 1, less)))
+        reach = tuple(dims)
+        if writes and not _apart(reach):
+            return None
+        load = not writes or self._revisited(reach) or not self._covers(users, reach)
+        load = load or not _is_empty(live_in(self.func, buf.name))
+        shape = self._padded(tuple(d.extent.full for d in reach))
+        return Window(name, buf.name, buf.dtype, shape, reach, load and outside, writes and outside, outside)
+
+    def _padded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if len(shape) < 2:
+            return shape
+        return (*shape[:-1], -(-shape[-1] // self.granule) * self.granule)
+
+    def _interval(self, comp: Comp, index: Expr) -> tuple[int, int]:
+        """The least and the greatest value of a subscript in the first block of its full size."""
+        form = linear(index)
+        assert form is not None
+        low = high = form[0]
+        for name, factor in form[1].items():
+            first, last = _range(comp, comp.iters.index(name))
+            if name in self.iterators[comp.name]:
+                last = first + self.counters[self.iterators[comp.name].index(name)].span - 1
+            ends = sorted((factor * first, factor * last))
+            low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    def _revisited(self, dims: Sequence[Reach]) -> bool:
+        """Whether blocks come back to a window after others."""
+        counters = {k for d in dims for k, _ in d.steps}
+        return any(
+            self.counters[k].trips > 1 and k not in counters and any(k < inner for inner in counters)
+            for k in range(len(self.counters))
+        )
+
+    def _covers(self, users: list[tuple[Comp, Load]], dims: Sequence[Reach]) -> bool:
+        """Whether one of the statements writes all of a window."""
+        for comp, access in users:
+            if access is not comp.target:
+                continue
+            forms = [linear(i) for i in access.indices]
+            names = [n for f in forms if f is not None for n in f[1]]
+            plain = all(f is not None and len(f[1]) <= 1 and set(f[1].values()) <= {1, -1} for f in forms)
+            if plain and len(set(names)) == len(names):
+                spans = [self._interval(comp, i) for i in access.indices]
+                if all(s == (d.low, d.low + d.extent.full - 1) for s, d in zip(spans, dims, strict=True)):
+                    return True
+        return False
+
+    # -- the functions of blocks
+
+    def _piece(self, place: Place, number: int) -> Func:
+        comps = tuple(self._local(c, place) for c in self.func.comps if self._runs(c, place))
+        near: dict[str, Buf] = {}
+        written = {c.target.buf for c in self.func.comps}
+        for key, window in self.windows.items():
+            buf = self.bufs[key.buf]
+            kept = window.outside or key.moves is None
+            kind: Literal["param", "local"] = "param" if kept else "local"
+            near[window.name] = replace(
+                buf, name=window.name, shape=window.shape, kind=kind, const=window.buf not in written
+            )
+        touched = {a.buf for c in comps for a in _accesses_of(c)}
+        names = {p.name for p in self.func.params}
+        scalars = [p for p in self.func.params if isinstance(p, ScalarParam) and self._names(comps, p.name)]
+        origins = [ScalarParam(_origin(c), "i32") for c in self.counters if self._names(comps, _origin(c))]
+        assert not names & {o.name for o in origins}
+        bufs = tuple(b for n, b in near.items() if n in touched)
+        params: tuple[Buf | ScalarParam, ...] = (*(b for b in bufs if b.kind == "param"), *scalars, *origins)
+        return Func(f"{self.func.name}_block{number}", params, bufs, comps, self.func.loc)
+
+    def _names(self, comps: Sequence[Comp], name: str) -> bool:
+        return any(name in _params(e) for c in comps for e in (c.value, *c.target.indices))
+
+    def _local(self, comp: Comp, place: Place) -> Comp:
+        ranges = []
+        target = self._rewritten(comp, comp.target)
+        assert isinstance(target, Load)
+        if not self.counters:
+            return replace(comp, target=target, value=self._rewritten(comp, comp.value))
+        for depth, name in enumerate(comp.iters):
+            low, high = _range(comp, depth)
+            if name in self.iterators[comp.name]:
+                k = self.iterators[comp.name].index(name)
+                counter = self.counters[k]
+                low, high = 0, (counter.last if place[k] in (LAST, ONLY) else counter.span) - 1
+            ranges.append(f"{low} <= {name} <= {high}")
+        domain = isl.Set(f"{{ {comp.name}[{', '.join(comp.iters)}] : {' and '.join(ranges) or 'true'} }}")
+        made = replace(comp, domain=domain, target=target, value=self._rewritten(comp, comp.value))
+        old = self.places[comp.name]
+        time = schedule_map(made, Position(old.constants, old.loops), comp.schedule.dim(isl.dim_type.out))
+        return replace(made, schedule=time.intersect_domain(domain))
+
+    def _rewritten(self, comp: Comp, expr: Expr) -> Expr:
+        """An expression in iterations that begin at 0, on windows."""
+        match expr:
+            case Iter(name) if name in self.iterators[comp.name]:
+                counter = self.counters[self.iterators[comp.name].index(name)]
+                origin: Expr = Param(_origin(counter), "i32") if counter.trips > 1 else integer(counter.low)
+                return plus(expr, origin)
+            case Load():
+                key = self._key(comp, expr)
+                window = self.windows[key]
+                if key.moves is None:
+                    indices = tuple(self._rewritten(comp, i) for i in expr.indices) or (integer(0),)
+                else:
+                    indices = tuple(self._near(comp, i, d.low) for i, d in zip(expr.indices, window.dims, strict=True))
+                return replace(expr, buf=window.name, indices=indices)
+            case _:
+                parts = tuple(self._rewritten(comp, p) for p in children(expr))
+                return rebuild(expr, parts) if parts else expr
+
+    def _near(self, comp: Comp, index: Expr, low: int) -> Expr:
+        form = linear(index)
+        assert form is not None
+        constant = form[0] - low
+        for name, factor in form[1].items():
+            if name in self.iterators[comp.name]:
+                constant += factor * self.counters[self.iterators[comp.name].index(name)].low
+        return from_linear((constant, form[1]), comp.iters)
+
+
+def _main(func: Func) -> Comp:
+    return max(func.comps, key=lambda c: (_volume(c), len(c.iters)))
+
+
+def _volume(comp: Comp) -> int:
+    ranges = (_range(comp, d) for d in range(len(comp.iters)))
+    return math.prod(high - low + 1 for low, high in ranges)
+
+
+def _range(comp: Comp, depth: int) -> tuple[int, int]:
+    low, high = comp.domain.dim_min_val(depth), comp.domain.dim_max_val(depth)
+    if not low.is_int() or not high.is_int():
+        raise NoBlocks(
+            f"blocks need constant sizes, and the bounds of {comp.iters[depth]} are known at run time only",
+            loc=comp.loc,
+            code="DG205",
+            remedy="give the parameters' values with -D NAME=VALUE",
+        )
+    return int(low.to_python()), int(high.to_python())
+
+
+def _refused(func: Func, why: str) -> NoBlocks:
+    return NoBlocks(f"`{func.name}` can't be cut into blocks: {why}", loc=func.loc)
+
+
+def _accesses_of(comp: Comp) -> Iterator[Load]:
+    yield comp.target
+    for index in comp.target.indices:
+        yield from accesses(index)
+    yield from accesses(comp.value)
+
+
+def _params(expr: Expr) -> set[str]:
+    found = {expr.name} if isinstance(expr, Param) else set()
+    for part in children(expr):
+        found |= _params(part)
+    return found
+
+
+def _apart(dims: Sequence[Reach]) -> bool:
+    """Whether windows at different places have no element in common: each counter moves a dimension of its own far
+    enough."""
+    counters = {k for d in dims for k, _ in d.steps}
+    return all(
+        any(len(d.steps) == 1 and d.steps[0][0] == k and abs(d.steps[0][1]) >= d.extent.full for d in dims)
+        for k in counters
+    )
+
+
+def _is_empty(elements: isl.Set | None) -> bool:
+    return elements is None or bool(elements.is_empty())
+
+
+def _origin(counter: Counter) -> str:
+    return f"{counter.name}_first"
+
+
+def _places(counter: Counter) -> tuple[int, ...]:
+    if counter.trips == 1:
+        return (ONLY,)
+    return (FIRST, LAST) if counter.trips == 2 else (FIRST, BETWEEN, LAST)
+
+
+def _alike(a: Func, b: Func) -> bool:
+    if len(a.comps) != len(b.comps) or a.params != b.params:
+        return False
+    return all(
+        (x.name, x.target, x.value) == (y.name, y.target, y.value) and bool(x.domain.is_equal(y.domain))
+        for x, y in zip(a.comps, b.comps, strict=True)
+    )

@@ -1,0 +1,81 @@
+"""Data off the chip: blocks fetched and put back by the engine, on a machine with little memory of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dspgen.errors import NoSchedule
+from dspgen.options import Options
+from dspgen.pipeline import RunResult, run_file
+from dspgen.target.load import load_target
+from plant_core.loc import PlantError
+
+SMALL = load_target("ft_m7002", [("memories.AM.size", "16384")])
+DDR = Options(data="ddr", tile="one")
+
+
+def run(text: str, folder: Path, options: Options = DDR) -> RunResult:
+    path = folder / "kernel.c"
+    path.write_text(text, encoding="utf-8")
+    result = run_file(str(path), SMALL, options)
+    assert result.verified, result.details
+    return result
+
+
+def blocks(result: RunResult) -> str:
+    return next(r.message for r in result.remarks if r.kind == "blocks")
+
+
+def test_a_long_vector_runs_at_the_speed_of_its_memory(tmp_path: Path) -> None:
+    text = "void saxpy(float a, const float x[N], float y[N]) { for (int i = 0; i < N; i++) y[i] = a * x[i] + y[i]; }"
+    result = run(text, tmp_path, replace(DDR, defines=(("N", "16384"),)))
+    assert result.efficiency > 0.9
+    run(text, tmp_path, replace(DDR, defines=(("N", "3001"),)))
+
+
+def test_a_product_of_odd_sizes(tmp_path: Path) -> None:
+    result = run(
+        """void mm(const float a[37][29], const float b[29][50], float c[37][50]) {
+             for (int i = 0; i < 37; i++) for (int j = 0; j < 50; j++) { c[i][j] = 0;
+               for (int k = 0; k < 29; k++) c[i][j] += a[i][k] * b[k][j]; } }""",
+        tmp_path,
+    )
+    assert "blocks of" in blocks(result)
+
+
+def test_nests_pass_arrays_on_the_chip(tmp_path: Path) -> None:
+    run(
+        """void two(const float a[40][40], const float x[40], float y[40]) {
+             float t[40];
+             for (int i = 0; i < 40; i++) { t[i] = 0; for (int j = 0; j < 40; j++) t[i] += a[i][j] * x[j]; }
+             for (int i = 0; i < 40; i++) y[i] = t[i] + i; }""",
+        tmp_path,
+    )
+
+
+def test_triangles_that_fit_are_one_block(tmp_path: Path) -> None:
+    result = run(
+        "void t(int a[12][12]) { for (int i = 0; i < 12; i++) for (int j = 0; j < i; j++) a[i][j] += a[j][i]; }",
+        tmp_path,
+    )
+    assert blocks(result).startswith("one block")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "void t(int a[90][90]) { for (int i = 0; i < 90; i++) for (int j = 0; j < i; j++) a[i][j] += a[j][i]; }",
+            "DG318",
+        ),
+        ("void f(int n, float x[n]) { for (int i = 0; i < n; i++) x[i] += 1; }", "DG205"),
+    ],
+)
+def test_what_can_t_be_cut_is_told(text: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises((NoSchedule, PlantError)) as caught:
+        run(text, tmp_path)
+    error = caught.value
+    assert says == (error.code if isinstance(error, PlantError) else error.problems[0].code)

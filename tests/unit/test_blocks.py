@@ -1,0 +1,190 @@
+"""Nests in blocks: windows moved and pieces run block by block leave the same arrays as the nest."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dspgen.frontend.read import read_c
+from plant_core.blocks import Blocks, NoBlocks, blocks, loops_to_block
+from plant_core.canonical.passes import canonical
+from plant_core.evaluate import evaluate
+from plant_core.ir import Buf, Func
+from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Length, Window, rows_of
+
+GRANULE = 4
+
+
+def read(text: str, folder: Path) -> Func:
+    path = folder / "f.c"
+    path.write_text(text, encoding="utf-8")
+    return canonical(read_c(str(path)), reassoc=False)
+
+
+def length(of: Length, at: tuple[int, ...], made: Blocks) -> int:
+    return of.full - sum(n for k, n in of.less if at[k] == made.counters[k].trips - 1)
+
+
+def slices(window: Window, at: tuple[int, ...], made: Blocks) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """The window's elements in the array, and in itself."""
+    far, near = [], []
+    for reach in window.dims:
+        low = reach.low + sum(step * at[k] for k, step in reach.steps)
+        extent = length(reach.extent, at, made)
+        assert low >= 0 and extent > 0
+        far.append(slice(low, low + extent))
+        near.append(slice(extent))
+    return tuple(far), tuple(near)
+
+
+def run_blocks(made: Blocks, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """As the machine does it: what a block needs is fetched before the last one's results are put back."""
+    arrays = {n: np.array(a) for n, a in inputs.items()}
+    places = list(itertools.product(*(range(c.trips) for c in made.counters)))
+    near = {w.name: np.full(w.shape, 77, arrays[w.buf].dtype if w.outside else np.int32) for w in made.windows}
+    fetched: dict[str, tuple[int, ...]] = {}
+
+    def moves(window: Window, at: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(at[k] for k in window.counters)
+
+    def fetch(window: Window, at: tuple[int, ...]) -> np.ndarray:
+        contents = np.full(window.shape, 77, arrays[window.buf].dtype)
+        far, here = slices(window, at, made)
+        if window.load:
+            contents[here] = arrays[window.buf][far]
+        return contents
+
+    for w in made.windows:
+        if w.outside:
+            near[w.name], fetched[w.name] = fetch(w, places[0]), moves(w, places[0])
+    for n, at in enumerate(places):
+        following = places[n + 1] if n + 1 < len(places) else None
+        ahead = {
+            w.name: fetch(w, following)
+            for w in made.windows
+            if following is not None and w.outside and moves(w, following) != moves(w, at)
+        }
+        kinds = tuple(kind(at[k], c.trips) for k, c in enumerate(made.counters))
+        piece = made.pieces[made.piece[kinds]]
+        given: dict[str, np.ndarray | int] = {}
+        for p in piece.params:
+            if isinstance(p, Buf):
+                given[p.name] = near[p.name]
+            else:
+                k = dict(made.origins)[p.name]
+                given[p.name] = made.counters[k].low + at[k] * made.counters[k].span
+        near |= evaluate(piece, given)
+        for w in made.windows:
+            if w.store and (following is None or w.name in ahead):
+                far, here = slices(w, at, made)
+                arrays[w.buf][far] = near[w.name][here]
+        near |= ahead
+    return {p.name: arrays[p.name] for p in made.func.params if isinstance(p, Buf) and not p.const}
+
+
+def kind(at: int, trips: int) -> int:
+    if trips == 1:
+        return ONLY
+    return FIRST if at == 0 else LAST if at == trips - 1 else BETWEEN
+
+
+def check(func: Func, spans: tuple[int, ...], order: tuple[int, ...]) -> Blocks:
+    made = blocks(func, spans, order, granule=GRANULE, reassoc=False)
+    generator = np.random.default_rng(3)
+    inputs = {p.name: generator.integers(-9, 9, p.extents).astype(np.int32) for p in func.params if isinstance(p, Buf)}
+    expected, got = evaluate(func, inputs), run_blocks(made, inputs)
+    for name in expected:
+        np.testing.assert_array_equal(got[name], expected[name], err_msg=name)
+    return made
+
+
+NESTS = {
+    "matmul": """void f(const int a[9][7], const int b[7][10], int c[9][10]) {
+        for (int i = 0; i < 9; i++) for (int j = 0; j < 10; j++) {
+            c[i][j] = 0; for (int k = 0; k < 7; k++) c[i][j] += a[i][k] * b[k][j]; } }""",
+    "scaled after": """void f(const int a[9][7], const int x[7], int y[9]) {
+        for (int i = 0; i < 9; i++) {
+            y[i] = i; for (int k = 0; k < 7; k++) y[i] += a[i][k] * x[k]; y[i] *= 3; } }""",
+    "convolution": """void f(const int x[12][13], const int h[3][2], int y[10][12]) {
+        for (int i = 0; i < 10; i++) for (int j = 0; j < 12; j++) { y[i][j] = 0;
+            for (int r = 0; r < 3; r++) for (int s = 0; s < 2; s++)
+                y[i][j] += x[i + r][j + s] * h[r][s]; } }""",
+    "reversed": """void f(const int x[12], int y[12]) { for (int i = 0; i < 12; i++) y[i] = x[11 - i] + i; }""",
+    "strided": """void f(const int x[30], int y[10]) {
+        for (int i = 0; i < 10; i++) y[i] = x[3 * i] - x[3 * i + 2]; }""",
+    "two windows": """void f(const int a[9][6], int c[9][9]) {
+        for (int i = 0; i < 9; i++) for (int j = 0; j < 9; j++) {
+            c[i][j] = i - j;
+            for (int k = 0; k < 6; k++) c[i][j] += a[i][k] * a[j][k]; } }""",
+    "table": """void f(const int x[16], const int at[12], int y[12]) {
+        for (int i = 0; i < 12; i++) y[i] = x[at[i] & 15]; }""",
+    "between": """void f(const int a[8][8], int b[8][8]) { int t[8][8];
+        for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++) { t[i][j] = a[i][j] * 2; b[i][j] = t[i][j] + j; } }""",
+    "updated": """void f(const int x[20], int y[20]) { for (int i = 0; i < 20; i++) y[i] = 3 * x[i] + y[i]; }""",
+    "sum": """void f(const int x[20], int s[1]) { s[0] = 0; for (int i = 0; i < 20; i++) s[0] += x[i]; }""",
+    "written twice": """void f(const int x[20], int y[21]) {
+        for (int i = 0; i < 20; i++) { y[i] = x[i]; y[i + 1] = x[i] + 1; } }""",
+    "history": """void f(const int x[20], int y[20]) { for (int i = 1; i < 20; i++) y[i] = y[i - 1] + x[i]; }""",
+}
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_blocks_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
+    func = read(NESTS[name], tmp_path)
+    loops = loops_to_block(func)
+    draw = random.Random(name)
+    tried = 0
+    for order in itertools.permutations(range(len(loops))):
+        spans = tuple(draw.randint(2, max(extent, 2)) for _, _, extent in loops)
+        try:
+            check(func, spans, order)
+            tried += 1
+        except NoBlocks:
+            assert order != tuple(range(len(loops))), "the order of the text is always kept"
+    assert tried
+
+
+def test_blocks_in_the_middle_share_a_function(tmp_path: Path) -> None:
+    func = read(NESTS["matmul"], tmp_path)
+    assert len(check(func, (3, 5, 7), (0, 1, 2)).pieces) == 1
+    assert len(check(func, (3, 5, 2), (0, 1, 2)).pieces) == 3  # sums begin, go on, and end with one iteration less
+    assert len(check(func, (3, 4, 7), (0, 1, 2)).pieces) == 2
+
+
+def test_what_a_block_overwrites_is_not_fetched(tmp_path: Path) -> None:
+    func = read(NESTS["matmul"], tmp_path)
+    resident = check(func, (3, 5, 2), (0, 1, 2))
+    assert {w.name: (w.load, w.store) for w in resident.windows} == {
+        "a": (True, False),
+        "b": (True, False),
+        "c": (False, True),
+    }
+    again = check(func, (3, 5, 2), (2, 0, 1))
+    assert {w.name: w.load for w in again.windows}["c"], "blocks come back to its windows"
+
+
+def test_an_order_that_breaks_a_dependence_is_refused(tmp_path: Path) -> None:
+    text = "void f(int a[9][9]) { for (int i = 1; i < 9; i++) for (int j = 0; j < 8; j++) a[i][j] = a[i - 1][j + 1]; }"
+    func = read(text, tmp_path)
+    check(func, (2, 8), (0, 1))
+    with pytest.raises(NoBlocks, match="a later one"):
+        blocks(func, (2, 2), (0, 1), granule=GRANULE, reassoc=False)
+
+
+def test_triangles_are_refused(tmp_path: Path) -> None:
+    text = "void f(int a[9][9]) { for (int i = 0; i < 9; i++) for (int j = 0; j < i; j++) a[i][j] = 1; }"
+    with pytest.raises(NoBlocks, match="depend on another loop"):
+        blocks(read(text, tmp_path), (2, 2), (0, 1), granule=GRANULE, reassoc=False)
+
+
+def test_windows_as_rows(tmp_path: Path) -> None:
+    made = check(read(NESTS["convolution"], tmp_path), (5, 6, 3, 2), (0, 1, 2, 3))
+    window = next(w for w in made.windows if w.name == "x")
+    rows = rows_of(window, (12, 13), 4)
+    assert rows is not None and (rows.rows.full, rows.row_bytes.full, rows.pitch, rows.local_pitch) == (7, 28, 52, 32)
+    whole = rows_of(next(w for w in made.windows if w.name == "h"), (3, 2), 4)
+    assert whole is not None and (whole.rows.full, whole.row_bytes.full) == (3, 8)
