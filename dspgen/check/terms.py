@@ -11,7 +11,7 @@ where a branch, a predicate or an address asks for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,18 @@ class Terms:
         key = self.keys[mask.term]
         if key[0] == "apply" and not mask.bits and self._nodes[key[1]].op == "splat":
             return new if self.selected(mask).all() else old
-        return self._intern(("merge", mask, new, old), size)
+        if mask.negated:
+            mask, new, old = replace(mask, negated=False), old, new
+        new, old = self._chosen(mask, new, 2), self._chosen(mask, old, 3)
+        return new if new == old else self._intern(("merge", mask, new, old), size)
+
+    def _chosen(self, mask: Mask, term: int, part: int) -> int:
+        """What is left of a term in the lanes that the mask selects (2), or in the others (3)."""
+        key = self.keys[term]
+        while key[0] == "merge" and key[1] == mask:
+            term = int(key[part])
+            key = self.keys[term]
+        return term
 
     def insert(self, lane: int, lanes: int, new: int, old: int, size: int) -> int:
         """`old` with one of its lanes anew. Whatever the order in which lanes are set, it is one term."""

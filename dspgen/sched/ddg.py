@@ -6,11 +6,12 @@ Latencies may be negative: a write that lands late may issue before an earlier r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
 from dspgen.asmir.ir import PATTERNS, MemRef, VReg
+from dspgen.sched.exclusive import Guard, guards_of
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ops import Op
 from dspgen.sched.values import Values
@@ -71,64 +72,92 @@ def loop_graph(
         for writer, reader, cycles in glued(ops, atom):
             edges.add(writer, reader, cycles)
             edges.add(reader, writer, -cycles)
-    _value_edges(facts, values, tracked - fixed, edges)
+    _value_edges(ops, facts, values, tracked - fixed, edges)
     _carried_memory_edges(ops, edges, iterator, step)
     _ordered_edges(ops, edges, loop=True)
     return edges.graph(len(ops))
 
 
-def _value_edges(facts: Facts, values: Values, atoms: set[Atom], edges: _Edges) -> None:
+class _History:
+    """The writes of a register so far, and the reads since that may have to go before the next one.
+
+    Writes land in their order. Reads and writes of which one is under a predicate and one under its complement may go
+    in any order.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.writers: list[tuple[int, int, Guard | None]] = []
+        self.readers: list[tuple[int, int, Guard | None]] = []
+
+    def read(self, place: int, cycle: int, guard: Guard | None) -> Iterator[tuple[int, int, int]]:
+        """Dependences (source, target, latency) of a read `cycle` cycles after issue."""
+        yield from self.seen(place, cycle, guard)
+        self.readers.append((place, cycle, guard))
+
+    def seen(self, place: int, cycle: int, guard: Guard | None) -> Iterator[tuple[int, int, int]]:
+        for writer, latency, other in reversed(self.writers):
+            if guard is None or guard.complement != other:
+                yield writer, place, self.facts.wait(latency, cycle)
+                return
+
+    def write(self, place: int, latency: int, guard: Guard | None) -> Iterator[tuple[int, int, int]]:
+        landing = self.facts.landing(latency)
+        left: list[tuple[int, int, Guard | None]] = []
+        for reader, cycle, other in self.readers:
+            if guard is not None and guard.complement == other:
+                left.append((reader, cycle, other))
+            else:
+                yield reader, place, cycle + 1 - landing
+        if self.writers:
+            writer, earlier, _ = self.writers[-1]
+            yield writer, place, earlier + 1 - landing
+        self.readers = left
+        self.writers = [*(self.writers if guard is not None else ()), (place, latency, guard)]
+
+
+def _value_edges(ops: Sequence[Op], facts: Facts, values: Values, atoms: set[Atom], edges: _Edges) -> None:
     """True dependences of renamable webs, and order within a web."""
+    guards, size = guards_of(ops, 2), len(ops)
+    histories: dict[tuple[int, Atom], _History] = {}
     for index, version in enumerate(values.versions):
-        if version.atom not in atoms:
+        if version.atom not in atoms or version.writer < 0:
             continue
-        writer, distance = version, 0
-        if version.writer < 0:
-            if index not in values.inherited:
-                continue
-            writer, distance = values.versions[values.inherited[index]], 1
-            if writer.writer < 0:
-                continue
+        history = histories.setdefault((values.web_of[index], version.atom), _History(facts))
+        found = [*history.write(version.writer, version.latency, guards.of_write(version.writer))]
         for reader, cycle in version.readers:
-            edges.add(writer.writer, reader, facts.wait(writer.latency, cycle), distance)
-        if version.previous < 0 or version.writer < 0:
+            found += history.read(reader, cycle, guards.of_read(reader, version.atom))
+        for source, target, latency in found:
+            edges.add(source, target, latency)
+    for index, version in enumerate(values.versions):
+        if version.atom not in atoms or version.writer >= 0 or index not in values.inherited:
             continue
-        old = values.versions[version.previous]
-        landing = facts.landing(version.latency)
-        if old.writer >= 0:
-            edges.add(old.writer, version.writer, old.latency + 1 - landing)
-        for reader, cycle in old.readers:
-            edges.add(reader, version.writer, cycle + 1 - landing)
+        key = values.web_of[values.inherited[index]], version.atom
+        for reader, cycle in version.readers if key in histories else ():
+            guard = guards.of_read(size + reader, version.atom)
+            for source, target, latency in histories[key].seen(reader, cycle, guard):
+                edges.add(source, target, latency, 1)
 
 
 def _register_edges(ops: Sequence[Op], facts: Facts, atoms: set[Atom] | None, edges: _Edges, *, loop: bool) -> None:
     """Flow, anti and output dependences by name; over two iterations where `loop`."""
     size = len(ops)
-    writer: dict[Atom, tuple[int, int]] = {}
-    readers: dict[Atom, list[tuple[int, int]]] = {}
+    guards = guards_of(ops, 2 if loop else 1)
+    histories: dict[Atom, _History] = {}
     for position in range(size * 2 if loop else size):
         op = ops[position % size]
-        late = position >= size
         for atom, cycle in op.reads:
             if atoms is not None and atom not in atoms:
                 continue
-            if atom in writer:
-                source, latency = writer[atom]
-                _add(edges, source, position, facts.wait(latency, cycle), size)
-            readers.setdefault(atom, []).append((position, cycle))
+            history = histories.setdefault(atom, _History(facts))
+            for source, _, latency in history.read(position, cycle, guards.of_read(position, atom)):
+                _add(edges, source, position, latency, size)
         for atom, latency in op.writes:
             if atoms is not None and atom not in atoms:
                 continue
-            landing = facts.landing(latency)
-            for reader, cycle in readers.get(atom, ()):
-                _add(edges, reader, position, cycle + 1 - landing, size)
-            if atom in writer:
-                source, earlier = writer[atom]
-                _add(edges, source, position, earlier + 1 - landing, size)
-            writer[atom] = (position, latency)
-            readers[atom] = []
-        if late and not loop:
-            break
+            history = histories.setdefault(atom, _History(facts))
+            for source, _, wait in history.write(position, latency, guards.of_write(position)):
+                _add(edges, source, position, wait, size)
 
 
 def _add(edges: _Edges, source: int, target: int, latency: int, size: int) -> None:
@@ -142,6 +171,7 @@ def _memory_edges(ops: Sequence[Op], edges: _Edges) -> None:
     touching = [(k, op, op.access, *_extent(op.access)) for k, op in enumerate(ops) if op.touches_memory]
     stores = [entry for entry in touching if entry[1].is_store]
     stored = 0  # stores among those looked at
+    guards = guards_of(ops)
     for i, (a, first, access, low, high) in enumerate(touching):
         store = first.is_store
         stored += store
@@ -151,7 +181,8 @@ def _memory_edges(ops: Sequence[Op], edges: _Edges) -> None:
                     continue
             elif access is not None and other is not None and not may_share(access, other):
                 continue
-            edges.add(a, b, _memory_latency(first, second))
+            if (guard := guards.reading[a]) is None or guard.complement != guards.reading[b]:
+                edges.add(a, b, _memory_latency(first, second))
 
 
 def _extent(ref: MemRef | None) -> tuple[int, int]:
@@ -161,11 +192,14 @@ def _extent(ref: MemRef | None) -> tuple[int, int]:
 def _carried_memory_edges(ops: Sequence[Op], edges: _Edges, iterator: str, step: int) -> None:
     """The same in a loop's body, over its iterations."""
     touching = [(k, op) for k, op in enumerate(ops) if op.touches_memory]
+    guards = guards_of(ops)
     for i, (a, first) in enumerate(touching):
         for b, second in touching[i:]:
             if not first.is_store and not second.is_store:
                 continue
-            if a != b and overlap_distance(first.access, second.access, iterator, step, 0) == 0:
+            guard = guards.reading[a]
+            apart = guard is not None and guard.complement == guards.reading[b]
+            if a != b and not apart and overlap_distance(first.access, second.access, iterator, step, 0) == 0:
                 edges.add(a, b, _memory_latency(first, second))
             for x, earlier, y, later in ((a, first, b, second), (b, second, a, first)):
                 distance = overlap_distance(earlier.access, later.access, iterator, step, 1)

@@ -14,7 +14,7 @@ from dspgen.asmir.ir import Instr, Mem, OperandValue, Place, Predicate, Reg, VRe
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.modulo import ModuloSchedule
-from dspgen.sched.ops import Op, build_op, make_op
+from dspgen.sched.ops import Op, make_op, remade
 from dspgen.sched.sections import Envelope, Member, Section, envelope_of
 from dspgen.sched.streams import Group, place_at
 from dspgen.sched.values import Values
@@ -173,9 +173,7 @@ class _Expander:
             predicate = Predicate(self.name(web, iteration - distance), predicate.negated, predicate.lane)
         key = (index, tuple(operands), predicate)
         if key not in self.cache:
-            made = build_op(
-                op.instruction, tuple(operands), predicate, self.facts, op.loc, op.comment, ordered=op.ordered
-            )
+            made = remade(op, tuple(operands), predicate, self.facts)
             made.access = op.access
             self.cache[key] = made
         return self.cache[key]

@@ -13,7 +13,7 @@ from dspgen.sched.expand import Body, Shape
 from dspgen.sched.facts import Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.ops import make_op
-from dspgen.sched.straight import tie_masked
+from dspgen.sched.straight import settle_writes
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ def _sources(pending: Sequence[Instr], facts: Facts, kit: Kit) -> dict[VReg, VRe
     """For variables that straight code leaves with a copy of a register, or with a constant: that register, or the
     instruction without its result."""
     ops = [make_op(instr, facts) for instr in pending]
-    tie_masked(ops, facts)
+    settle_writes(ops, facts)
     found: dict[VReg, VReg | Instr] = {}
     copies: dict[VReg, dict[VReg, None]] = {}  # of each register, the variables that may still be copies of it
     for instr, op in zip(pending, ops, strict=True):
@@ -74,7 +74,7 @@ def _sources(pending: Sequence[Instr], facts: Facts, kit: Kit) -> dict[VReg, VRe
                 if found.get(copy) == register:
                     del found[copy]
         results = [v for o, v in zip(instr.instruction.operands, instr.operands, strict=True) if o.write]
-        if op.tied or op.touches_memory or op.ordered or len(results) != 1:
+        if op.tied or op.predicate is not None or op.touches_memory or op.ordered or len(results) != 1:
             continue
         result = results[0]
         if not isinstance(result, Reg) or result.part or {atom[0] for atom, _ in op.writes} != {result.vreg}:

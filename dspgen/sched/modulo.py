@@ -269,7 +269,7 @@ def shorten_lifetimes(
             writer, latency, readers = values[index]
             if readers:
                 start = cycles[writer] + latency
-                life = max(cycles[r] + late for r, late in readers) - start
+                life = max(max(cycles[r] + late for r, late in readers) - start, 0)
                 total += 2 * life + 12 * (life // interval)
         return total
 

@@ -15,7 +15,8 @@ _PATTERNS_READ = MemRef(PATTERNS, 0, (), 0, 1, 1 << 20)
 @dataclass(slots=True, eq=False)
 class Op:
     """`reads` are (atom, cycles after issue), an atom once for each cycle that it is read in; `writes` (atom, latency);
-    `tied` writes keep part of the old value."""
+    `tied` writes keep part of the old value: under a predicate, unless it is the first `half` of a write whose other
+    half is under the complement; and of vectors where lanes are `masked`."""
 
     instruction: Instruction
     operands: tuple[OperandValue, ...]
@@ -28,12 +29,14 @@ class Op:
     tied: frozenset[Atom]
     reservation: Reservation
     access: MemRef | None
+    half: bool = False
+    masked: bool = False
 
     def copy(self) -> Op:
         """The same, apart from it."""
         return Op(
             self.instruction, self.operands, self.predicate, self.loc, self.comment, self.ordered,
-            self.reads, self.writes, self.tied, self.reservation, self.access,
+            self.reads, self.writes, self.tied, self.reservation, self.access, self.half, self.masked,
         )  # fmt: skip
 
     @property
@@ -67,8 +70,8 @@ def make_op(instr: Instr, facts: Facts) -> Op:
         op = build_op(
             instr.instruction, instr.operands, instr.predicate, facts, instr.loc, instr.comment, ordered=instr.ordered
         )
-        if instr.masked:
-            op.tied = op.tied | {a for a, _ in op.writes if isinstance(a[0], VReg) and facts.is_vector(a[0])}
+        op.masked = instr.masked
+        settle_ties(op, facts)
         known = facts.operations[id(instr)] = instr, op
     return known[1].copy()
 
@@ -136,12 +139,29 @@ def build_op(
     )
 
 
+def settle_ties(op: Op, facts: Facts) -> None:
+    """Ties as `half` and `masked` say."""
+    if op.half:
+        results = [v for o, v in zip(op.instruction.operands, op.operands, strict=True) if o.write and not o.read]
+        op.tied = op.tied - {a for v in results if isinstance(v, Reg) for a in facts.atoms(v.vreg, v.part)}
+    if op.masked:
+        op.tied = op.tied | {a for a, _ in op.writes if isinstance(a[0], VReg) and facts.is_vector(a[0])}
+
+
+def remade(op: Op, operands: tuple[OperandValue, ...], predicate: Predicate | None, facts: Facts) -> Op:
+    """The operation on other operands."""
+    made = build_op(op.instruction, operands, predicate, facts, op.loc, op.comment, ordered=op.ordered)
+    made.half, made.masked = op.half, op.masked
+    settle_ties(made, facts)
+    return made
+
+
 def relabelled(op: Op, label: str, facts: Facts) -> Op:
     """The operation, to `label` if it branches to one."""
     if not any(isinstance(v, Label) for v in op.operands):
         return op
     operands = tuple(Label(label) if isinstance(v, Label) else v for v in op.operands)
-    return build_op(op.instruction, operands, op.predicate, facts, op.loc, op.comment, ordered=op.ordered)
+    return remade(op, operands, op.predicate, facts)
 
 
 def _base_atoms(base: VReg | Phys, facts: Facts) -> tuple[Atom, ...]:

@@ -27,7 +27,7 @@ from dspgen.sched.modulo import (
 )
 from dspgen.sched.ops import Op, make_op
 from dspgen.sched.slack import slack_schedule
-from dspgen.sched.straight import tie_masked, with_places
+from dspgen.sched.straight import settle_writes, with_places
 from dspgen.sched.streams import Group, can_lead, merge_groups, split_stream, stream_accesses
 from dspgen.sched.unroll import (
     instructions,
@@ -115,7 +115,7 @@ def prepare(
     bases = {s.base for s in loop.streams}
     body = legal_offsets(instructions(loop.body), facts, kit, bases)
     ops = [make_op(i, facts) for i in body]
-    tie_masked(ops, facts)
+    settle_writes(ops, facts)
     ops = [_placed(op, bases, facts) for op in ops]
     values = analyse(ops, facts, live_out, bases)
     graph = loop_graph(ops, facts, values, loop.iterator, loop.step, own)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dspgen.asmir.ir import Instr, Mem, OperandValue, Place, Predicate, Reg, VReg, renamed
+from dspgen.sched.exclusive import join_halves
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
-from dspgen.sched.ops import Op, build_op, make_op
+from dspgen.sched.ops import Op, make_op, remade, settle_ties
 from dspgen.sched.streams import displaced
 from dspgen.sched.unroll import legal_offsets
 
@@ -15,14 +16,20 @@ from dspgen.sched.unroll import legal_offsets
 def straight_ops(instrs: Sequence[Instr], facts: Facts, kit: Kit, *, rename: bool) -> list[Op]:
     """Operations for a block; with `rename`, each value of a variable but its last gets a register of its own."""
     ops = [make_op(i, facts) for i in legal_offsets(instrs, facts, kit)]
-    tie_masked(ops, facts)
+    settle_writes(ops, facts)
     if rename:
         ops = _renamed(ops, facts, kit)
     return [with_places(op, facts) for op in ops]
 
 
-def tie_masked(ops: Sequence[Op], facts: Facts) -> None:
-    """Where code changes the lane mask, a vector result keeps the lanes that are off."""
+def settle_writes(ops: Sequence[Op], facts: Facts) -> None:
+    """Where code changes the lane mask, a vector result keeps the lanes that are off; and writes that are two halves
+    keep nothing."""
+    _tie_masked(ops, facts)
+    join_halves(ops, facts)
+
+
+def _tie_masked(ops: Sequence[Op], facts: Facts) -> None:
     mask = facts.target.mask_register
     if mask is None:
         return
@@ -33,8 +40,8 @@ def tie_masked(ops: Sequence[Op], facts: Facts) -> None:
     only_ordered = all(op.ordered for op in setters)
     for op in ops:
         if op.ordered or not only_ordered:
-            vector = {a for a, _ in op.writes if isinstance(a[0], VReg) and facts.is_vector(a[0])}
-            op.tied = op.tied | vector
+            op.masked = True
+            settle_ties(op, facts)
 
 
 def with_places(op: Op, facts: Facts) -> Op:
@@ -52,9 +59,7 @@ def with_places(op: Op, facts: Facts) -> Op:
             operands.append(Place(value.base, mode, amount, value.access))
         else:
             operands.append(value)
-    made = build_op(op.instruction, tuple(operands), op.predicate, facts, op.loc, op.comment, ordered=op.ordered)
-    made.tied = made.tied | op.tied
-    return made
+    return remade(op, tuple(operands), op.predicate, facts)
 
 
 def _renamed(ops: list[Op], facts: Facts, kit: Kit) -> list[Op]:
@@ -96,6 +101,4 @@ def _with_names(op: Op, reads: dict[VReg, VReg], writes: dict[VReg, VReg], facts
     if predicate is not None:
         register = reads.get(predicate.register, predicate.register)
         predicate = Predicate(register, predicate.negated, predicate.lane)
-    made = build_op(op.instruction, operands, predicate, facts, op.loc, op.comment, ordered=op.ordered)
-    made.tied = made.tied | {(writes.get(a[0], a[0]) if isinstance(a[0], VReg) else a[0], a[1]) for a in op.tied}
-    return made
+    return remade(op, operands, predicate, facts)

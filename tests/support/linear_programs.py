@@ -24,6 +24,7 @@ class _Writer:
     counters: int = 0
     loops: int = 0
     extra: list[str] = field(default_factory=list)
+    exclusive: bool = False
 
     def put(self, text: str) -> None:
         blank = self.draw.choice(["        ", "\t", " ", "   "])
@@ -41,7 +42,7 @@ class _Writer:
         return f"[{self.draw.choice(['', '!'])}{self.scalar()}]" + self.draw.choice(["", " "])
 
     def lane(self) -> str:
-        if self.draw.random() < 0.8:
+        if self.exclusive or self.draw.random() < 0.8:
             return ""
         return f"[{self.draw.choice(['', '!'])}{self.vector()}] "
 
@@ -103,8 +104,24 @@ class _Writer:
                 self.loop(depth)
             elif choice < 0.2:
                 self.skip()
+            elif self.exclusive and choice < 0.5:
+                self.halves()
             else:
                 self.statement()
+
+    def halves(self) -> None:
+        """Statements under a predicate and under its complement, that write what the others write and read."""
+        draw = self.draw
+        lanes = draw.random() < 0.4
+        pick = self.vector if lanes else self.scalar
+        names = ["VADD", "VSUB", "VMULIS"] if lanes else ["SADD", "SSUB", "SMULIS", "SXOR"]
+        condition = draw.choice(self.vectors[:2]) if lanes else pick()
+        results = [pick() for _ in range(2)]
+        for _ in range(draw.randint(2, 6)):
+            sign, source = draw.choice(["", "!"]), draw.choice([*results, pick()])
+            self.put(f"[{sign}{condition}]{draw.choice(names)} {source}, {pick()}, {draw.choice(results)}")
+        if draw.random() < 0.5:
+            self.put(f"{names[0]} {results[0]}, {results[1]}, {pick()}")
 
     def branch(self, label: str, *, always: bool = False) -> None:
         condition = "" if always else f"[{self.draw.choice(['', '!'])}{self.scalar()}]"
@@ -194,9 +211,10 @@ class _Writer:
             self.put(f"SADD {c}, s1, s1")
 
 
-def random_program(seed: int) -> str:
-    """A function `f(x, y, n)` on two arrays of WORDS words, `n` from 1 up; its result is a scalar."""
-    work = _Writer(random.Random(seed))
+def random_program(seed: int, *, exclusive: bool = False) -> str:
+    """A function `f(x, y, n)` on two arrays of WORDS words, `n` from 1 up; its result is a scalar. It may have much
+    that is `exclusive`: under predicates and their complements."""
+    work = _Writer(random.Random(seed), exclusive=exclusive)
     draw = work.draw
     for name in [*work.scalars, "g1", "g0", "low", "R5"]:
         work.put(f"SMOVIL {draw.randint(-50, 50)}, {name}")

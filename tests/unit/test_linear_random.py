@@ -15,9 +15,9 @@ from tests.support.linear_programs import WORDS, random_program
 TARGET = "ft_m7002"
 
 
-def check(seed: int) -> None:
+def check(seed: int, *, exclusive: bool = False) -> None:
     target = load_target(TARGET)
-    text = random_program(seed)
+    text = random_program(seed, exclusive=exclusive)
     (function,) = schedule_text(text, target, method="list")
     for n in (1, 2, 4, 11):
         rng = np.random.default_rng(seed)
@@ -39,6 +39,12 @@ def test_packets_do_what_the_text_does(first: int) -> None:
         check(seed)
 
 
+@pytest.mark.parametrize("first", range(0, 24, 6))
+def test_what_is_under_complementary_predicates(first: int) -> None:
+    for seed in range(first, first + 6):
+        check(seed, exclusive=True)
+
+
 def test_more_conditions_than_lane_predicates() -> None:
     check(5044)
 
@@ -47,6 +53,7 @@ def test_more_conditions_than_lane_predicates() -> None:
 def test_many_programs() -> None:
     for seed in range(1000, 1600):
         check(seed)
+        check(seed, exclusive=True)
 
 
 def test_loops_of_every_idiom_are_pipelined() -> None:
