@@ -8,6 +8,7 @@ associativity and commutativity, done greedily. In strict mode a sum is a sequen
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -114,7 +115,11 @@ def align(trace: Trace, sums: Sums, cost: Cost) -> list[Slot]:
     ways = [_by_shared_factors(sums, {f for f in factors if _kind(trace, f) == kind}) for kind in kinds]
     ways.append(_by_shared_factors(sums, factors))
     ways.append(_by_position(sums))
-    return min(ways, key=lambda slots: sum(_cost(slot, cost) for slot in slots))
+    return min(_unique(ways), key=lambda slots: sum(_cost(slot, cost) for slot in slots))
+
+
+def _unique(ways: list[list[Slot]]) -> list[list[Slot]]:
+    return [way for k, way in enumerate(ways) if way not in ways[:k]]
 
 
 def _cost(slot: Slot, cost: Cost) -> float:
@@ -123,31 +128,42 @@ def _cost(slot: Slot, cost: Cost) -> float:
 
 
 def _by_shared_factors(sums: Sums, factors: Collection[int]) -> list[Slot]:
-    """Always the one of `factors` that most lanes have left; the rest by position."""
+    """Always the one of `factors` that most lanes have left, the first of these; the rest by position."""
     rest: list[list[Summand]] = [list(s or ()) for s in sums]
+    left: dict[int, Counter[int]] = {}  # by factor, the lanes that have products of it, and how many
+    for lane, own in enumerate(rest):
+        for summand in own:
+            for factor in _shareable(summand, factors):
+                left.setdefault(factor, Counter())[lane] += 1
     slots: list[Slot] = []
-    while True:
-        lanes_of: dict[int, set[int]] = {}
-        for lane, own in enumerate(rest):
-            for summand in own:
-                for factor in summand.factors if len(summand.factors) == 2 else ():
-                    if factor in factors:
-                        lanes_of.setdefault(factor, set()).add(lane)
-        shared = max(lanes_of, key=lambda f: len(lanes_of[f]), default=None)
-        if shared is None or len(lanes_of[shared]) < 2:
-            break
-        slots.append(Slot(tuple(_take(own, shared) for own in rest)))
+    while (most := max(map(len, left.values()), default=0)) > 1:
+        products = (f for own in rest for s in own for f in _shareable(s, factors))
+        shared = next(f for f in products if len(left[f]) == most)
+        lanes: list[Summand | None] = [None] * len(rest)
+        for lane in tuple(left[shared]):
+            lanes[lane] = taken = _take(rest[lane], shared)
+            for factor in dict.fromkeys(taken.factors):
+                if factor in left:
+                    left[factor][lane] -= 1
+                    if not left[factor][lane]:
+                        del left[factor][lane]
+        slots.append(Slot(tuple(lanes)))
     return slots + _in_order(rest)
 
 
-def _take(own: list[Summand], shared: int) -> Summand | None:
+def _shareable(summand: Summand, factors: Collection[int]) -> tuple[int, ...]:
+    """The product's factors that are among `factors`, each once."""
+    if len(summand.factors) != 2:
+        return ()
+    return tuple(dict.fromkeys(f for f in summand.factors if f in factors))
+
+
+def _take(own: list[Summand], shared: int) -> Summand:
     """The lane's first product by `shared`, which comes first in it."""
-    for index, summand in enumerate(own):
-        if len(summand.factors) == 2 and shared in summand.factors:
-            del own[index]
-            first, second = summand.factors
-            return Summand(summand.sign, (shared, second if first == shared else first))
-    return None
+    index = next(i for i, s in enumerate(own) if len(s.factors) == 2 and shared in s.factors)
+    first, second = own[index].factors
+    sign = own.pop(index).sign
+    return Summand(sign, (shared, second if first == shared else first))
 
 
 def _by_position(sums: Sums) -> list[Slot]:
