@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dspgen.straight.trace import Trace
 
@@ -111,14 +112,17 @@ def regular(trace: Trace, sums: Sums) -> bool:
 def align(trace: Trace, sums: Sums, cost: Cost) -> list[Slot]:
     """Slots for sums whose order is free: the cheapest of some ways, factors of one kind shared in each."""
     factors = dict.fromkeys(f for s in sums for x in s or () if len(x.factors) == 2 for f in x.factors)
-    kinds = dict.fromkeys(_kind(trace, f) for f in factors)
-    ways = [_by_shared_factors(sums, {f for f in factors if _kind(trace, f) == kind}) for kind in kinds]
-    ways.append(_by_shared_factors(sums, factors))
+    ways = _ways(tuple(sums), tuple((f, _kind(trace, f)) for f in factors))
+    return list(min(ways, key=lambda slots: sum(_cost(slot, cost) for slot in slots)))
+
+
+@lru_cache(maxsize=512)
+def _ways(sums: tuple[tuple[Summand, ...] | None, ...], factors: tuple[tuple[int, str], ...]) -> list[list[Slot]]:
+    """Ways to lay the sums on each other; `factors` are those of products, and the kind of each."""
+    kinds = dict.fromkeys(kind for _, kind in factors)
+    ways = [_by_shared_factors(sums, {f for f, own in factors if own == kind}) for kind in kinds]
+    ways.append(_by_shared_factors(sums, {f for f, _ in factors}))
     ways.append(_by_position(sums))
-    return min(_unique(ways), key=lambda slots: sum(_cost(slot, cost) for slot in slots))
-
-
-def _unique(ways: list[list[Slot]]) -> list[list[Slot]]:
     return [way for k, way in enumerate(ways) if way not in ways[:k]]
 
 

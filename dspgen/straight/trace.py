@@ -17,7 +17,7 @@ from dspgen.vecdsl.fold import make
 from dspgen.vecdsl.ir import Address, Const, Elem, Load, Op, Term, Var, VType
 from dspgen.vecdsl.ranges import Ranges
 from dspgen.vecdsl.terms import INTEGER, integer, leaves, register_elem
-from plant_core.affine import all_bufs
+from plant_core.affine import Linear, all_bufs, linear
 from plant_core.ir import Buf, Comp, Expr, Func
 from plant_core.ir import Load as MemoryLoad
 
@@ -155,6 +155,7 @@ class _Tracer:
         self.memory: dict[Element, int] = {}
         self.versions: dict[Element, int] = {}
         self.stored = {comp.target.buf for comp in func.comps}
+        self.forms: dict[int, tuple[MemoryLoad, list[Linear] | None]] = {}  # of subscripts, by the access's identity
 
     def run(self, instances: list[tuple[Comp, tuple[int, ...]]]) -> Trace:
         for comp, point in instances:
@@ -174,10 +175,21 @@ class _Tracer:
         self.versions[element] = self.versions.get(element, 0) + 1
         self.trace.written[value] = Written(element, self.versions[element])
 
+    def _subscripts(self, access: MemoryLoad, translator: Translator) -> list[int] | None:
+        """The subscripts where they are sums of multiples of iterators."""
+        if id(access) not in self.forms:
+            forms = [linear(index) for index in access.indices]
+            known = [f for f in forms if f is not None and f[1].keys() <= translator.iterators.keys()]
+            self.forms[id(access)] = access, known if len(known) == len(forms) else None
+        found = self.forms[id(access)][1]
+        at = translator.iterators
+        return None if found is None else [c + sum(k * at[n].constant for n, k in terms.items()) for c, terms in found]
+
     def _element(self, access: MemoryLoad, translator: Translator) -> Element:
         buf, number = self.buffers[access.buf], 0
-        for index, extent in zip(access.indices, buf.extents, strict=True):
-            value = self._number(index, translator)
+        known = self._subscripts(access, translator)
+        for place, (index, extent) in enumerate(zip(access.indices, buf.extents, strict=True)):
+            value = self._number(index, translator) if known is None else known[place]
             if not 0 <= value < extent:
                 raise refused(f"a subscript of '{access.buf}' is outside the array", self.trace.func)
             number = number * extent + value
@@ -208,6 +220,8 @@ class _Tracer:
 
     def _computed(self, access: MemoryLoad, translator: Translator) -> Load | None:
         """A load at a place that is known at run time only, made of what there is on entry; None where it is known."""
+        if self._subscripts(access, translator) is not None:
+            return None
         constant = 0
         rest: Term | None = None
         buf = self.buffers[access.buf]
