@@ -37,7 +37,7 @@ def row(name: str, sizes: dict[str, int]) -> str:
     options = Options(defines=tuple((k, str(v)) for k, v in sizes.items()))
     result = run_file(str(ROOT / "examples" / "irregular" / f"{name}.c"), load_target("ft_m7002"), options)
     verdicts = [r for r in result.remarks if r.kind in ("vectorized", "not-vectorized")]
-    loops = next((m[1] for r in verdicts if (m := re.search(r"((?:about )?\d+) by loops", r.message))), "")
+    loops = next((m[1] for r in verdicts if (m := re.search(r"((?:about |over )?\d+) by loops", r.message))), "")
     how = "; ".join(dict.fromkeys(result.tiles)) if loops or not verdicts else verdicts[0].message
     lanes = "" if all(r.kind == "vectorized" for r in verdicts) else " (no lanes)"
     title = f"{name} {'x'.join(map(str, sizes.values()))}".strip()

@@ -49,11 +49,13 @@ class Chosen:
 
 
 class Outdone(Exception):
-    """The nests take many times the cycles of other code: about `cycles`, as far as they were looked at."""
+    """The nests take many times the cycles of other code: about `cycles`, as far as they were looked at; more than
+    that, if it is not `known`."""
 
-    def __init__(self, cycles: float) -> None:
+    def __init__(self, cycles: float, *, known: bool = True) -> None:
         super().__init__(cycles)
         self.cycles = cycles
+        self.known = known
 
 
 def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
@@ -138,6 +140,10 @@ class Chooser:
         found = []
         spent = 0.0
         before = next(reversed(self.known.values()), ())  # by fewer rules
+        if enough < math.inf and len(self.searches) > 1:
+            heavy = max(self.searches, key=lambda nest: nest.expected)
+            if (cycles := heavy.choice(mode, tries, Experience(), enough, None).cycles) > enough:
+                raise Outdone(cycles)
         for k, nest in enumerate(self.searches):
             earlier = before[k] if before else None
             found.append(nest.choice(mode, tries, experience, enough - spent, earlier))
@@ -266,17 +272,21 @@ class _Search:
         self, mode: RewriteMode, tries: int, experience: Experience, enough: float, before: Choice | None
     ) -> Choice:
         """The best plan by the rules of one mode; the first that works out if it takes over `enough` cycles. `before`
-        was chosen by fewer rules. Raises NoSchedule."""
-        return search(
-            self.finalists,
-            self.fallback,
-            _Evaluate(self, mode),
-            most=self.most,
-            tries=tries,
-            experience=experience,
-            enough=enough,
-            before=before,
-        )
+        was chosen by fewer rules. Raises NoSchedule; Outdone where the first is not scheduled, being slower in any
+        case."""
+        try:
+            return search(
+                self.finalists,
+                self.fallback,
+                _Evaluate(self, mode),
+                most=self.most,
+                tries=tries,
+                experience=experience,
+                enough=enough,
+                before=before,
+            )
+        except Slower as bound:
+            raise Outdone(bound.cycles, known=False) from None
 
     def variants(self, candidate: Candidate) -> Variants:
         plan = Plan(candidate.plans)

@@ -180,7 +180,7 @@ def _best_code(source: Func, chooser: Chooser, seen: OnStage) -> tuple[Compiled,
         chosen = compile_nests(chooser, known=math.inf if unrolled is None else unrolled.plain)
         cycles = chosen.cycles or 0
     except Outdone as reason:
-        outdone = f", about {reason.cycles:.0f} by loops"
+        outdone = f", {'about' if reason.known else 'over'} {reason.cycles:.0f} by loops"
     except NoSchedule as error:
         refusal = error
     if not early and (chosen is None or _worth_unrolling(source, cycles, chosen.plain, target, options)):

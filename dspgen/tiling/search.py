@@ -42,7 +42,7 @@ Pattern = tuple[object, ...]
 
 
 class Slower(Exception):
-    """The code can't take fewer cycles than others: `cycles` at least, or, if that is not `certain`, about."""
+    """The code can't take few enough cycles: it takes `cycles` at least, or, if that is not `certain`, about."""
 
     def __init__(self, cycles: float, *, certain: bool = True) -> None:
         super().__init__(cycles)
@@ -115,12 +115,13 @@ def search(
     """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out. No more are
     tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
     scalar one are, unless the model is sure of them. What `experience` tells of other nests saves trials. Where the
-    first that works out takes over `enough` cycles, it is the only one. `before` is the choice by fewer rules: its
-    winner goes first, and what was too large for them last, the smaller before the larger.
+    first that works out takes over `enough` cycles, it is the only one; Slower is raised where that is known of it
+    before it is scheduled. `before` is the choice by fewer rules: its winner goes first, and what was too large for
+    them last, the smaller before the larger.
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
-    found = _Search(evaluate, most, tries, experience or Experience())
+    found = _Search(evaluate, most, tries, experience or Experience(), enough)
     known = found.experience.expected
     hopeful = finalists if most is not None else sorted(finalists, key=lambda c: (c.large, known(c) or c.cycles))
     ordered = _in_order(hopeful)
@@ -130,11 +131,13 @@ def search(
         found.visit(*ordered.pop(0), last=True)
     for candidate, certain in ordered:
         found.visit(candidate, certain)
-        if found.best is not None and found.best[0] > enough:
+        if found.done:
             break
     else:
         found.visit_waiting()
     found.experience.learn(found.seen)
+    if found.outdone is not None:
+        raise found.outdone
     if found.best is None:
         cycles = evaluate(fallback, math.inf)
         found.trials.append(_trial(fallback, cycles))
@@ -149,6 +152,8 @@ class _Search:
     most: int | None
     tries: int
     experience: Experience
+    enough: float
+    outdone: Slower | None = None
     trials: list[Trial] = field(default_factory=list)
     best: tuple[float, Candidate] | None = None
     failed: set[str] = field(default_factory=set)
@@ -160,11 +165,17 @@ class _Search:
     work: int = 0
     tried: int = 0
 
+    @property
+    def done(self) -> bool:
+        """Whether it is known that the nest takes over enough cycles."""
+        return self.outdone is not None or (self.best is not None and self.best[0] > self.enough)
+
     def visit_waiting(self) -> None:
         """Those that were doubtful when there was nothing to compare them with, by what they take at least."""
         waiting, self.waiting = sorted(self.waiting, key=lambda x: x[0]), []
         for _, candidate, certain in waiting:
-            self.visit(candidate, certain, last=True)
+            if self.outdone is None:
+                self.visit(candidate, certain, last=True)
 
     def visit(self, candidate: Candidate, certain: bool, *, last: bool = False) -> None:
         """Evaluate the candidate, unless that is thought to be in vain, or, if it is not the `last` chance, better put
@@ -177,13 +188,16 @@ class _Search:
             self.trials.append(_trial(candidate, None, vain))
             return
         wait = self.best is None and not last and len(self.waiting) < _MOST_WAITING
-        limit = math.inf if self.best is None else self.best[0]
+        doubtful = _DOUBTFUL * candidate.cycles if wait else math.inf
+        limit = min(doubtful, self.enough + 1) if self.best is None else self.best[0]
         self.work += candidate.size
         self.tried += 1
         try:
-            cycles = self.evaluate(candidate, _DOUBTFUL * candidate.cycles if wait else limit)
+            cycles = self.evaluate(candidate, limit)
         except Slower as bound:
-            if wait:
+            if self.best is None and bound.certain and self.enough < bound.cycles < doubtful:
+                self.outdone = bound
+            elif wait:
                 self.waiting.append((bound.cycles, candidate, certain))
                 self.work -= candidate.size
                 self.tried -= 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.tiling.candidates import Candidate, Plans
 from dspgen.tiling.search import Choice, Experience, Slower, search
@@ -62,6 +64,18 @@ def test_the_first_that_takes_more_than_enough_ends_the_search() -> None:
     assert seen == ["refused", "slow"] and choice.candidate.title == "slow"
     choice, seen = _search(finalists, {"slow": 500.0, "fast": 80.0}, enough=500.0)
     assert choice.candidate.title == "fast"
+
+
+def test_code_that_surely_takes_more_than_enough_ends_the_search_unscheduled() -> None:
+    finalists = [_laned("refused", 90.0, 1), _laned("slow", 300.0, 2), _laned("fast", 310.0, 3)]
+    with pytest.raises(Slower) as bound:
+        _search(finalists, {"slow": 500.0, "fast": 80.0}, enough=499.0, least={"slow": 500.0})
+    assert bound.value.cycles == 500.0
+    choice, seen = _search(finalists, {"slow": 510.0, "fast": 80.0}, enough=500.0, least={"slow": 500.0})
+    assert seen == ["refused", "slow"] and choice.cycles == 510.0
+    finalists[1] = _laned("slow", 100.0, 2)
+    choice, seen = _search(finalists, {"fast": 80.0}, enough=499.0, least={"slow": 500.0})
+    assert seen == ["refused", "fast"] and choice.cycles == 80.0, "far from the model: others go first"
 
 
 def test_refused_candidates_do_not_use_up_the_tries() -> None:
