@@ -112,10 +112,7 @@ def unit_sets(instance: Instance) -> tuple[UnitSet, ...]:
     for limited, most in instance.limits.groups:
         starts = tuple((k, 0) for k, r in enumerate(instance.reservations) if r.units and not r.units & ~limited)
         found.append(UnitSet(limited << instance.limits.shift, most, starts))
-    every = 0
-    for mask in work:
-        every |= mask
-    if instance.issue < every.bit_count():
+    if instance.few_slots:
         found.append(UnitSet(0, instance.issue, tuple((k, 0) for k in range(instance.size))))
     return tuple(found)
 

@@ -128,10 +128,7 @@ class _Model:
 
     def _issue(self) -> None:
         instance, model = self.instance, self.model
-        every = 0
-        for units in self.kinds.units:
-            every |= units
-        if instance.issue >= every.bit_count():
+        if not instance.few_slots:
             return
         intervals = [model.new_fixed_size_interval_var(s, 1, f"issue{k}") for k, s in enumerate(self.starts)]
         demands = [1] * len(intervals)

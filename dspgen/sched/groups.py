@@ -24,13 +24,10 @@ class Kinds:
         self.longest = max((max([r.busy, *(f + c for _, f, c in r.extras)]) for r in number), default=1)
         masks = [u | e for u, e in zip(self.units, extras, strict=True)]
         self.limits = instance.limits
-        every = 0
-        for mask in self.units:
-            every |= mask
         for limited, _ in self.limits.groups:
             masks = [m | limited if u & limited else m for m, u in zip(masks, self.units, strict=True)]
         part = list(range(len(masks)))
-        limited = instance.issue < every.bit_count()
+        limited = instance.few_slots
         for a in range(len(masks)):
             for b in range(a):
                 if part[a] != part[b] and (limited or masks[a] & masks[b]):

@@ -48,12 +48,23 @@ class Instance:
     least: int = 0
     pinned: int = -1
     limits: Limits = Limits()
+    units: int = -1  # what of a mask are units
     before: list[int] = field(default_factory=list)
     before_issued: list[int] = field(default_factory=list)
     behind: list[int] = field(default_factory=lambda: [0])
     behind_issued: list[int] = field(default_factory=lambda: [0])
     versions: tuple[Version, ...] = ()
     room: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def few_slots(self) -> bool:
+        """Whether the operations and the ends have more units than a packet has slots."""
+        every = 0
+        for reservation in self.reservations:
+            every |= reservation.units
+        for mask in (*self.before, *self.behind):
+            every |= mask & self.units
+        return self.issue < every.bit_count()
 
     def taken(self, length: int) -> tuple[list[int], list[int]] | None:
         """Units taken and operations issued by the ends, cycle by cycle; None where the ends clash at this length."""
@@ -134,6 +145,7 @@ def instance_of(
         least,
         pinned,
         facts.limits,
+        (1 << len(facts.target.unit_members)) - 1,
     )
     if head is not None:
         for op, cycle, unit in head.members:

@@ -39,6 +39,10 @@ from dspgen.target.structure import Fault, suggest
 def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
     """The target, of use only where no fault comes with it."""
     context = Context(isa.lanes, isa.mask_register)
+    context.predicates = {
+        "scalar": "scalar" if isa.predicates.scalar else "none",
+        "vector": "lane" if isa.predicates.lane else "none",
+    }
     _registers(isa, context)
     _units(isa, context)
     instructions = tuple(_Row(context, id, row).build() for id, row in isa.instructions.items())
@@ -173,12 +177,13 @@ class _Row:
         self.check_figures()
         controls = [c for c in self.context.controls() if c not in row.operands]
         read = {p.name for s in statements for p in places(s.value)}
-        predicable = row.predicate or ("scalar" if not members or members[0][1].side == "scalar" else "lane")
-        mask = self.context.mask if predicable == "lane" and row.masked is not False or row.masked else None
+        side: Side = members[0][1].side if members else "scalar"
+        predicable = row.predicate or self.context.predicates[side]
+        masked = (row.predicate == "lane" or (row.predicate is None and side == "vector")) and row.masked is not False
+        mask = self.context.mask if masked or row.masked else None
         written = {s.target.name for s in statements if s.target is not None}
         for n, name in enumerate(row.implicit_reads):
             self.context.check_register((*self.path, "implicit_reads", n), name)
-        side: Side = members[0][1].side if members else "scalar"
         return Instruction(
             id=self.id,
             mnemonic=row.mnemonic or self.id,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from dspgen.target.locate import Path
-from dspgen.target.model import RegisterClass, Unit
+from dspgen.target.model import RegisterClass, Side, Unit
 from dspgen.target.structure import Fault, suggest
 
 
@@ -20,6 +21,8 @@ class Context:
     classes: dict[str, RegisterClass] = field(default_factory=dict)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     units: dict[str, Unit] = field(default_factory=dict)
+    # Of the instructions of each side that don't tell; none where the machine has no registers for them.
+    predicates: dict[Side, Literal["none", "scalar", "lane"]] = field(default_factory=dict)
 
     def fault(self, code: str, path: Path, message: str, remedy: str = "", *, at_key: bool = False) -> None:
         self.faults.append(Fault(code, path, message, remedy, at_key))

@@ -102,6 +102,12 @@ def test_units_taken_by_the_ends_are_left_alone() -> None:
     assert found is not None and (found.length, bound) == (4, 4) and sorted(found.cycles) == [1, 2]
 
 
+def test_the_ends_take_slots_of_narrow_packets() -> None:
+    instance = _instance(2, [], [ONE, OTHER], issue=2, before=[4], before_issued=[1])
+    found, bound, _ = shortest(instance, bounds_of(instance), 9)
+    assert found is not None and (found.length, bound) == (2, 2) and sorted(found.cycles) == [0, 1]
+
+
 def test_an_operation_may_issue_before_one_that_reads_what_it_overwrites() -> None:
     """The write lands three cycles on: it may go first where that shortens the block, but not by more than that."""
     instance = _instance(3, [(0, 1, -2), (1, 2, 5)], [ONE, ONE, ONE])
