@@ -147,6 +147,8 @@ def _tiled(
 ) -> Iterator[Candidate]:
     nest = arrangement.nest
     known: Known = {}
+    plans_known: dict[tuple[object, ...], CompPlan] = {}
+    titles_known: dict[tuple[object, ...], str] = {}
     comps, apart = working(nest), _lane_by_lane(nest, lanes, machine)
     for spans in _spans(arrangement, lanes, target, single):
         tiling = Tiling(spans, lanes, arrangement.orders)
@@ -155,14 +157,14 @@ def _tiled(
         if cycles is None or (gathered > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1):
             continue
         for cut in (False, True) if lanes and not all(c.box for c in nest.comps) else (False,):
-            plans = _plans(arrangement, tiling, target, cut)
+            plans = _plans(arrangement, tiling, target, cut, plans_known)
             yield Candidate(
                 plans,
                 cycles
                 * (_MOVED if arrangement.moved else 1.0)
                 * (0.9 if cut else 1.0)
                 * (_SHORT if _short(nest, tiling, machine) else 1.0),
-                _title(arrangement, tiling) + (" cut" if cut else ""),
+                _title(arrangement, tiling, titles_known) + (" cut" if cut else ""),
                 _family(nest, tiling),
                 tiling.points(nest.heaviest, target.lanes),
                 _size(nest, dict(plans), machine) + gathered * machine.lanes // _LANES_LIKE_A_VECTOR,
@@ -292,8 +294,11 @@ def _full(loop: LoopInfo, width: int) -> set[int]:
     return {loop.extent} if loop.known and loop.free and loop.extent <= 16 * width else set()
 
 
-def _plans(arrangement: Arrangement, tiling: Tiling, target: Target, cut: bool) -> Plans:
-    """Shapes for full tiles first, then for the remainders of each loop, in all combinations.
+def _plans(
+    arrangement: Arrangement, tiling: Tiling, target: Target, cut: bool, known: dict[tuple[object, ...], CompPlan]
+) -> Plans:
+    """Shapes for full tiles first, then for the remainders of each loop, in all combinations. `known`: those of single
+    comps, of tilings with the same lanes and orders.
 
     Where a size is unknown there are full tiles, and below these just rows of vectors; with `cut`, what is left of a
     row is one vector cut short.
@@ -301,35 +306,44 @@ def _plans(arrangement: Arrangement, tiling: Tiling, target: Target, cut: bool) 
     plans = []
     for comp in arrangement.nest.comps:
         name = comp.comp.name
-        lane = tiling.lanes.get(name)
-        per_loop: list[list[tuple[str, LoopShape]]] = []
-        for iterator in comp.comp.iters:
-            loop = comp.loop(iterator)
-            span = tiling.span(comp, iterator)
-            is_lane = lane is not None and lane.iterator == iterator
-            if span == 1 and not is_lane:
-                continue
-            like = LoopShape(span)
-            if lane is not None and lane.inner == iterator:
-                like = LoopShape(span, inner=True)
-            sizes = [span]
-            if loop.known and loop.free and loop.extent % span:
-                sizes.append(loop.extent % span)
-            if is_lane and lane is not None:
-                width = lane.most or target.lanes // lane.period
-                if span > width and not (comp.box and span == loop.extent):
-                    sizes.append(width)
-                like = LoopShape(span, lane=True, reduce=lane.reduce, flip=lane.flip, scan=lane.scan)
-            per_loop.append([(iterator, replace(like, span=s)) for s in dict.fromkeys(sizes)])
-        shapes: tuple[Shape, ...] = tuple(tuple(c) for c in itertools.product(*per_loop)) if per_loop else ()
-        if not all(x.known and x.free for x in comp.loops):
-            rows = [tuple(s for s in shape if s[1].lane or s[1].inner) for shape in shapes]
-            shapes = tuple(dict.fromkeys((*shapes[:1], *(r for r in rows if r))))
-        if cut and lane is not None and lane.inner is None and not comp.box:
-            shapes = _rows(lane, shapes, comp.loop(lane.iterator).free, target.lanes)
-        constants = arrangement.constants[name] if arrangement.moved else None
-        plans.append((name, CompPlan(arrangement.orders[name], shapes, constants)))
+        spans = tuple(tiling.span(comp, i) for i in comp.comp.iters)
+        key = (name, cut, *spans)
+        if key not in known:
+            known[key] = _comp_plan(arrangement, comp, spans, tiling.lanes.get(name), target, cut)
+        plans.append((name, known[key]))
     return tuple(plans)
+
+
+def _comp_plan(
+    arrangement: Arrangement, comp: CompInfo, spans: tuple[int, ...], lane: Lane | None, target: Target, cut: bool
+) -> CompPlan:
+    per_loop: list[list[tuple[str, LoopShape]]] = []
+    for iterator, span in zip(comp.comp.iters, spans, strict=True):
+        loop = comp.loop(iterator)
+        is_lane = lane is not None and lane.iterator == iterator
+        if span == 1 and not is_lane:
+            continue
+        like = LoopShape(span)
+        if lane is not None and lane.inner == iterator:
+            like = LoopShape(span, inner=True)
+        sizes = [span]
+        if loop.known and loop.free and loop.extent % span:
+            sizes.append(loop.extent % span)
+        if is_lane and lane is not None:
+            width = lane.most or target.lanes // lane.period
+            if span > width and not (comp.box and span == loop.extent):
+                sizes.append(width)
+            like = LoopShape(span, lane=True, reduce=lane.reduce, flip=lane.flip, scan=lane.scan)
+        per_loop.append([(iterator, replace(like, span=s)) for s in dict.fromkeys(sizes)])
+    shapes: tuple[Shape, ...] = tuple(tuple(c) for c in itertools.product(*per_loop)) if per_loop else ()
+    if not all(x.known and x.free for x in comp.loops):
+        rows = [tuple(s for s in shape if s[1].lane or s[1].inner) for shape in shapes]
+        shapes = tuple(dict.fromkeys((*shapes[:1], *(r for r in rows if r))))
+    if cut and lane is not None and lane.inner is None and not comp.box:
+        shapes = _rows(lane, shapes, comp.loop(lane.iterator).free, target.lanes)
+    name = comp.comp.name
+    constants = arrangement.constants[name] if arrangement.moved else None
+    return CompPlan(arrangement.orders[name], shapes, constants)
 
 
 def _rows(lane: Lane, shapes: tuple[Shape, ...], free: bool, lanes: int) -> tuple[Shape, ...]:
@@ -413,20 +427,26 @@ def _family(nest: Nest, tiling: Tiling) -> str:
     return " ".join(f"{x.iterator}:{tiling.spans.get(x.id, 1)}" for x in inner)
 
 
-def _title(arrangement: Arrangement, tiling: Tiling) -> str:
+def _title(arrangement: Arrangement, tiling: Tiling, known: dict[tuple[object, ...], str]) -> str:
     """Short text for traces: comp, order and spans, the lane iterator starred, or `~` where it is flipped, `^` where
-    it is a recurrence, the inner one of two marked `'`. Comps in loops of their own are parted by semicolons."""
+    it is a recurrence, the inner one of two marked `'`. Comps in loops of their own are parted by semicolons. `known`:
+    those of single comps, of tilings with the same lanes and orders."""
     parts = []
     for comp in sorted(arrangement.nest.comps, key=lambda c: arrangement.constants[c.comp.name]):
         name = comp.comp.name
-        lane = tiling.lanes.get(name)
-        loops = []
-        for iterator in arrangement.orders[name]:
-            mark = ""
-            if lane is not None and iterator in (lane.iterator, lane.inner):
-                mark = "'" if iterator == lane.inner else "~" if lane.flip else "*"
-                mark = "^" + mark.strip("*") if lane.scan else mark
-            loops.append(f"{iterator}{mark}:{tiling.span(comp, iterator)}")
-        parts.append((arrangement.constants[name][0], f"{name}({' '.join(loops)})"))
+        spans = tuple(tiling.span(comp, i) for i in arrangement.orders[name])
+        key = (name, *spans)
+        if key not in known:
+            loops = zip(arrangement.orders[name], spans, strict=True)
+            lane = tiling.lanes.get(name)
+            known[key] = f"{name}({' '.join(f'{i}{_mark(i, lane)}:{span}' for i, span in loops)})"
+        parts.append((arrangement.constants[name][0], known[key]))
     grouped = [" ".join(text for _, text in group) for _, group in itertools.groupby(parts, key=lambda p: p[0])]
     return "; ".join(grouped)
+
+
+def _mark(iterator: str, lane: Lane | None) -> str:
+    if lane is None or iterator not in (lane.iterator, lane.inner):
+        return ""
+    mark = "'" if iterator == lane.inner else "~" if lane.flip else "*"
+    return "^" + mark.strip("*") if lane.scan else mark

@@ -73,7 +73,10 @@ class CompInfo:
         return all(x.free for x in self.loops)
 
     def loop(self, iterator: str) -> LoopInfo:
-        return next(x for x in self.loops if x.iterator == iterator)
+        for x in self.loops:
+            if x.iterator == iterator:
+                return x
+        raise KeyError(iterator)
 
     @property
     def volume(self) -> int:
