@@ -26,6 +26,7 @@ from dspgen.sched.unroll import (
     is_innermost,
     next_iteration,
     peeled,
+    touched,
     with_explicit_streams,
     without_idle_streams,
 )
@@ -196,7 +197,7 @@ class Layout:
 
     def _plan(self, loop: Loop, live_out: Live, factor: int) -> Plan | list[tuple[int, str]]:
         settings = self.settings
-        seen, through = registers(live_out), self._through(loop, live_out)
+        seen, through = registers(live_out) & touched(loop), self._through(loop, live_out)
         for cls, amount in settings.squeeze.get(loop.label, {}).items():
             through[cls] = through.get(cls, 0) + amount
         least = settings.least_interval.get(loop.label, 1)
@@ -214,13 +215,14 @@ class Layout:
                 budget=settings.budget,
                 exact=settings.proofs if settings.method == "exact" else None,
                 free=settings.free.get(loop.label, frozenset()),
+                known=settings.forms,
+                given=given,
             )
         return settings.plans[key]
 
     def _known(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:
         """Pipeline a loop of known trip; None if that was done, else what was tried."""
-        found = self._pipelined(loop, live_out, self.pending)
-        if isinstance(found, _Pipelining):
+        if isinstance(found := self._pipelined(loop, live_out, self.pending), _Pipelining):
             if (won := found.cycles - self._flat_length(loop, found.trip)) > 0:
                 self.flattened[loop.label] = won
                 self.pending += flat_iterations(loop, found.trip, self.kit)

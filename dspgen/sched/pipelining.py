@@ -11,10 +11,11 @@ from dspgen.sched.budget import Budget
 from dspgen.sched.crowded import no_room
 from dspgen.sched.ddg import Graph, loop_graph
 from dspgen.sched.exact_modulo import Solution, exact_modulo_schedule
-from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand, live_ranges
+from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ir import Dependence, LoopReport, Step
 from dspgen.sched.kit import Kit
+from dspgen.sched.list_sched import listed_length
 from dspgen.sched.machine import binding_units, group_bounds, resource_bound
 from dspgen.sched.modulo import (
     GAVE_UP,
@@ -26,10 +27,12 @@ from dspgen.sched.modulo import (
     shorten_lifetimes,
 )
 from dspgen.sched.ops import Op, make_op
+from dspgen.sched.pressure import lifetimes, register_excess
 from dspgen.sched.slack import slack_schedule
-from dspgen.sched.straight import settle_writes, with_places
+from dspgen.sched.straight import settle_writes, straight_ops, with_places
 from dspgen.sched.streams import Group, can_lead, merge_groups, split_stream, stream_accesses
 from dspgen.sched.unroll import (
+    flat_iterations,
     instructions,
     legal_offsets,
     unrolled,
@@ -45,6 +48,7 @@ _MOST_OPERATIONS = 256  # in an unrolled body
 _GAIN = Fraction(20, 19)  # an unrolled body must be over 5 % faster
 _ARITHMETIC = ("mac", "msub", "mul", "add", "sub")
 _MOST_WHOLE = 8  # longer intervals tried for a loop with more stages than iterations
+_CLOSE = 4  # intervals tried one by one; then each is longer by an eighth, up to that of a loop without overlap
 _MOST_UNKNOWN = 2  # intervals left undecided by the exact scheduler before it stops
 _NO_LEADER = "no access can advance its address register"
 
@@ -63,10 +67,23 @@ class Prepared:
     explicit: set[VReg] = field(default_factory=set)
     setup: tuple[Instr, ...] = ()
     scattered: dict[VReg, None] = field(default_factory=dict)
+    schedules: dict[tuple[int, int], ModuloSchedule | str] = field(default_factory=dict)  # by interval and heuristic
 
     @property
     def least_interval(self) -> int:
         return max(1, _ceil(self.resource), _ceil(self.recurrence))
+
+
+@dataclass(slots=True)
+class Forms:
+    """What a loop may be scheduled as, each form with what goes before it: the first `whole` ones are there from the
+    start, the others come where these lack address registers. `advanced` are the streams that additions advance in the
+    last of them."""
+
+    loop: Loop
+    found: list[tuple[Loop, tuple[Instr, ...], Prepared]]
+    whole: int
+    advanced: set[VReg] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -147,6 +164,31 @@ def _unled_streams(loop: Loop, facts: Facts) -> list[VReg]:
     return result
 
 
+def _forms_of(
+    loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg], factor: int, free: Collection[Atom]
+) -> Forms:
+    """The forms that are there from the start."""
+    forms: list[tuple[Loop, tuple[Instr, ...], Prepared]] = [(loop, (), _ready(loop, factor, facts, kit, live_out))]
+    if (separate := with_own_values(loop, free, facts)) is not None:
+        prepared = _ready(separate[0], factor, facts, kit, live_out, own=separate[1])
+        if prepared.least_interval < forms[0][2].least_interval:
+            forms.insert(0, (separate[0], (), prepared))
+    return Forms(loop, forms, len(forms))
+
+
+def _ready(
+    loop: Loop,
+    factor: int,
+    facts: Facts,
+    kit: Kit,
+    live_out: Collection[VReg],
+    *,
+    own: Collection[Atom] = (),
+    explicit: Collection[VReg] = (),
+) -> Prepared:
+    return prepare(unrolled(loop, factor) if factor > 1 else loop, facts, kit, live_out, explicit, own)
+
+
 def plan_loop(
     loop: Loop,
     facts: Facts,
@@ -159,26 +201,26 @@ def plan_loop(
     budget: Budget,
     exact: dict[object, Solution] | None = None,
     free: Collection[Atom] = (),
+    known: dict[object, Forms],
+    given: object = None,
 ) -> Plan | list[tuple[int, str]]:
     """The best schedule with an interval of at least `least_interval`, or what was tried and why it failed.
 
     `through` are registers of each class that are occupied across the loop without being used in it. With `exact`, the
     exact scheduler looks for what the others have missed, and keeps its answers there. The values that the loop leaves
-    in the physical registers `free` are not read. Raises NoSchedule where the budget is spent.
+    in the physical registers `free` are not read. What was tried with other registers is in `known`, for loops of the
+    same label where what else was `given` is the same. Raises NoSchedule where the budget is spent.
     """
 
-    def ready(form: Loop, own: Collection[Atom] = (), explicit: Collection[VReg] = ()) -> Prepared:
-        return prepare(unrolled(form, factor) if factor > 1 else form, facts, kit, live_out, explicit, own)
-
-    forms: list[tuple[Loop, tuple[Instr, ...], Prepared]] = [(loop, (), ready(loop))]
-    if (separate := with_own_values(loop, free, facts)) is not None:
-        prepared = ready(*separate)
-        if prepared.least_interval < forms[0][2].least_interval:
-            forms.insert(0, (separate[0], (), prepared))
-    whole = len(forms)
+    key = loop.label, factor, frozenset(live_out), given
+    if key not in known:
+        known[key] = _forms_of(loop, facts, kit, live_out, factor, free)
+    made = known[key]
+    loop = made.loop
+    forms = made.found
     tried: list[tuple[int, str]] = []
-    advanced: set[VReg] = set()  # streams that additions advance in the last of the forms
     interval = max(forms[0][2].least_interval, least_interval)
+    longest = 0
     refused = forms[0][2].least_interval - 1  # no schedule has an interval up to this one
     for attempt in range(budget.patience):
         failure = ""
@@ -195,11 +237,11 @@ def plan_loop(
                 report = replace(_report(prepared, *found, factor, facts, tried), refused=refused)
                 return Plan(*found, report, prepared.loop.streams, form, (*setup, *prepared.setup))
             failure = failure or found
-            if found == _NO_LEADER and len(forms) == whole and (apart := with_conditional_apart(loop, kit)) is not None:
-                forms.append((*apart, ready(apart[0])))
-            if form is loop and not prepared.scattered.keys() <= advanced:
-                advanced |= prepared.scattered.keys()
-                forms.append((loop, (), ready(loop, explicit=advanced)))
+            if found == _NO_LEADER and len(forms) == made.whole and (apart := with_conditional_apart(loop, kit)):
+                forms.append((*apart, _ready(apart[0], factor, facts, kit, live_out)))
+            if form is loop and not prepared.scattered.keys() <= made.advanced:
+                made.advanced |= prepared.scattered.keys()
+                forms.append((loop, (), _ready(loop, factor, facts, kit, live_out, explicit=made.advanced)))
         if (
             refused == interval - 1
             and failure == GAVE_UP
@@ -207,7 +249,12 @@ def plan_loop(
         ):
             refused, failure = interval, "no room between dependent operations for what goes there"
         tried.append((interval, failure))
-        interval += 1 if attempt < 4 else max(1, interval // 8)
+        interval += 1 if attempt < _CLOSE else max(1, interval // 8)
+        if attempt == _CLOSE:
+            one = straight_ops(flat_iterations(loop, factor, kit), facts, kit, rename=True)
+            longest = listed_length(one, facts) + facts.branch_delay
+        if attempt >= _CLOSE and interval > longest:
+            break
     return tried
 
 
@@ -247,9 +294,14 @@ def _schedules(
     """What each of the heuristics finds."""
     trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
     reservations = [op.reservation for op in prepared.ops]
-    for scheduler in (modulo_schedule, modulo_schedule_late, slack_schedule):
-        budget.spend(len(reservations))
-        schedule = scheduler(prepared.graph, reservations, facts, interval)
+    for number, scheduler in enumerate((modulo_schedule, modulo_schedule_late, slack_schedule)):
+        if (interval, number) not in prepared.schedules:
+            budget.spend(len(reservations))
+            made = scheduler(prepared.graph, reservations, facts, interval)
+            if not isinstance(made, str):
+                shorten_lifetimes(prepared.graph, reservations, made, lifetimes(prepared.values, interval))
+            prepared.schedules[interval, number] = made
+        schedule = prepared.schedules[interval, number]
         if isinstance(schedule, str):
             yield schedule
         else:
@@ -322,6 +374,7 @@ def _missed(
         sure = False
         if interval < least_interval:
             continue
+        shorten_lifetimes(prepared.graph, reservations, schedule, lifetimes(prepared.values, interval))
         attempt = _attempt(prepared, schedule, trip, facts, kit, through, live_out)
         if not isinstance(attempt, str):
             return attempt, refused
@@ -339,8 +392,6 @@ def _attempt(
 ) -> tuple[Body, Shape] | str:
     """Streams, copies and registers for a schedule, or what is lacking."""
     interval = schedule.interval
-    reservations = [op.reservation for op in prepared.ops]
-    shorten_lifetimes(prepared.graph, reservations, schedule, _lifetimes(prepared.values, interval))
     groups: list[Group] = []
     unled: list[VReg] = []
     for stream in prepared.loop.streams:
@@ -361,7 +412,7 @@ def _attempt(
     shape = choose_shape(body, facts, trip)
     if shape is None:
         return f"without a trip count, no power of two of copies fits {schedule.stages} stages"
-    if (excess := _register_excess(body, facts, kit, through, trip)) is not None:
+    if (excess := register_excess(body, facts, kit, through, trip)) is not None:
         cls, text = excess
         prepared.scattered.update((base, None) for base in several if base.cls == cls)
         return text
@@ -386,64 +437,6 @@ def _merged(
             others = sum(1 for w in prepared.values.webs if w.register.cls == cls.name)
             room[cls.name] = kit.room(cls.name) - others - through.get(cls.name, 0)
     return merge_groups(groups, interval, room, room, facts, prepared.loop.label)
-
-
-def _lifetimes(values: Values, interval: int) -> list[tuple[int, int, list[tuple[int, int]]]]:
-    """Written values with all their reads, those of the next iteration included."""
-    found: dict[int, tuple[int, int, list[tuple[int, int]]]] = {}
-    for index, version in enumerate(values.versions):
-        if version.writer >= 0:
-            found[index] = (version.writer, version.latency, [])
-    for index, version in enumerate(values.versions):
-        if version.writer >= 0:
-            found[index][2].extend(version.readers)
-        elif index in values.inherited and values.inherited[index] in found:
-            found[values.inherited[index]][2].extend((r, c + interval) for r, c in version.readers)
-    return list(found.values())
-
-
-def _register_excess(
-    body: Body, facts: Facts, kit: Kit, through: Mapping[str, int], trip: int | None
-) -> tuple[str, str] | None:
-    """The class of which the kernel needs more registers than there are, if it does, and how many: the most that are
-    live in any cycle."""
-    interval = body.schedule.interval
-    live: dict[str, list[int]] = {}
-    conditions = {op.predicate.register: op.predicate.lane for op in body.ops if op.predicate is not None}
-    # One predicate register is the loop counter's.
-    held = {False: [1] * interval, True: [0] * interval}
-    for web, ranges in zip(body.values.webs, live_ranges(body, facts), strict=True):
-        base = facts.classes[web.register.cls].pair_of or web.register.cls
-        rows = [live.setdefault(base, [through.get(base, 0)] * interval)]
-        if web.register in conditions:
-            rows.append(held[conditions[web.register]])
-        for low, high in ranges.values():
-            whole, part = divmod(interval if web.fixed or web.invariant else high - low + 1, interval)
-            if trip is not None and whole >= trip:
-                whole, part = trip, 0
-            for row in rows:
-                for cycle in range(interval) if whole else ():
-                    row[cycle] += whole
-                for cycle in range(low, low + part):
-                    row[cycle % interval] += 1
-    for lane, names in ((False, facts.target.predicates.scalar), (True, facts.target.predicates.lane)):
-        if max(held[lane]) > len(names):
-            return "", f"{max(held[lane])} predicate registers needed, {len(names)} available"
-    for group in body.groups:
-        base = group.base.cls
-        row = live.setdefault(base, [through.get(base, 0)] * interval)
-        for cycle in range(interval):
-            row[cycle] += 1
-    steps = {g.step_register for g in body.groups if g.step_register is not None}
-    for register in sorted(steps | {r for g in body.groups for _, r, _ in g.guests}):
-        row = live.setdefault(register.cls, [through.get(register.cls, 0)] * interval)
-        for cycle in range(interval):
-            row[cycle] += 1
-    for cls, row in sorted(live.items()):
-        room = kit.room(cls)
-        if max(row) > room:
-            return cls, f"{max(row)} registers of class {cls} needed, {room} available"
-    return None
 
 
 def pieces_of(

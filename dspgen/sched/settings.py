@@ -10,7 +10,7 @@ from dspgen.sched.exact_modulo import Solution
 from dspgen.sched.facts import Atom
 from dspgen.sched.fit import Searches
 from dspgen.sched.ir import Method
-from dspgen.sched.pipelining import Plan
+from dspgen.sched.pipelining import Forms, Plan
 
 
 @dataclass(slots=True)
@@ -36,6 +36,7 @@ class Settings:
     spills: int = 0  # how many times registers were chosen for it since the order of the text was last taken
     temporaries: set[VReg] = field(default_factory=set)  # what carries those values between stack and instructions
     plans: dict[object, Plan | list[tuple[int, str]]] = field(default_factory=dict)  # of earlier attempts
+    forms: dict[object, Forms] = field(default_factory=dict)  # of loops, and their schedules, whatever the registers
     bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
     rolled: set[str] = field(default_factory=set)  # short loops that stay loops: as straight code they did not fit
     flat_lengths: dict[object, int] = field(default_factory=dict)  # of short loops as straight code

@@ -24,6 +24,7 @@ from dspgen.asmir.ir import (
     Predicate,
     Reg,
     VReg,
+    reads,
     writes,
 )
 from dspgen.sched.facts import Facts
@@ -38,6 +39,12 @@ def is_innermost(loop: Loop) -> bool:
 
 def instructions(items: Iterable[Item]) -> list[Instr]:
     return [item for item in items if isinstance(item, Instr)]
+
+
+def touched(loop: Loop) -> frozenset[VReg]:
+    """The registers that an innermost loop reads, writes and advances."""
+    named = (r for i in instructions(loop.body) for r, _ in (*reads(i), *writes(i)))
+    return frozenset((*named, *(s.base for s in loop.streams)))
 
 
 def later_iteration(loop: Loop, count: int) -> list[Instr]:
