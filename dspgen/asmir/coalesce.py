@@ -1,4 +1,4 @@
-"""Removes moves that only carry a fresh value into a variable.
+"""Removes moves that only carry a fresh value into a variable; shifts by nothing are moves.
 
 Before: `op t, ...; ...; mov t, c` with t written once, and c neither read nor written in between.
 After:  `op c, ...; ...`, every other reader of t reading c.
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Reg, VReg, overwrites, reads, renamed, writes
+from dspgen.asmir.ir import If, Imm, Instr, Item, Jump, Loop, Mark, Reg, VReg, overwrites, reads, renamed, writes
+
+_SHIFTS = frozenset({"shl", "shr", "shru"})
 
 
 def coalesce_moves(items: list[Item], keep: frozenset[VReg] = frozenset()) -> list[Item]:
@@ -81,10 +83,11 @@ def _plain_move(instr: Instr) -> tuple[VReg, VReg] | None:
     if len(semantics) != 1 or instr.predicate is not None:
         return None
     target, value = semantics[0].target, semantics[0].value
-    value = value.args[0] if value.op == "mov" else value
+    by_name = {o.name: v for o, v in zip(instr.instruction.operands, instr.operands, strict=True)}
+    if value.op == "mov" or (value.op in _SHIFTS and by_name.get(value.args[1].name) == Imm(0)):
+        value = value.args[0]
     if target is None or target.part or value.op != "place" or value.part:
         return None
-    by_name = {o.name: v for o, v in zip(instr.instruction.operands, instr.operands, strict=True)}
     source, destination = by_name.get(value.name), by_name.get(target.name)
     match source, destination:
         case Reg(vreg=s, part=""), Reg(vreg=d, part="") if s.cls == d.cls and s != d:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dspgen.asmir.coalesce import coalesce_moves
-from dspgen.asmir.ir import Function, If, Instr, Item, Loop, Mem, Reg, VReg
+from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Loop, Mem, Reg, VReg
 from dspgen.asmir.lower import lower
 from dspgen.asmir.verify import MalformedFunction, verify
 from dspgen.errors import NoSchedule
@@ -131,6 +131,17 @@ def test_a_move_of_a_fresh_value_goes_away(ft_m7002: Target) -> None:
     a, t, c = (VReg(n, ft_m7002.abi.scalar_class) for n in "atc")
     items = [move_of(ft_m7002, a, t), move_of(ft_m7002, t, c)]
     assert coalesce_moves(items) == [move_of(ft_m7002, a, c)]
+
+
+def test_a_shift_by_nothing_is_a_move(ft_m7002: Target) -> None:
+    a, t, c = (VReg(n, ft_m7002.abi.scalar_class) for n in "atc")
+    shift = ft_m7002.instruction("SSHFAR")
+
+    def shifted(amount: int) -> list[Item]:
+        return [move_of(ft_m7002, a, t), Instr(shift, (Imm(amount), Reg(t), Reg(c)))]
+
+    assert coalesce_moves(shifted(0)) == [move_of(ft_m7002, a, c)]
+    assert coalesce_moves(shifted(1)) == shifted(1)
 
 
 def test_a_move_stays_where_the_variable_is_read_in_between(ft_m7002: Target) -> None:
