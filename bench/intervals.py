@@ -89,10 +89,10 @@ def main() -> None:
     reasons = [in_the_way(x) for x in loops]
     lines += [
         "",
-        f"{reasons.count('')} of {len(loops)} loops have their least interval (II = MII). Of the others, "
-        f"{sum(r.startswith('proven') for r in reasons)} have the least that there is, proven, "
-        f"{sum(r.startswith('whole') for r in reasons)} take a longer one at which they end sooner, "
-        f"and {sum(r.startswith('gap') for r in reasons)} have a gap.",
+        f"{reasons.count('')} of {len(loops)} loops have their least interval (II = MII). Of the others: "
+        f"least that there is, proven: {sum(r.startswith('proven') for r in reasons)}; "
+        f"longer, since all of it ends sooner: {sum(r.startswith('whole') for r in reasons)}; "
+        f"with a gap: {sum(r.startswith('gap') for r in reasons)}.",
     ]
     print(lines[-1])
     if "--write" in sys.argv:
