@@ -99,26 +99,21 @@ _UNITS_OF_ARITHMETIC = (
     row("mov", "(mov.T ?a)", "?a"),
 )
 
-_FACTORS = tuple(
-    row(f"factor-{name}", left, right, "reassoc, factor ?a", why)
-    for name, left, right, why in (
-        ("left", "(add.T (mul.T ?a ?b) (mul.T ?a ?c))", "(mul.T ?a (add.T ?b ?c))", "less work"),
-        ("right", "(add.T (mul.T ?b ?a) (mul.T ?c ?a))", "(mul.T (add.T ?b ?c) ?a)", "less work"),
-        ("outer", "(add.T (mul.T ?a ?b) (mul.T ?c ?a))", "(mul.T ?a (add.T ?b ?c))", ""),
-        ("inner", "(add.T (mul.T ?b ?a) (mul.T ?a ?c))", "(mul.T ?a (add.T ?b ?c))", ""),
-        ("sub-left", "(sub.T (mul.T ?a ?b) (mul.T ?a ?c))", "(mul.T ?a (sub.T ?b ?c))", ""),
-        ("sub-right", "(sub.T (mul.T ?b ?a) (mul.T ?c ?a))", "(mul.T (sub.T ?b ?c) ?a)", ""),
-        *(
-            (f"mac-{n}", f"(add.T {x} {y})", made, "as the others, further down a sum")
-            for n, x, y, made in (
-                ("left", "(mul.T ?a ?b)", "(mac.T ?a ?c ?d)", "(mac.T ?a (add.T ?b ?c) ?d)"),
-                ("left-swapped", "(mac.T ?a ?c ?d)", "(mul.T ?a ?b)", "(mac.T ?a (add.T ?c ?b) ?d)"),
-                ("right", "(mul.T ?b ?a)", "(mac.T ?c ?a ?d)", "(mac.T (add.T ?b ?c) ?a ?d)"),
-                ("right-swapped", "(mac.T ?c ?a ?d)", "(mul.T ?b ?a)", "(mac.T (add.T ?c ?b) ?a ?d)"),
-            )
-        ),
-    )
-)
+_FACTORS = (
+    row("factor-left", "(add.T (mul.T ?a ?b) (mul.T ?a ?c))", "(mul.T ?a (add.T ?b ?c))", "reassoc", "less work"),
+    row("factor-right", "(add.T (mul.T ?b ?a) (mul.T ?c ?a))", "(mul.T (add.T ?b ?c) ?a)", "reassoc", "less work"),
+    row("factor-outer", "(add.T (mul.T ?a ?b) (mul.T ?c ?a))", "(mul.T ?a (add.T ?b ?c))", "reassoc"),
+    row("factor-inner", "(add.T (mul.T ?b ?a) (mul.T ?a ?c))", "(mul.T ?a (add.T ?b ?c))", "reassoc"),
+    row("factor-sub-left", "(sub.T (mul.T ?a ?b) (mul.T ?a ?c))", "(mul.T ?a (sub.T ?b ?c))", "reassoc"),
+    row("factor-sub-right", "(sub.T (mul.T ?b ?a) (mul.T ?c ?a))", "(mul.T (sub.T ?b ?c) ?a)", "reassoc"),
+    *(row(f"factor-mac-{n}", f"(add.T {x} {y})", made, "reassoc", "as the others, further down a sum")
+      for n, x, y, made in (
+          ("left", "(mul.T ?a ?b)", "(mac.T ?a ?c ?d)", "(mac.T ?a (add.T ?b ?c) ?d)"),
+          ("left-swapped", "(mac.T ?a ?c ?d)", "(mul.T ?a ?b)", "(mac.T ?a (add.T ?c ?b) ?d)"),
+          ("right", "(mul.T ?b ?a)", "(mac.T ?c ?a ?d)", "(mac.T (add.T ?b ?c) ?a ?d)"),
+          ("right-swapped", "(mac.T ?c ?a ?d)", "(mul.T ?b ?a)", "(mac.T (add.T ?c ?b) ?a ?d)"),
+      )),
+)  # fmt: skip
 
 _FACTORS_OF_MULTIPLY_ADDS = tuple(
     row(f"factor-mac-{outer}-{inner}", f"(mac.T {first} (mac.T {second} ?d))", "(mac.T ?a (add.T ?c ?b) ?d)",

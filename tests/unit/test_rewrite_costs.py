@@ -233,8 +233,8 @@ def rotated() -> Program:
     return Program("p", ("A", "B"), arrays, (), (Store("B", Address(0), 1, "f32", last),))
 
 
-def test_sums_of_products_by_zero_keep_a_graph_small() -> None:
-    assert optimise(rotated(), WIDE).nodes <= 1000
+def test_sums_of_products_by_zero_do_not_run_away() -> None:
+    assert optimise(rotated(), WIDE).nodes <= Limits().runaway
 
 
 def test_a_round_that_runs_away_does_not_count() -> None:
