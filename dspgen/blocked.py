@@ -125,7 +125,8 @@ def _nest(made: Blocks, source: Func, pieces: Sequence[Compiled]) -> BlockedNest
         names = [p.name for p in piece.params]
         given = tuple((r, n) for (r, _), n in zip(code.assembly.inputs, names, strict=True))
         inlined.append(Piece(code.assembly, given))
-    return BlockedNest(made.counters, tuple(moved), tuple(inlined), made.piece, made.origins)
+    loc = made.func.comps[0].loc
+    return BlockedNest(made.counters, tuple(moved), tuple(inlined), made.piece, made.origins, loc)
 
 
 def _sizes(func: Func, kept: set[str], target: Target, known: tuple[Dependence, ...]) -> Iterator[Sizes]:

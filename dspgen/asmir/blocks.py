@@ -51,6 +51,7 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
+from plant_core.loc import Loc
 from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Length, Place, Rows, Window
 
 I32 = VType("i32", False)
@@ -89,6 +90,7 @@ class BlockedNest:
     pieces: tuple[Piece, ...]
     piece: Mapping[Place, int]
     origins: tuple[tuple[str, int], ...]
+    loc: Loc | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +176,8 @@ class _Composer:
         if trips == 1:
             items += self._section(partial(self._at_ends, next_=False)) + self._dispatch()
         else:
-            loop = Loop(name, f"{name}.k", 1, trips, (), tuple(self._block()), min_trip=trips, pipeline=False)
-            items.append(loop)
+            body = tuple(self._block())
+            items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=trips, pipeline=False, loc=nest.loc))
         return items + self._section(self._end)
 
     # -- code
