@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.blocks import Blocked, BlockedNest, Moved, Piece, composed, window_bytes
+from dspgen.asmir.blocks import Blocked, BlockedNest, Moved, Piece, composed, place_bytes, window_bytes
 from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
@@ -148,7 +148,7 @@ def _sizes(func: Func, kept: set[str], target: Target, known: tuple[Dependence, 
             continue
         if any(w.outside and rows_of(w, shapes[w.buf], ELEM_BYTES[w.dtype]) is None for w in found):
             continue
-        if sum(window_bytes(w) * (2 if w.counters else 1) for w in found) <= room:
+        if sum(place_bytes(window_bytes(w)) * (2 if w.counters else 1) for w in found) <= room:
             yield Sizes(spans, order, _expected(counters, found, work, target))
 
 

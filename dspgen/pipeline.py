@@ -124,6 +124,8 @@ def _best_view(source: Func, target: Target, options: Options, seen: OnStage) ->
 def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The function in blocks, its data moved onto the chip and back."""
     func = canonical(source, reassoc=options.fp == "reassoc")
+    if not func.comps:
+        return _best_view(source, target, options, seen)
     view = next(v for v in views(target) if v.packed == 1)
 
     def near(piece: Func) -> Compiled:

@@ -135,14 +135,14 @@ class _Composer:
             for moved in nest.windows:
                 if not moved.window.outside and moved.window.buf not in kept:
                     kept[moved.window.buf] = size
-                    size += _aligned(moved.bytes)
+                    size += place_bytes(moved.bytes)
         most = size
         for number, nest in enumerate(self.blocked.nests):
             at = size
             for moved in nest.windows:
                 if moved.window.outside:
                     self.offsets[number, moved.window.name] = at
-                    at += _aligned(moved.bytes) * (1 + moved.twice)
+                    at += place_bytes(moved.bytes) * (1 + moved.twice)
                 else:
                     self.offsets[number, moved.window.name] = kept[moved.window.buf]
             most = max(most, at)
@@ -222,7 +222,7 @@ class _Composer:
             if moved.twice:
                 emitter.names[_both(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, "both"))
                 twice = Op("add", (Var(name, I32), Var(name, I32)), I32)
-                self._set(_both(moved.window), Op("add", (twice, Const(_aligned(moved.bytes), I32)), I32))
+                self._set(_both(moved.window), Op("add", (twice, Const(place_bytes(moved.bytes), I32)), I32))
         for (name, store), channel in self.channels.items():
             self._constant_words(self._moved(name), store, channel)
         loads = [m for m in self.nest.windows if (m.window.name, False) in self.channels]
@@ -486,7 +486,8 @@ def _array(window: Window) -> str:
     return f"array.{window.name}"
 
 
-def _aligned(size: int) -> int:
+def place_bytes(size: int) -> int:
+    """The bytes that a window's place takes, with what lies between it and the next."""
     return (size // _ALIGN + 2) * _ALIGN
 
 

@@ -64,6 +64,10 @@ def test_triangles_that_fit_are_one_block(tmp_path: Path) -> None:
     assert blocks(result).startswith("one block")
 
 
+def test_what_does_nothing_moves_nothing(tmp_path: Path) -> None:
+    run("void f(const float x[8], float y[8]) { for (int i = 0; i < 0; i++) y[i] = x[i]; }", tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
