@@ -314,6 +314,8 @@ def _control(
     kernel[branch_at].append((branch, where[1]))
     taken.add((branch_at, where[1]))
     order = [*range(branch_at - latency, -1, -1), *range(length - 1, max(branch_at - latency, -1), -1)]
+    if not facts.equals:  # the branch reads no register that a result is on its way to
+        order = [at for at in order if (branch_at - at) % length >= latency or at == branch_at]
     slot = _free_slot(step, order, taken, facts, kernel)
     if slot is None:
         return "no unit is free for the loop counter"

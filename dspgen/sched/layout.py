@@ -10,14 +10,14 @@ from dspgen.errors import NoSchedule
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.fit import fit_block
-from dspgen.sched.initial import initial_reads, with_first_inside
+from dspgen.sched.initial import initial_reads
 from dspgen.sched.ir import LoopReport, StraightReport
 from dspgen.sched.kit import Kit
-from dspgen.sched.list_sched import listed_length
 from dspgen.sched.live import NOTHING, Live, live_around, live_before, registers, remove_dead
 from dspgen.sched.nests import nest_of
 from dspgen.sched.ops import Op, make_op, relabelled
-from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
+from dspgen.sched.pipelining import Plan, pieces_of
+from dspgen.sched.plans import Known, Plans, Run
 from dspgen.sched.sections import Block, Section
 from dspgen.sched.settings import Settings
 from dspgen.sched.straight import straight_ops
@@ -25,13 +25,9 @@ from dspgen.sched.unroll import (
     flat_iterations,
     is_innermost,
     next_iteration,
-    peeled,
-    touched,
     with_explicit_streams,
     without_idle_streams,
 )
-
-_MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
 
 
 @dataclass(slots=True)
@@ -41,23 +37,12 @@ class Laid:
     owners: list[tuple[str, ...]]  # for each block, the loops whose prolog, kernel or epilog is in it
     pieces: list[int]  # for each block, the number of the straight piece that it is, -1 for kernels
     intervals: dict[str, int]
-    overlapped: set[str] = field(default_factory=set)  # outer loops in which runs of the inner one overlap
+    overlapped: dict[str, int] = field(default_factory=dict)  # outer loops in which so many runs of inner ones overlap
     flattened: dict[int, dict[str, int]] = field(default_factory=dict)  # short loops in each straight piece: cycles won
 
-
-@dataclass(slots=True)
-class _Pipelining:
-    """A loop of known trip, pipelined: `peeled` are iterations that go before it."""
-
-    plan: Plan
-    made: Pipelined
-    peeled: list[Instr]
-    trip: int
-
-    @property
-    def cycles(self) -> int:
-        """From the start of the prolog to the end of the epilog."""
-        return self.plan.shape.trip * self.plan.report.ii + self.made.epilog.length
+    def since(self, first: int) -> list[tuple[Block, tuple[str, ...], int]]:
+        """The blocks from `first` on, with their owners and pieces."""
+        return list(zip(self.blocks[first:], self.owners[first:], self.pieces[first:], strict=True))
 
 
 class Layout:
@@ -65,6 +50,7 @@ class Layout:
 
     def __init__(self, facts: Facts, kit: Kit, settings: Settings, name: str) -> None:
         self.facts, self.kit, self.settings, self.name = facts, kit, settings, name
+        self.plans = Plans(facts, kit, settings)
         self.laid = Laid([], [], [], [], {})
         self.pending: list[Instr] = []
         self.head: Section | None = None
@@ -195,35 +181,10 @@ class Layout:
         if is_innermost(loop) or not self._overlapped(loop, live_out):
             self._plain(loop, live_out, tried)
 
-    def _plan(self, loop: Loop, live_out: Live, factor: int) -> Plan | list[tuple[int, str]]:
-        settings = self.settings
-        seen, through = registers(live_out) & touched(loop), self._through(loop, live_out)
-        for cls, amount in settings.squeeze.get(loop.label, {}).items():
-            through[cls] = through.get(cls, 0) + amount
-        least = settings.least_interval.get(loop.label, 1)
-        given = (settings.flat_limit, settings.copy_predicates, len(settings.spilled))
-        key = (loop.label, factor, least, seen, tuple(through.items()), given)
-        if key not in settings.plans:
-            settings.plans[key] = plan_loop(
-                loop,
-                self.facts,
-                self.kit,
-                live_out=seen,
-                through=through,
-                least_interval=least,
-                factor=factor,
-                budget=settings.budget,
-                exact=settings.proofs if settings.method == "exact" else None,
-                free=settings.free.get(loop.label, frozenset()),
-                known=settings.forms,
-                given=given,
-            )
-        return settings.plans[key]
-
     def _known(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:
         """Pipeline a loop of known trip; None if that was done, else what was tried."""
-        if isinstance(found := self._pipelined(loop, live_out, self.pending), _Pipelining):
-            if (won := found.cycles - self._flat_length(loop, found.trip)) > 0:
+        if isinstance(found := self.plans.known(loop, live_out, self.pending), Known):
+            if (won := found.cycles - self.plans.flat_length(loop, found.trip)) > 0:
                 self.flattened[loop.label] = won
                 self.pending += flat_iterations(loop, found.trip, self.kit)
                 return None
@@ -235,35 +196,6 @@ class Layout:
             self.pending += flat_iterations(loop, loop.trip, self.kit)
             return None
         return found
-
-    def _flat_length(self, loop: Loop, trip: int) -> int:
-        """The cycles of all iterations of a short loop as straight code, which the code around it may also fill."""
-        settings = self.settings
-        if loop.label in settings.rolled or trip * len(loop.body) > _MOST_FLAT:
-            return 1 << 30  # never shorter
-        key = loop.label, settings.copy_predicates, len(settings.spilled)
-        if key not in settings.flat_lengths:
-            ops = straight_ops(flat_iterations(loop, trip, self.kit), self.facts, self.kit, rename=True)
-            settings.flat_lengths[key] = listed_length(ops, self.facts)
-        return settings.flat_lengths[key]
-
-    def _pipelined(
-        self, loop: Loop, live_out: Live, before: Sequence[Instr]
-    ) -> _Pipelining | tuple[tuple[int, str], ...]:
-        """The pieces of a loop of known trip, after straight code; or what was tried."""
-        if not isinstance(loop.trip, int):
-            return ()
-        factor = unroll_factor(loop, self.facts, self.kit, registers(live_out))
-        rest = loop.trip % factor
-        shortened = peeled(loop, rest) if rest else loop
-        plan = self._plan(shortened, live_out, factor)
-        if not isinstance(plan, Plan):
-            return tuple(plan)
-        plan = replace(plan, shape=with_first_inside(before, plan.body, plan.shape, self.facts, self.kit))
-        made = pieces_of(plan, self.facts, self.kit, plan.shape.passes)
-        if isinstance(made, str):
-            return ((plan.report.ii, made),)
-        return _Pipelining(plan, made, flat_iterations(loop, rest, self.kit) if rest else [], loop.trip)
 
     def _unknown(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:
         """Pipeline a loop whose trip is in a register: a plain loop takes short trips and what the kernel leaves.
@@ -277,7 +209,7 @@ class Layout:
             return ()
         if any(a[0] in {s.base for s in loop.streams} for a in live_out):
             loop = with_explicit_streams(loop, [s.base for s in loop.streams], kit)
-        plan = self._plan(loop, live_out, 1)
+        plan = self.plans.plan(loop, live_out, 1)
         if not isinstance(plan, Plan):
             return tuple(plan)
         before, unroll = plan.shape.before, plan.shape.unroll
@@ -345,55 +277,51 @@ class Layout:
         branch, target = (back[1], back[2]) if back else (None, None)
         self.flush(tail=made.prolog, tail_owner=(loop.label,), branch=branch, target=target)
 
-    def _steady(self, plan: Plan, made: Pipelined, live_out: Live, passes: int | VReg, *, again: bool = False) -> None:
-        """Append the kernel, and keep the epilog for the code that follows; `again` for a second copy."""
-        loop = plan.loop
-        owner = (loop.label,)
+    def _steady(self, plan: Plan, made: Pipelined, live_out: Live, passes: int | VReg) -> None:
+        """Append the kernel, and keep the epilog for the code that follows."""
+        label = plan.loop.label
         outer = self.trips
         if passes != 1:
-            label = f"{loop.label}_last" if again else loop.label
-            kernel = (
-                made.kernel
-                if not again
-                else [[(relabelled(op, label, self.facts), u) for op, u in p] for p in made.kernel]
-            )
             self.labels.append(label)
             self.trips = outer * passes if outer is not None and isinstance(passes, int) else None
-            self._append(kernel, label, True, owner, steady=True)
+            self._append(made.kernel, label, True, (label,), steady=True)
             self.trips = outer
         else:
-            self._append(made.kernel, None, True, owner)
-        self.head, self.head_owner = made.epilog, owner
+            self._append(made.kernel, None, True, (label,))
+        self._drain(plan, made, live_out)
+        self.laid.reports.append(plan.report)
+        self.laid.intervals[label] = plan.report.ii
+
+    def _drain(self, plan: Plan, made: Pipelined, live_out: Live) -> None:
+        """Keep the epilog for the code that follows."""
+        loop = plan.loop
+        self.head, self.head_owner = made.epilog, (loop.label,)
         self.live = live_out
         for stream in plan.streams:
             if stream.base in registers(live_out) and isinstance(loop.trip, int):
                 whole = stream.step * (loop.trip // plan.report.unroll)
                 self.pending += self.kit.add(stream.base, stream.base, whole)
-        if not again:
-            self.laid.reports.append(plan.report)
-            self.laid.intervals[loop.label] = plan.report.ii
 
     def _overlapped(self, loop: Loop, live_out: Live) -> bool:
-        """A loop round a pipelined one: each epilog runs with the next prolog; False where it can't be done.
+        """A loop round pipelined ones: each epilog runs with the next prolog; False where it can't be done.
 
         Before: A; prolog; kernel; epilog; B: so in each iteration.
         After:  A; prolog, then kernel; epilog + B + A + prolog in all iterations but the last, then kernel; epilog; B.
+        With several inner loops, each but the last is followed by its epilog with the next one's prolog.
         """
-        kit = self.kit
+        kit, settings = self.kit, self.settings
         loop = without_idle_streams(loop, registers(live_out), self.facts)
         loop = with_explicit_streams(loop, [s.base for s in loop.streams], kit)
         nest = nest_of(loop)
-        if nest is None or not self.settings.pipeline or {loop.label, nest.inner.label} & set(self.settings.plain):
+        if nest is None or not settings.pipeline or loop.label in settings.apart_runs:
             return False
-        if loop.label in self.settings.apart_runs:
+        if {loop.label, *(inner.label for inner in nest.inner)} & set(settings.plain):
             return False
         counter, predicate = kit.fresh(kit.scalar, f"n.{loop.label}"), kit.fresh(kit.scalar, f"again.{loop.label}")
         live = live_out | live_before((loop,), live_out, self.facts) | set(self.facts.atoms(counter))
-        after = live_before(nest.after, live, self.facts)
-        found = self._pipelined(nest.inner, after, nest.before)
-        if not isinstance(found, _Pipelining):
+        runs = self.plans.runs(nest, live)
+        if runs is None:
             return False
-        passes = found.plan.shape.passes
         last: tuple[VReg, Instr, str] | None = None
         if isinstance(loop.trip, int):
             self.pending += kit.constant(counter, loop.trip - 1)
@@ -404,21 +332,23 @@ class Layout:
             label = f"{loop.label}_last"
             last = (only, kit.branch(label, Predicate(only, negated=True)), label)
         outer = self.trips
-        self.pending += [*nest.before, *found.peeled]
-        self._lead_in(found.plan, found.made, after, passes, last)
+        self._into_run(runs[0], runs[0].before, last)
         first = len(self.laid.blocks)
         self.labels.append(loop.label)
         self.trips = None if outer is None or not isinstance(loop.trip, int) else outer * (loop.trip - 1)
-        self._steady(found.plan, found.made, after, passes)
-        self.pending += [*nest.after, *kit.add(predicate, counter, -1), *kit.add(counter, counter, -1)]
-        self.pending += next_iteration(loop, [*nest.before, *found.peeled])
+        for k, run in enumerate(runs):
+            if k:
+                self._into_run(run, run.before)
+            self._steady(run.found.plan, run.found.made, run.live_after, run.passes)
+        once = self.laid.since(first)
+        self._add(runs[-1].after, runs[-1].flattened_after)
+        self.pending += [*kit.add(predicate, counter, -1), *kit.add(counter, counter, -1)]
         self.head_owner = (*self.head_owner, loop.label)
-        self._lead_in(
-            found.plan, found.made, after, passes, (predicate, kit.branch(loop.label, Predicate(predicate)), loop.label)
-        )
+        back = predicate, kit.branch(loop.label, Predicate(predicate)), loop.label
+        self._into_run(runs[0], next_iteration(loop, runs[0].before), back)
         self.trips = outer
         length = sum(len(b.cycles) for b in self.laid.blocks[first:])
-        self.laid.overlapped.add(loop.label)
+        self.laid.overlapped[loop.label] = len(runs)
         self.laid.reports.append(
             LoopReport(
                 loop.label, loop.loc, False, length, 0, 0, 1, 1, loop.trip if isinstance(loop.trip, int) else None
@@ -426,25 +356,40 @@ class Layout:
         )  # fmt: skip
         if last is not None:
             self.labels.append(last[2])
-        self._steady(found.plan, found.made, after, passes, again=True)
-        self.pending += nest.after
+        self._copies(once, {run.found.plan.loop.label: run.passes for run in runs})
+        self._drain(runs[-1].found.plan, runs[-1].found.made, runs[-1].live_after)
+        self._add(runs[-1].after, runs[-1].flattened_after)
         self.live = live_out
         return True
+
+    def _add(self, instrs: Sequence[Instr], flattened: Mapping[str, int]) -> None:
+        self.pending += instrs
+        self.flattened.update(flattened)
+
+    def _into_run(self, run: Run, before: Sequence[Instr], back: tuple[VReg, Instr, str] | None = None) -> None:
+        """Append the prolog of an inner loop, after the straight code before it."""
+        self._add(before, run.flattened)
+        self._lead_in(run.found.plan, run.found.made, run.live_after, run.passes, back)
+
+    def _copies(self, blocks: Sequence[tuple[Block, tuple[str, ...], int]], passes: Mapping[str, int]) -> None:
+        """Append blocks of a loop's body again, for its last iteration; kernels make so many `passes`."""
+        outer = self.trips
+        for block, owner, piece in blocks:
+            if block.target is None:
+                self._append(block.cycles, None, True, owner, piece=piece)
+                self.laid.blocks[-1].in_use, self.laid.blocks[-1].report = block.in_use, block.report
+                continue
+            label = f"{block.target}_last"
+            cycles = [[(relabelled(op, label, self.facts), unit) for op, unit in p] for p in block.cycles]
+            self.labels.append(label)
+            self.trips = None if outer is None else outer * passes[block.target]
+            self._append(cycles, label, True, owner, steady=True)
+            self.trips = outer
 
     def _own_values(self, prolog: Section, needed: Set[Atom]) -> set[Atom]:
         """What the prolog both makes and reads: the code before it needs no registers for that."""
         made = {a for instr in self.pending for a, _ in make_op(instr, self.facts).writes}
         return {a for a in prolog.envelope.lands if a not in made and a not in needed}
-
-    def _through(self, loop: Loop, live_out: Live) -> dict[str, int]:
-        """Registers occupied across a loop that it does not use, by class."""
-        used = live_before((loop,), NOTHING, self.facts)
-        counts: dict[str, int] = {}
-        for register, _ in live_out - used:
-            if isinstance(register, VReg):
-                base = self.facts.classes[register.cls].pair_of or register.cls
-                counts[base] = counts.get(base, 0) + 1
-        return counts
 
     def _plain(self, loop: Loop, live_out: Live, tried: tuple[tuple[int, str], ...]) -> None:
         """A loop with its own counter, one iteration after the other."""

@@ -1,30 +1,42 @@
-"""Loops round one innermost loop, whose runs may overlap."""
+"""Loops round innermost loops, whose runs may overlap."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dspgen.asmir.ir import Instr, Loop
+from dspgen.asmir.ir import Instr, Item, Loop
+from dspgen.sched.facts import Facts
+from dspgen.sched.live import Live, live_before
 from dspgen.sched.unroll import instructions, is_innermost
 
 
 @dataclass(slots=True)
 class Nest:
-    """The body of a loop: straight code, one innermost loop, straight code."""
+    """The body of a loop: innermost loops, with straight code before, between and after them."""
 
-    before: list[Instr]
-    inner: Loop
-    after: list[Instr]
+    inner: list[Loop]
+    straight: list[list[Instr]]  # one more than there are loops
+    body: tuple[Item, ...]
+
+    def live_after(self, number: int, live: Live, facts: Facts) -> Live:
+        """What is read after an inner loop, `live` being read after the body."""
+        at = [k for k, item in enumerate(self.body) if isinstance(item, Loop)][number]
+        return live_before(self.body[at + 1 :], live, facts)
 
 
 def nest_of(loop: Loop) -> Nest | None:
-    """The parts of a loop with one loop of known trip in it, which may be pipelined, and no conditionals."""
-    inner = [k for k, item in enumerate(loop.body) if not isinstance(item, Instr)]
-    if len(inner) != 1:
-        return None
-    found = loop.body[inner[0]]
-    if not isinstance(found, Loop) or not is_innermost(found) or not found.pipeline or not isinstance(found.trip, int):
-        return None
-    if found.trip <= 1:
-        return None
-    return Nest(instructions(loop.body[: inner[0]]), found, instructions(loop.body[inner[0] + 1 :]))
+    """The parts of a loop with loops of known trip in it, which may be pipelined, and no conditionals."""
+    inner: list[Loop] = []
+    straight: list[list[Instr]] = []
+    start = 0
+    for k, item in enumerate(loop.body):
+        if isinstance(item, Instr):
+            continue
+        if not isinstance(item, Loop) or not is_innermost(item) or not item.pipeline:
+            return None
+        if not isinstance(item.trip, int) or item.trip <= 1:
+            return None
+        inner.append(item)
+        straight.append(instructions(loop.body[start:k]))
+        start = k + 1
+    return Nest(inner, [*straight, instructions(loop.body[start:])], loop.body) if inner else None

@@ -215,7 +215,7 @@ def _relax(
         for flattened in crowded:
             settings.rolled.update(sorted(flattened, key=lambda x: flattened[x])[: -(-len(flattened) // 2)])
         return _afresh(settings)
-    if overlapped := laid.overlapped.intersection(*(laid.owners[f.block] for f in failures[:1])):
+    if overlapped := _crowded_runs(failures, laid, settings):
         settings.apart_runs |= overlapped
         return _afresh(settings)
     if _relax_pieces(failures, laid, settings):
@@ -252,6 +252,18 @@ def _relax(
     for label in unpipelined:
         settings.plain[label] = laid.intervals[label], _lacking(failure)
     return bool(unpipelined) and _afresh(settings)
+
+
+def _crowded_runs(failures: Sequence[Failure], laid: Laid, settings: Settings) -> set[str]:
+    """The outer loops whose runs overlap at the worst place; where runs of several loops do, at any place that has
+    already been asked to do with less."""
+    crowded = set()
+    for k, failure in enumerate(failures):
+        frugal = failure.cls in settings.frugal.get(laid.pieces[failure.block], {})
+        for label in laid.overlapped.keys() & laid.owners[failure.block]:
+            if frugal if laid.overlapped[label] > 1 else k == 0:
+                crowded.add(label)
+    return crowded
 
 
 def _lacking(failure: Failure) -> str:

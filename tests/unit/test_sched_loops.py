@@ -257,7 +257,7 @@ def test_fractional_bound_unrolls() -> None:
 def test_fewer_iterations_than_stages(trip: int) -> None:
     """All of them are under way before the first one ends: no cycle of the kernel has all stages busy."""
     with ExitStack() as stack:
-        stack.enter_context(patch("dspgen.sched.layout._MOST_FLAT", 0))
+        stack.enter_context(patch("dspgen.sched.plans._MOST_FLAT", 0))
         stack.enter_context(patch("dspgen.sched.schedule.flatten_short_loops", lambda body, *_: body))
         scheduled = schedule(powers(trip), TARGET)
     found = report(scheduled, "powers_i")
@@ -327,7 +327,7 @@ def test_ordered_instructions_keep_their_order() -> None:
 def test_a_short_loop_is_straight_code_where_that_is_quicker(rows: int, depth: int) -> None:
     function = matrix_product(TARGET, rows, 3, depth)
     scheduled = schedule(function, TARGET)
-    with patch("dspgen.sched.layout._MOST_FLAT", 0):
+    with patch("dspgen.sched.plans._MOST_FLAT", 0):
         as_loop = schedule(function, TARGET)
     assert scheduled.cycles is not None and as_loop.cycles is not None
     assert scheduled.cycles <= as_loop.cycles
@@ -363,7 +363,7 @@ def test_the_exact_scheduler_finds_what_the_others_miss() -> None:
 
     names = ("modulo_schedule", "modulo_schedule_late", "slack_schedule")
     with ExitStack() as stack:
-        stack.enter_context(patch("dspgen.sched.layout._MOST_FLAT", 0))
+        stack.enter_context(patch("dspgen.sched.plans._MOST_FLAT", 0))
         for name in names:
             stack.enter_context(patch.object(pipelining, name, short_of_breath(getattr(pipelining, name))))
         missed = report(schedule(function, TARGET), "product_k")

@@ -1,0 +1,143 @@
+"""How loops of known trip are done, as far as the settings of this attempt allow: pipelined, or as straight code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dspgen.asmir.ir import Instr, Loop, VReg
+from dspgen.sched.expand import Pipelined
+from dspgen.sched.facts import Facts
+from dspgen.sched.initial import with_first_inside
+from dspgen.sched.kit import Kit
+from dspgen.sched.list_sched import listed_length
+from dspgen.sched.live import NOTHING, Live, live_before, registers
+from dspgen.sched.nests import Nest
+from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
+from dspgen.sched.settings import Settings
+from dspgen.sched.straight import straight_ops
+from dspgen.sched.unroll import flat_iterations, peeled, touched
+
+_MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
+
+
+@dataclass(slots=True)
+class Known:
+    """A loop of known trip, pipelined: `peeled` are iterations that go before it."""
+
+    plan: Plan
+    made: Pipelined
+    peeled: list[Instr]
+    trip: int
+
+    @property
+    def cycles(self) -> int:
+        """From the start of the prolog to the end of the epilog."""
+        return self.plan.shape.trip * self.plan.report.ii + self.made.epilog.length
+
+
+@dataclass(slots=True)
+class Run:
+    """An inner loop of a nest, with the straight code between the one before it and itself; after the last one, that
+    at the end of the body. `flattened`: loops all of whose iterations are straight code, and the cycles that wins."""
+
+    before: list[Instr]
+    found: Known
+    live_after: Live
+    flattened: Mapping[str, int]
+    after: list[Instr] = field(default_factory=list)
+    flattened_after: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def passes(self) -> int:
+        return self.found.plan.shape.passes
+
+
+class Plans:
+    """Decides for one loop after the other, and keeps what it finds among the settings."""
+
+    def __init__(self, facts: Facts, kit: Kit, settings: Settings) -> None:
+        self.facts, self.kit, self.settings = facts, kit, settings
+
+    def plan(self, loop: Loop, live_out: Live, factor: int) -> Plan | list[tuple[int, str]]:
+        settings = self.settings
+        seen, through = registers(live_out) & touched(loop), self._through(loop, live_out)
+        for cls, amount in settings.squeeze.get(loop.label, {}).items():
+            through[cls] = through.get(cls, 0) + amount
+        least = settings.least_interval.get(loop.label, 1)
+        given = (settings.flat_limit, settings.copy_predicates, len(settings.spilled))
+        key = (loop.label, factor, least, seen, tuple(through.items()), given)
+        if key not in settings.plans:
+            settings.plans[key] = plan_loop(
+                loop,
+                self.facts,
+                self.kit,
+                live_out=seen,
+                through=through,
+                least_interval=least,
+                factor=factor,
+                budget=settings.budget,
+                exact=settings.proofs if settings.method == "exact" else None,
+                free=settings.free.get(loop.label, frozenset()),
+                known=settings.forms,
+                given=given,
+            )
+        return settings.plans[key]
+
+    def known(self, loop: Loop, live_out: Live, before: Sequence[Instr]) -> Known | tuple[tuple[int, str], ...]:
+        """The pieces of a loop of known trip, after straight code; or what was tried."""
+        if not isinstance(loop.trip, int):
+            return ()
+        factor = unroll_factor(loop, self.facts, self.kit, registers(live_out))
+        rest = loop.trip % factor
+        shortened = peeled(loop, rest) if rest else loop
+        plan = self.plan(shortened, live_out, factor)
+        if not isinstance(plan, Plan):
+            return tuple(plan)
+        plan = replace(plan, shape=with_first_inside(before, plan.body, plan.shape, self.facts, self.kit))
+        made = pieces_of(plan, self.facts, self.kit, plan.shape.passes)
+        if isinstance(made, str):
+            return ((plan.report.ii, made),)
+        return Known(plan, made, flat_iterations(loop, rest, self.kit) if rest else [], loop.trip)
+
+    def flat_length(self, loop: Loop, trip: int) -> int:
+        """The cycles of all iterations of a short loop as straight code, which the code around it may also fill."""
+        settings = self.settings
+        if loop.label in settings.rolled or trip * len(loop.body) > _MOST_FLAT:
+            return 1 << 30  # never shorter
+        key = loop.label, settings.copy_predicates, len(settings.spilled)
+        if key not in settings.flat_lengths:
+            ops = straight_ops(flat_iterations(loop, trip, self.kit), self.facts, self.kit, rename=True)
+            settings.flat_lengths[key] = listed_length(ops, self.facts)
+        return settings.flat_lengths[key]
+
+    def runs(self, nest: Nest, live: Live) -> list[Run] | None:
+        """The loops of a nest one after the other; None where not all of them are pipelined or straight code."""
+        runs: list[Run] = []
+        before, flattened = list(nest.straight[0]), dict[str, int]()
+        for number, inner in enumerate(nest.inner):
+            live_after = nest.live_after(number, live, self.facts)
+            found = self.known(inner, live_after, before)
+            if not isinstance(found, Known):
+                return None
+            if len(nest.inner) > 1 and (won := found.cycles - self.flat_length(inner, found.trip)) > 0:
+                before += flat_iterations(inner, found.trip, self.kit)
+                flattened[inner.label] = won
+            else:
+                runs.append(Run([*before, *found.peeled], found, live_after, flattened))
+                before, flattened = [], {}
+            before += nest.straight[number + 1]
+        if not runs:
+            return None
+        runs[-1].after, runs[-1].flattened_after = before, flattened
+        return runs
+
+    def _through(self, loop: Loop, live_out: Live) -> dict[str, int]:
+        """Registers occupied across a loop that it does not use, by class."""
+        used = live_before((loop,), NOTHING, self.facts)
+        counts: dict[str, int] = {}
+        for register, _ in live_out - used:
+            if isinstance(register, VReg):
+                base = self.facts.classes[register.cls].pair_of or register.cls
+                counts[base] = counts.get(base, 0) + 1
+        return counts

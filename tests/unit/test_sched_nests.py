@@ -1,0 +1,174 @@
+"""Loops round several pipelined loops: runs overlap round all of them, and the result stays that of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from dspgen.asmir.ir import Function, Loop, Mem, MemRef, Reg, Stream, VReg
+from dspgen.check.check import check as against_packets
+from dspgen.emit.linear import emit_linear
+from dspgen.emit.text import print_lines
+from dspgen.sched import layout
+from dspgen.sched.ir import Scheduled
+from dspgen.sched.nests import Nest, nest_of
+from dspgen.sched.schedule import schedule
+from dspgen.sim.run import simulate
+from dspgen.target.load import load_target
+from dspgen.target.model import Target
+from tests.support.sched_programs import RandomProgram, Writer, evaluate, with_latencies
+from tests.support.timed_machines import PIPELINES, PipelineKind, timed
+from tests.unit.test_sched_loops import inputs, pointer
+
+TARGET = load_target("ft_m7002")
+TRIPS = (2, 3, 5, 9, 17, 24)
+
+
+class RandomNests(RandomProgram):
+    """Outer loops round one to three innermost ones, with straight code between them; some outer ones lie in others."""
+
+    def loop(self, depth: int) -> None:
+        w, rng = self.writer, self.random
+        self.names += 1
+        label = f"i{self.names}"
+        outer, w.items = w.items, []
+        self.straight(rng.randint(0, 3), {}, None)
+        if depth == 0 and rng.random() < 0.2:
+            self.loop(1)
+        else:
+            for _ in range(rng.choice((1, 2, 2, 3))):
+                self.inner()
+                self.straight(rng.choice((0, 0, 2, 5)), {}, None)
+        body, w.items = tuple(w.items), outer
+        trip = rng.choice((2, 3, 5))
+        count: int | VReg = trip
+        if self.dynamic and rng.random() < 0.7:
+            count = self.fresh(w.scalar)
+            w.op("add", "i32", Reg(count), rng.randint(0, 3), Reg(self.count))
+        w.items.append(Loop(f"L{label}", label, 1, count, (), body, trip if count == trip else 0))
+
+    def inner(self) -> None:
+        w, rng = self.writer, self.random
+        self.names += 1
+        iterator = f"i{self.names}"
+        streams: dict[str, list[tuple[VReg, int, int, int]]] = {"scalar": [], "vector": []}
+        for side, most in (("scalar", 1), ("vector", 2)):
+            for _ in range(rng.randint(0, most)):
+                step = rng.choice((4, 8, 64, -4, -64) if side == "scalar" else (64, 128, 4, -64, 192))
+                array, offset = rng.randint(0, 2), rng.randint(-8, 8) * 64
+                streams[side].append((self.base(array, offset, side), step, array, offset))
+        outer, w.items = w.items, []
+        self.straight(rng.choice((3, 8, 14)), streams, iterator)
+        listed = tuple(Stream(b, step, side) for side, found in streams.items() for b, step, _, _ in found)
+        body, w.items = tuple(w.items), outer
+        trip = rng.choice(TRIPS)
+        w.items.append(Loop(f"L{iterator}", iterator, 1, trip, listed, body, trip))
+
+    def conditional(self) -> None:
+        """Nests have none."""
+
+
+def check(target: Target, seed: int, *, dynamic: bool = False) -> tuple[Scheduled, int]:
+    function = RandomNests(target, seed, dynamic=dynamic).function()
+    random = np.random.default_rng(seed)
+    memory = {name: random.integers(-100, 100, RandomProgram.WORDS).astype(np.int32) for name in "abc"}
+    expected = {name: array.copy() for name, array in memory.items()}
+    evaluate(function, target, expected, {"n": seed % 3})
+    scheduled = schedule(function, target)
+    text = ".global program\nprogram:\n" + print_lines(scheduled.lines, target)
+    arguments = [*memory.items(), ("n", seed % 3)]
+    result = simulate(text, target, function="program", arguments=arguments, engine="python", limit=500_000)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(result.outputs[name], array, err_msg=name)
+    assert result.stalls == 0
+    if scheduled.cycles is not None:
+        assert scheduled.cycles == result.cycles
+    found = against_packets(emit_linear(function, target), text, target, arguments)
+    assert found.problems == ()
+    return scheduled, result.cycles
+
+
+def one_inner_loop(loop: Loop) -> Nest | None:
+    """Only nests with one inner loop, for comparison."""
+    nest = nest_of(loop)
+    return nest if nest is not None and len(nest.inner) == 1 else None
+
+
+def without_rotation(target: Target, seed: int, *, dynamic: bool = False) -> int:
+    with patch.object(layout, "nest_of", one_inner_loop):
+        return check(target, seed, dynamic=dynamic)[1]
+
+
+@pytest.mark.parametrize("seed", [2, 6, 10, 36])
+def test_runs_of_several_loops_overlap(seed: int) -> None:
+    assert check(with_latencies(TARGET, seed), seed)[1] < without_rotation(with_latencies(TARGET, seed), seed)
+
+
+@pytest.mark.parametrize("seed", [117, 119, 127])
+def test_outer_trips_in_registers(seed: int) -> None:
+    target = TARGET if seed % 2 else with_latencies(TARGET, seed)
+    assert check(target, seed, dynamic=True)[1] <= without_rotation(target, seed, dynamic=True)
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+@pytest.mark.parametrize("seed", [10])
+def test_pipelines_of_all_kinds(seed: int, kind: PipelineKind) -> None:
+    """The branch of a kernel reads no counter that its decrement is on its way to, where that would wait or fault."""
+    check(timed(TARGET, seed, kind, ports=seed % 4), seed, dynamic=seed % 4 == 0)
+
+
+def stages(target: Target, outer: int, trips: Sequence[int]) -> Function:
+    """Each inner loop raises vectors of its own part of `a` to the fifth power, and goes on where it was in the last
+    run."""
+    w = Writer(target)
+    arguments = inputs(target, "a")
+    width = 4 * target.lanes
+    loops: list[Loop] = []
+    start = 0
+    for number, trip in enumerate(trips):
+        stream = VReg(f"a{number}", w.address["vector"])
+        pointer(w, stream, arguments[0][0], start)
+        before, w.items = w.items, []
+        x, power = VReg(f"x{number}", w.vector), VReg(f"power{number}", w.vector)
+        terms = ((f"i{number}", width), ("t", width * trip))
+        part = MemRef(f"part{number}", start, terms, 4, target.lanes, 4)
+        w.memory("vld", "i32", Reg(x), Mem(stream, 0, part), (1, 0))
+        w.op("mul", "i32", Reg(power), Reg(x), Reg(x))
+        for _ in range(3):
+            w.op("mul", "i32", Reg(power), Reg(power), Reg(x))
+        w.memory("vst", "i32", Reg(power), Mem(stream, 0, part), (1, 0))
+        streams = (Stream(stream, width, "vector"),)
+        loops.append(Loop(f"stages_{number}", f"i{number}", 1, trip, streams, tuple(w.items), trip))
+        w.items = before
+        start += width * trip * outer
+    w.items.append(Loop("stages_t", "t", 1, outer, (), tuple(loops), outer))
+    return Function("stages", arguments, tuple(w.items))
+
+
+def run_stages(target: Target, outer: int, trips: Sequence[int]) -> Scheduled:
+    function = stages(target, outer, trips)
+    values = np.random.default_rng(1).integers(-9, 9, outer * sum(trips) * target.lanes).astype(np.int32)
+    scheduled = schedule(function, target)
+    text = ".global stages\nstages:\n" + print_lines(scheduled.lines, target)
+    result = simulate(text, target, function="stages", arguments=[("a", values.copy())], engine="python")
+    np.testing.assert_array_equal(result.outputs["a"], values.astype(np.int64) ** 5)
+    assert result.cycles == scheduled.cycles
+    assert against_packets(emit_linear(function, target), text, target, [("a", values.copy())]).problems == ()
+    return scheduled
+
+
+@pytest.mark.parametrize("trips", [(2, 2), (3, 20), (20, 3), (9, 2, 15), (40, 40)])
+def test_trips_fewer_than_the_stages_and_more(trips: tuple[int, ...]) -> None:
+    """In whatever order; the machine has few address registers for it."""
+    with ExitStack() as stack:
+        stack.enter_context(patch("dspgen.sched.plans._MOST_FLAT", 0))
+        stack.enter_context(patch("dspgen.sched.schedule.flatten_short_loops", lambda body, *_: body))
+        cycles = [run_stages(TARGET, outer, trips).cycles for outer in (4, 5)]
+        with patch.object(layout, "nest_of", one_inner_loop):
+            apart = [run_stages(TARGET, outer, trips).cycles for outer in (4, 5)]
+    assert None not in cycles and None not in apart
+    assert [c for c in cycles if c] < [c for c in apart if c]
