@@ -21,7 +21,7 @@ from tests.support.plant_times import Run, all_runs, is_legal, is_parallel, run,
 
 NIGHTLY = settings().max_examples > 100
 PARTS = 4
-RUNS = (50_000 if NIGHTLY else 2_000) // PARTS
+RUNS = (50_000 if NIGHTLY else 1_000) // PARTS
 TREES = (8_000 if NIGHTLY else 240) // PARTS
 VERDICTS = (8_000 if NIGHTLY else 240) // PARTS
 SEEDS = st.integers(0, 2**40)

@@ -14,7 +14,7 @@ from dspgen.target.model import Target
 from tests.support.sim_programs import ARRAY_BYTES, Generator, with_bases
 from tests.support.timed_machines import PIPELINES, PipelineKind, timed
 
-SEEDS = range(1000, 1024)
+SEEDS = range(1000, 1012)
 
 
 def target_with(*sets: tuple[str, str]) -> Target:
@@ -75,7 +75,7 @@ def test_both_machines_agree_at_other_widths(tmp_path: Path, lanes: str) -> None
 @pytest.mark.parametrize("kind", PIPELINES)
 def test_both_machines_agree_in_time(tmp_path: Path, kind: PipelineKind) -> None:
     """Late reads, ports, interlocks, registers that have to settle, other branch delays."""
-    agree(timed(target_with(), 2, kind, 0), 2, tmp_path)
+    agree(timed(target_with(), 5, kind, 0), 5, tmp_path)
 
 
 @pytest.mark.slow
