@@ -29,6 +29,7 @@ from plant_core.loc import Loc
 Mode = Literal["none", "plus", "minus", "post_inc", "post_dec", "pre_inc", "pre_dec"]
 UPDATES = ("post_inc", "post_dec", "pre_inc", "pre_dec")  # modes that advance their register
 
+UNKNOWN = "?"  # begins a MemRef's name for an iterator whose loop is gone, and that starts elsewhere each time
 PATTERNS = "shuffle patterns"  # the array that accesses to pattern memory name
 
 
@@ -139,6 +140,7 @@ class Loop:
     """`trip` iterations: an int, or a scalar register whose value is at least `min_trip` (0 possible: guard it).
 
     `iterator` is the name that MemRefs use, advancing by `step` an iteration. `pipeline` False: no software pipeline.
+    `fixed`: the iterator has the same first value whenever the loop is entered.
     """
 
     label: str
@@ -150,6 +152,7 @@ class Loop:
     min_trip: int = 0
     pipeline: bool = True
     loc: Loc | None = None
+    fixed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,6 +239,7 @@ class _Lowering:
                 min_trip=trip if isinstance(trip, int) else stmt.min_trip,
                 pipeline=self.pipeline and not _always_short(stmt),
                 loc=stmt.loc or next((x.loc for x in stores_below(stmt.body) if x.loc), None),
+                fixed=isinstance(stmt.start, Const),
             )
         )
 
@@ -352,8 +353,7 @@ class _Lowering:
 
         Accesses beyond that find their address anew each time.
         """
-        accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
-        keys = cluster(accesses, self.target, share=0.5)
+        keys = cluster(body_accesses([c.next for c in stmt.carried], stmt.body), self.target, share=0.5)
         spare = self._too_many(keys, stmt.iterator)
         registers: dict[StreamKey, VReg] = {}
         self.streams = {}

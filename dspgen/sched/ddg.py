@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from dspgen.asmir.ir import PATTERNS, MemRef, VReg
+from dspgen.asmir.ir import PATTERNS, UNKNOWN, MemRef, VReg
 from dspgen.sched.exclusive import Guard, guards_of
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ops import Op
@@ -220,7 +220,7 @@ def overlap_distance(first: MemRef | None, second: MemRef | None, iterator: str,
         return least
     if first.array != second.array:
         return least if may_share(first, second) else None
-    if first.terms != second.terms:
+    if first.terms != second.terms or (least and any(name.startswith(UNKNOWN) for name, _ in first.terms)):
         return least
     advance = dict(first.terms).get(iterator, 0) * step
     if advance == 0:

@@ -6,10 +6,11 @@ the loop's iterator, standing for its value at the first copy.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from dspgen.asmir.ir import (
+    UNKNOWN,
     If,
     Instr,
     Item,
@@ -50,10 +51,11 @@ def touched(loop: Loop) -> frozenset[VReg]:
 def later_iteration(loop: Loop, count: int) -> list[Instr]:
     """The body as the `count`-th iteration from now would do it, address registers still standing where they are."""
     steps = {s.base: s.step * count for s in loop.streams}
-    return [
+    body = [
         replace(instr, operands=tuple(_moved(v, steps, loop.iterator, loop.step * count) for v in instr.operands))
         for instr in instructions(loop.body)
     ]
+    return [_renewed(instr, f"{count}") for instr in body] if count else body
 
 
 def _moved(value: OperandValue, steps: dict[VReg, int], iterator: str, advance: int) -> OperandValue:
@@ -75,10 +77,28 @@ def advanced(access: MemRef | None, iterator: str, advance: int) -> MemRef | Non
 
 def next_iteration(loop: Loop, instrs: Iterable[Instr]) -> list[Instr]:
     """Instructions of a loop's body as the next iteration does them: what they touch in memory, and nothing else."""
-    return [
+    moved = (
         replace(instr, operands=tuple(_moved(v, {}, loop.iterator, loop.step) for v in instr.operands))
         for instr in instrs
-    ]
+    )
+    return [_renewed(instr, "next") for instr in moved]
+
+
+def _renewed(instr: Instr, time: str) -> Instr:
+    """The instruction in another iteration of the loop around, where iterators of loops that are gone start anew."""
+    return _with_names(instr, lambda name: f"{UNKNOWN}{time}{name}" if name.startswith(UNKNOWN) else name)
+
+
+def _with_names(instr: Instr, name: Callable[[str], str]) -> Instr:
+    operands: list[OperandValue] = []
+    for value in instr.operands:
+        access = value.access if isinstance(value, Mem | Place) else None
+        if isinstance(value, Mem | Place) and access is not None:
+            terms = tuple((name(n), c) for n, c in access.terms)
+            if terms != access.terms:
+                value = replace(value, access=replace(access, terms=terms))
+        operands.append(value)
+    return replace(instr, operands=tuple(operands))
 
 
 def unrolled(loop: Loop, factor: int) -> Loop:
@@ -92,8 +112,12 @@ def unrolled(loop: Loop, factor: int) -> Loop:
 
 
 def flat_iterations(loop: Loop, count: int, kit: Kit) -> list[Instr]:
-    """The next `count` iterations as straight code, address registers advanced after them."""
+    """The next `count` iterations as straight code, address registers advanced after them. Where the iterator's first
+    value is another one each time, references tell so: what they touch in different runs can't be compared."""
     body = [instr for k in range(count) for instr in later_iteration(loop, k)]
+    if not loop.fixed:
+        gone = loop.iterator
+        body = [_with_names(i, lambda name: UNKNOWN + name if name == gone else name) for i in body]
     for stream in loop.streams:
         if stream.step * count:
             body += kit.add(stream.base, stream.base, stream.step * count)

@@ -38,3 +38,12 @@ def test_random_loops(seed: int, tmp_path: Path) -> None:
     assert result.verified, (program.text, result.details)
     told = [r for r in result.remarks if r.kind in ("vectorized", "not-vectorized")]
     assert all(r.loc is not None and r.message for r in told), program.text
+
+
+def test_flattened_loops_that_start_elsewhere_each_time(tmp_path: Path, root: Path) -> None:
+    """Rows begin where the loop around them stands, so a row's stores meet the next one's loads one element further."""
+    sizes = (("H", "5"), ("W", "256"), ("F", "4"))
+    result = run_file(
+        str(root / "examples" / "conv2d_full.c"), load_target("ft_m7002"), Options(tile="one", defines=sizes)
+    )
+    assert result.verified, result.details
