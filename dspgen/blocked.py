@@ -1,7 +1,8 @@
 """The road for data that lie off the chip: nests in blocks whose windows the DMA engine fetches and puts back.
 
-Sizes of blocks are those by which a model of transfers and arithmetic expects the fewest cycles; each kind of block is
-then compiled as a function of its own, by the road for data on the chip.
+Neighbouring nests whose data fit on the chip may be one block together. Which are, and how large the blocks of the other
+nests are, is what a model of transfers and arithmetic expects the fewest cycles of. Each kind of block is then compiled
+as a function of its own, by the road for data on the chip.
 """
 
 from __future__ import annotations
@@ -48,9 +49,7 @@ def compile_blocked(
     func: Func, source: Func, target: Target, options: Options, compiled: Callable[[Func], Compiled]
 ) -> Compiled:
     """`func`, canonical, in blocks. `compiled` makes code for data on the chip. Raises NoSchedule."""
-    parts = [replace(func, comps=tuple(func.comp(name) for name in nest.names)) for nest in nests(func)]
-    kept = _shared(parts)
-    made = [_in_blocks(part, source, kept, target, options) for part in parts]
+    made = _parts(func, source, target, options)
     pieces = [[compiled(piece) for piece in m.pieces] for m in made]
     function = composed(_blocked(made, source, pieces), target)
     scheduled = schedule(function, target, pipeline=options.pipeline, look=CANDIDATE_LOOK)
@@ -58,27 +57,63 @@ def compile_blocked(
         f"{_title(m)}: {', '.join(dict.fromkeys(t for c in code for t in c.tiles))}"
         for m, code in zip(made, pieces, strict=True)
     )
-    remarks = tuple(Remark(p.comps[0].loc, "blocks", _told(m)) for p, m in zip(parts, made, strict=True))
+    remarks = tuple(Remark(m.func.comps[0].loc, "blocks", _told(m)) for m in made)
     inner = tuple(dict.fromkeys(r for code in pieces for c in code for r in c.remarks))
     return replace(
         pieces[0][0], source=source, assembly=function, scheduled=scheduled, tiles=titles, remarks=(*remarks, *inner)
     )  # fmt: skip
 
 
-def _shared(parts: Sequence[Func]) -> set[str]:
-    """Local arrays that several nests use."""
-    uses = [{a.buf for c in p.comps for a in (c.target, *read_accesses(c))} for p in parts]
-    return {
-        b.name for p in parts for b in p.bufs if b.kind == "local" and sum(b.name in names for names in uses) > 1
-    }  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A function's first nests in parts, and the cycles that the model expects of them."""
+
+    cycles: float
+    parts: tuple[Blocks, ...]
 
 
-def _in_blocks(func: Func, source: Func, kept: set[str], target: Target, options: Options) -> Blocks:
-    known = memory_dependences(func)
+def _parts(func: Func, source: Func, target: Target, options: Options) -> tuple[Blocks, ...]:
+    """The nests in blocks, or neighbours as one block: the cheapest way through the function."""
+    names = [nest.names for nest in nests(func)]
+    cuts: list[_Cut | None] = [_Cut(0.0, ())]
+    refusal: NoSchedule | None = None
+    for end in range(1, len(names) + 1):
+        best: _Cut | None = None
+        for begin in reversed(range(end)):
+            part = replace(func, comps=tuple(func.comp(name) for found in names[begin:end] for name in found))
+            kept = _kept(func, part)
+            try:
+                found = _in_blocks(part, source, kept, target, options, single=end - begin == 1)
+            except NoSchedule as reason:
+                if end - begin > 1:
+                    break
+                refusal = refusal or reason
+                continue
+            before = cuts[begin]
+            if before is not None and (best is None or before.cycles + found.cycles < best.cycles):
+                best = _Cut(before.cycles + found.cycles, (*before.parts, *found.parts))
+        cuts.append(best)
+    if cuts[-1] is None:
+        assert refusal is not None
+        raise refusal
+    return cuts[-1].parts
+
+
+def _kept(func: Func, part: Func) -> set[str]:
+    """The part's local arrays that others use, too."""
+    inside = {c.name for c in part.comps}
+    used = [{a.buf for a in (c.target, *read_accesses(c))} for c in func.comps if c.name not in inside]
+    mine = {a.buf for c in part.comps for a in (c.target, *read_accesses(c))}
+    return {b.name for b in func.bufs if b.kind == "local"} & mine & set().union(*used)
+
+
+def _in_blocks(func: Func, source: Func, kept: set[str], target: Target, options: Options, *, single: bool) -> _Cut:
+    known = memory_dependences(func) if single else ()
     refusal: NoBlocks | None = None
-    for sizes in sorted(_sizes(func, kept, target, known), key=lambda s: s.cycles)[:_TRIED]:
+    ways = _sizes(func, kept, target, known, single=single)
+    for sizes in sorted(ways, key=lambda s: s.cycles)[:_TRIED]:
         try:
-            return blocks(
+            made = blocks(
                 func,
                 sizes.spans,
                 sizes.order,
@@ -89,6 +124,8 @@ def _in_blocks(func: Func, source: Func, kept: set[str], target: Target, options
             )
         except NoBlocks as reason:
             refusal = reason
+        else:
+            return _Cut(sizes.cycles, (made,))
     why = "the data of no block fit on the chip" if refusal is None else refusal.message
     remedy = "compile with --data onchip, for arrays that are in on-chip memory already"
     raise NoSchedule(Problem("DG318", why, func.comps[0].loc or source.loc, remedy))
@@ -129,11 +166,13 @@ def _nest(made: Blocks, source: Func, pieces: Sequence[Compiled]) -> BlockedNest
     return BlockedNest(made.counters, tuple(moved), tuple(inlined), made.piece, made.origins, loc)
 
 
-def _sizes(func: Func, kept: set[str], target: Target, known: tuple[Dependence, ...]) -> Iterator[Sizes]:
-    """Sizes whose windows fit, with what the model expects of them."""
-    loops = loops_to_block(func)
+def _sizes(
+    func: Func, kept: set[str], target: Target, known: tuple[Dependence, ...], *, single: bool
+) -> Iterator[Sizes]:
+    """Sizes whose windows fit, with what the model expects of them; for several nests none but all iterations."""
+    loops = loops_to_block(func) if single else []
     memory = target.memory(target.abi.stack_memory)
-    room = memory.size - memory.size // _SPARE
+    room = memory.size - memory.size // _SPARE - (0 if single else _local_bytes(func, kept))
     work = bound(func, target, data="onchip", values={}).arithmetic
     shapes = {b.name: b.extents for b in func.bufs}
     ways = [
@@ -150,6 +189,12 @@ def _sizes(func: Func, kept: set[str], target: Target, known: tuple[Dependence, 
             continue
         if sum(place_bytes(window_bytes(w)) * (2 if w.counters else 1) for w in found) <= room:
             yield Sizes(spans, order, _expected(counters, found, work, target))
+
+
+def _local_bytes(func: Func, kept: set[str]) -> int:
+    used = {a.buf for c in func.comps for a in (c.target, *read_accesses(c))} - kept
+    found = [b for b in func.bufs if b.kind == "local" and b.name in used]
+    return sum(place_bytes(math.prod(b.extents) * ELEM_BYTES[b.dtype]) for b in found)
 
 
 def _spans(extent: int) -> list[int]:
@@ -172,4 +217,5 @@ def _expected(counters: Sequence[Counter], found: Sequence[Window], work: int, t
         moving += times * each * (window.load + window.store)
         first += each * window.load
         last += each * window.store
-    return max(work + number * _BETWEEN, moving) + first + last
+    ends = dma.startup * (any(w.load for w in found) + any(w.store for w in found))
+    return max(work + number * _BETWEEN, moving) + first + last + ends

@@ -131,6 +131,7 @@ class _Blocking:
         self.prefixes = [self.places[main.name].constants[: d + 1] for d in depths]
         self.iterators = {c.name: [self._iterator(c, k) for k in range(len(counters))] for c in func.comps}
         self.whole: set[str] = set()
+        self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in kept and not counters}
         self.windows: dict[_Key, Window] = {}
         if func.effects or any(c.defines for c in func.comps):
             raise _refused(func, "it has statements that are no assignments to arrays")
@@ -226,7 +227,7 @@ class _Blocking:
     def find_windows(self) -> None:
         crossing = self._crossing() | set(self.kept)
         written = {c.target.buf for c in self.func.comps}
-        uses = [(c, a) for c in self.func.comps for a in _accesses_of(c)]
+        uses = [(c, a) for c in self.func.comps for a in _accesses_of(c) if a.buf not in self.own]
         for comp, access in uses:
             if not self.counters or (self.bufs[access.buf].kind == "local" and access.buf in crossing):
                 self.whole.add(access.buf)
@@ -364,6 +365,7 @@ class _Blocking:
                 buf, name=window.name, shape=window.shape, kind=kind, const=window.buf not in written
             )
         touched = {a.buf for c in comps for a in _accesses_of(c)}
+        near |= {name: self.bufs[name] for name in self.own}
         names = {p.name for p in self.func.params}
         scalars = [p for p in self.func.params if isinstance(p, ScalarParam) and self._names(comps, p.name)]
         origins = [ScalarParam(_origin(c), "i32") for c in self.counters if self._names(comps, _origin(c))]
@@ -401,7 +403,7 @@ class _Blocking:
                 counter = self.counters[self.iterators[comp.name].index(name)]
                 origin: Expr = Param(_origin(counter), "i32") if counter.trips > 1 else integer(counter.low)
                 return plus(expr, origin)
-            case Load():
+            case Load() if expr.buf not in self.own:
                 key = self._key(comp, expr)
                 window = self.windows[key]
                 if key.moves is None:

@@ -46,14 +46,20 @@ def test_a_product_of_odd_sizes(tmp_path: Path) -> None:
     assert "blocks of" in blocks(result)
 
 
+TWO = """void two(const float a[N][N], const float x[N], float y[N]) {
+  float t[N];
+  for (int i = 0; i < N; i++) { t[i] = 0; for (int j = 0; j < N; j++) t[i] += a[i][j] * x[j]; }
+  for (int i = 0; i < N; i++) y[i] = t[i] + i; }"""
+
+
 def test_nests_pass_arrays_on_the_chip(tmp_path: Path) -> None:
-    run(
-        """void two(const float a[40][40], const float x[40], float y[40]) {
-             float t[40];
-             for (int i = 0; i < 40; i++) { t[i] = 0; for (int j = 0; j < 40; j++) t[i] += a[i][j] * x[j]; }
-             for (int i = 0; i < 40; i++) y[i] = t[i] + i; }""",
-        tmp_path,
-    )
+    result = run(TWO, tmp_path, replace(DDR, defines=(("N", "80"),)))
+    assert "blocks of" in blocks(result) and len(result.tiles) == 2
+
+
+def test_neighbours_that_fit_are_one_block(tmp_path: Path) -> None:
+    result = run(TWO, tmp_path, replace(DDR, defines=(("N", "40"),)))
+    assert len(result.tiles) == 1 and " t " not in blocks(result)
 
 
 def test_triangles_that_fit_are_one_block(tmp_path: Path) -> None:
