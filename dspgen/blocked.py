@@ -1,8 +1,8 @@
 """The road for data that lie off the chip: nests in blocks whose windows the DMA engine fetches and puts back.
 
-Neighbouring nests whose data fit on the chip may be one block together. Which are, and how large the blocks of the other
-nests are, is what a model of transfers and arithmetic expects the fewest cycles of. Each kind of block is then compiled
-as a function of its own, by the road for data on the chip.
+Neighbouring nests whose data fit on the chip may be one block together. Which are, and how large the blocks of others
+are, is what a model of transfers and arithmetic expects the fewest cycles of. Each kind of block is then compiled as a
+function of its own, by the road for data on the chip.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.blocks import Blocked, BlockedNest, Moved, Piece, composed, place_bytes, window_bytes
+from dspgen.asmir.blocks import Blocked, BlockedNest, Piece, composed, place_bytes, window_bytes
+from dspgen.asmir.transfers import Moved
 from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
@@ -23,7 +24,8 @@ from dspgen.tiling.bound import bound
 from dspgen.tiling.nests import nests
 from dspgen.vecdsl.ir import ELEM_BYTES, ArrayDecl, ScalarDecl
 from plant_core.affine import read_accesses
-from plant_core.blocks import Blocks, NoBlocks, blocks, loops_to_block, windows
+from plant_core.blocks import Blocks, blocks, loops_to_block, windows
+from plant_core.boxes import NoBlocks
 from plant_core.dependence import Dependence, memory_dependences
 from plant_core.ir import Buf, Func
 from plant_core.windows import Counter, Window, rows_of

@@ -11,24 +11,28 @@ while another is computed; an array of which that isn't so is near as a whole.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import islpy as isl
 
-from plant_core.affine import accesses, all_bufs, children, from_linear, integer, is_integer, linear, rebuild
+from plant_core.affine import (
+    accesses,
+    all_bufs,
+    children,
+    from_linear,
+    integer,
+    is_integer,
+    linear,
+    rebuild,
+)
 from plant_core.affine import add as plus
+from plant_core.boxes import NoBlocks, apart, cover, ends_of, most_often
 from plant_core.dependence import Dependence, live_in, memory_dependences
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
-from plant_core.loc import PlantError
 from plant_core.schedule import Line, Position, position, schedule_map
 from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Length, Place, Reach, Window
-
-
-class NoBlocks(PlantError):
-    """Why a nest can't be cut into such blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +51,13 @@ class Blocks:
 
 def loops_to_block(func: Func) -> list[tuple[str, int, int]]:
     """The loops round the statement that runs most often, outermost first: iterator, first iteration, how many."""
-    main = _main(func)
+    main = most_often(func)
     place = position(main)
     found = []
     for depth, name in enumerate(main.iters):
         if place.loops[depth] != Line(0, ((name, 1),)):
             break
-        low, high = _range(main, depth)
+        low, high = ends_of(main, depth)
         found.append((name, low, high - low + 1))
     return found
 
@@ -125,7 +129,7 @@ class _Blocking:
         self.kept = kept
         self.func, self.counters, self.granule, self.known = func, counters, granule, known
         self.bufs = all_bufs(func)
-        main = _main(func)
+        main = most_often(func)
         depths = [main.iters.index(c.name) for c in counters]
         self.places = {c.name: position(c) for c in func.comps}
         self.prefixes = [self.places[main.name].constants[: d + 1] for d in depths]
@@ -171,12 +175,12 @@ class _Blocking:
     def _check_box(self, comp: Comp) -> None:
         box = comp.domain
         for depth in range(len(comp.iters)):
-            low, high = _range(comp, depth)
+            low, high = ends_of(comp, depth)
             box = box.lower_bound_val(isl.dim_type.set, depth, isl.Val(low))
             box = box.upper_bound_val(isl.dim_type.set, depth, isl.Val(high))
         whole = isl.Set.universe(comp.domain.get_space())
         for depth in range(len(comp.iters)):
-            low, high = _range(comp, depth)
+            low, high = ends_of(comp, depth)
             whole = whole.lower_bound_val(isl.dim_type.set, depth, isl.Val(low))
             whole = whole.upper_bound_val(isl.dim_type.set, depth, isl.Val(high))
         if not whole.is_equal(comp.domain):
@@ -184,7 +188,7 @@ class _Blocking:
         for k, name in enumerate(self.iterators[comp.name]):
             if name is not None:
                 counter = self.counters[k]
-                low, high = _range(comp, comp.iters.index(name))
+                low, high = ends_of(comp, comp.iters.index(name))
                 if (low, high) != (counter.low, counter.low + (counter.trips - 1) * counter.span + counter.last - 1):
                     raise _refused(self.func, f"{comp.name} runs in a part of a loop only")
 
@@ -304,7 +308,7 @@ class _Blocking:
             )
             dims.append(Reach(low, moves, Length(high - low + 1, less)))
         reach = tuple(dims)
-        if writes and not _apart(reach):
+        if writes and not apart(reach):
             return None
         load = not writes or self._revisited(reach) or not self._covers(users, reach)
         load = load or not _is_empty(live_in(self.func, buf.name))
@@ -322,7 +326,7 @@ class _Blocking:
         assert form is not None
         low = high = form[0]
         for name, factor in form[1].items():
-            first, last = _range(comp, comp.iters.index(name))
+            first, last = ends_of(comp, comp.iters.index(name))
             if name in self.iterators[comp.name]:
                 last = first + self.counters[self.iterators[comp.name].index(name)].span - 1
             ends = sorted((factor * first, factor * last))
@@ -338,7 +342,7 @@ class _Blocking:
         )
 
     def _covers(self, users: list[tuple[Comp, Load]], dims: Sequence[Reach]) -> bool:
-        """Whether one of the statements writes all of a window."""
+        """Whether one of the statements writes all of a window; in a single block, whether all together do."""
         for comp, access in users:
             if access is not comp.target:
                 continue
@@ -349,7 +353,7 @@ class _Blocking:
                 spans = [self._interval(comp, i) for i in access.indices]
                 if all(s == (d.low, d.low + d.extent.full - 1) for s, d in zip(spans, dims, strict=True)):
                     return True
-        return False
+        return not self.counters and cover([(c, a) for c, a in users if a is c.target], [d.extent.full for d in dims])
 
     # -- the functions of blocks
 
@@ -384,7 +388,7 @@ class _Blocking:
         if not self.counters:
             return replace(comp, target=target, value=self._rewritten(comp, comp.value))
         for depth, name in enumerate(comp.iters):
-            low, high = _range(comp, depth)
+            low, high = ends_of(comp, depth)
             if name in self.iterators[comp.name]:
                 k = self.iterators[comp.name].index(name)
                 counter = self.counters[k]
@@ -425,27 +429,6 @@ class _Blocking:
         return from_linear((constant, form[1]), comp.iters)
 
 
-def _main(func: Func) -> Comp:
-    return max(func.comps, key=lambda c: (_volume(c), len(c.iters)))
-
-
-def _volume(comp: Comp) -> int:
-    ranges = (_range(comp, d) for d in range(len(comp.iters)))
-    return math.prod(high - low + 1 for low, high in ranges)
-
-
-def _range(comp: Comp, depth: int) -> tuple[int, int]:
-    low, high = comp.domain.dim_min_val(depth), comp.domain.dim_max_val(depth)
-    if not low.is_int() or not high.is_int():
-        raise NoBlocks(
-            f"blocks need constant sizes, and the bounds of {comp.iters[depth]} are known at run time only",
-            loc=comp.loc,
-            code="DG205",
-            remedy="give the parameters' values with -D NAME=VALUE",
-        )
-    return int(low.to_python()), int(high.to_python())
-
-
 def _refused(func: Func, why: str) -> NoBlocks:
     return NoBlocks(f"`{func.name}` can't be cut into blocks: {why}", loc=func.loc)
 
@@ -462,16 +445,6 @@ def _params(expr: Expr) -> set[str]:
     for part in children(expr):
         found |= _params(part)
     return found
-
-
-def _apart(dims: Sequence[Reach]) -> bool:
-    """Whether windows at different places have no element in common: each counter moves a dimension of its own far
-    enough."""
-    counters = {k for d in dims for k, _ in d.steps}
-    return all(
-        any(len(d.steps) == 1 and d.steps[0][0] == k and abs(d.steps[0][1]) >= d.extent.full for d in dims)
-        for k in counters
-    )
 
 
 def _is_empty(elements: isl.Set | None) -> bool:

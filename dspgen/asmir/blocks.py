@@ -4,8 +4,7 @@ Before: pieces, each the code for one kind of block, on windows in near memory.
 After:  fetch the first block's windows; for each block: start to fetch the next one's, compute, start to put back what
         it wrote, wait for what was fetched. A window that moves has two places, and each block takes the other one.
 
-What the engine's words say is in `dspgen/sim/dma.py`. Each window has a channel each way; what doesn't change in a
-channel's words is written once.
+The words that start a transfer, and the wait for its end, are in `transfers.py`.
 """
 
 from __future__ import annotations
@@ -16,61 +15,35 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from dspgen.asmir.emitter import Emitter
-from dspgen.asmir.forms import load_forms, store_forms
 from dspgen.asmir.ir import (
     Function,
     If,
-    Instr,
     Item,
-    Jump,
-    Label,
     Loop,
-    Mark,
-    Mem,
-    Predicate,
     Reg,
     VReg,
 )
 from dspgen.asmir.pointers import Pointers
 from dspgen.asmir.rename import prefixed
+from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, Moved, low_half
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Side, Target
 from dspgen.target.operations import OperationTable
-from dspgen.target.query import Index
 from dspgen.vecdsl.ir import (
     ELEM_BYTES,
-    Address,
     ArrayDecl,
     Const,
-    Load,
     Op,
     Program,
     ScalarDecl,
-    Store,
     Term,
     Var,
-    VType,
 )
 from plant_core.loc import Loc
-from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Length, Place, Rows, Window
+from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Place, Window
 
-I32 = VType("i32", False)
-ONE, ZERO = Const(1, I32), Const(0, I32)
 _FRAME = "frame of the blocks"
 _ALIGN = 256  # bytes; a vector's at least lie between two windows
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A window, its rows (None: nothing is moved), the bytes of one of its places, and whether it has two."""
-
-    window: Window
-    rows: Rows | None
-    bytes: int
-
-    @property
-    def twice(self) -> bool:
-        return self.rows is not None and bool(self.window.counters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +97,8 @@ class _Composer:
         places = (ArrayDecl(_FRAME, "i32", -(-size // 4), True),)
         self.program = Program(blocked.name, blocked.params, (*blocked.arrays, *places), blocked.scalars, ())
         self.pointers = Pointers(self.program, target, self.emitter)
-        self.channels: dict[tuple[str, bool], int] = {}
-        self.number = self.marks = 0
+        self.engine: Engine
+        self.number = 0
 
     def _placed(self) -> int:
         """Give each window its place: what lives on from nest to nest first. Returns the bytes of all."""
@@ -159,14 +132,7 @@ class _Composer:
 
     def _whole_nest(self) -> list[Item]:
         nest, name = self.nest, f"{self.blocked.name}_blocks{self.number}"
-        self.channels = {}
-        for moved in nest.windows:
-            for store in (False, True):
-                if moved.rows is not None and (moved.window.store if store else moved.window.load):
-                    self.channels[moved.window.name, store] = len(self.channels)
-        if len(self.channels) > self.dma.channels:
-            what = f"{len(self.channels)} arrays to move, and {self.dma.channels} channels to move them on"
-            raise NoSchedule(Problem("DG317", f"`{self.blocked.name}`: {what}"))
+        self.engine = Engine(name, nest.windows, nest.counters, self.target, self.dma, self.emitter, self.pointers)
         scalar = self.emitter.classes.scalar.name
         for k in range(len(nest.counters)):
             for made in (_at(k), _next(k), _step(k), _last(k)):
@@ -212,7 +178,7 @@ class _Composer:
 
     def _begin(self) -> None:
         emitter = self.emitter
-        emitter.names[_FRAME] = self._low(self.pointers.base[_FRAME])
+        emitter.names[_FRAME] = low_half(self.pointers.base[_FRAME], self.target)
         for k in range(len(self.nest.counters)):
             self._set(_at(k), ZERO)
         for moved in self.nest.windows:
@@ -223,13 +189,12 @@ class _Composer:
                 emitter.names[_both(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, "both"))
                 twice = Op("add", (Var(name, I32), Var(name, I32)), I32)
                 self._set(_both(moved.window), Op("add", (twice, Const(place_bytes(moved.bytes), I32)), I32))
-        for (name, store), channel in self.channels.items():
-            self._constant_words(self._moved(name), store, channel)
-        loads = [m for m in self.nest.windows if (m.window.name, False) in self.channels]
-        for moved in loads:
-            self._start(moved, Var(_near(moved.window), I32), next_=False, store=False)
-        for moved in loads:
-            self._wait(moved, store=False)
+        for moved in self._moved(store=False):
+            self.engine.prepare(moved, store=False)
+            self.engine.start(moved, Var(_near(moved.window), I32), _at, store=False)
+        for moved in self._moved(store=True):
+            self.engine.prepare(moved, store=True)
+        self._wait(self._moved(store=False), store=False)
 
     def _block(self) -> list[Item]:
         """One turn of the loop over blocks."""
@@ -257,23 +222,23 @@ class _Composer:
 
     def _fetch(self) -> None:
         """Start to fetch what the next block needs anew; those first that need not wait for what is put back."""
-        moving = [m for m in self.nest.windows if m.twice and (m.window.name, False) in self.channels]
+        moving = [m for m in self._moved(store=False) if m.twice]
         for moved in sorted(moving, key=lambda m: m.window.store):
 
             def start(moved: Moved = moved) -> None:
                 if moved.window.store:
-                    self._wait(moved, store=True)
-                self._start(moved, self._other(moved), next_=True, store=False)
+                    self._wait([moved], store=True)
+                self.engine.start(moved, self._other(moved), _next, store=False)
 
             self._if(self._renewed(moved), start)
 
     def _put_back(self) -> None:
-        for moved in self.nest.windows:
-            if moved.twice and (moved.window.name, True) in self.channels:
+        for moved in self._moved(store=True):
+            if moved.twice:
 
                 def start(moved: Moved = moved) -> None:
-                    self._wait(moved, store=True)
-                    self._start(moved, Var(_near(moved.window), I32), next_=False, store=True)
+                    self._wait([moved], store=True)
+                    self.engine.start(moved, Var(_near(moved.window), I32), _at, store=True)
 
                 self._if(Var(_step(max(moved.window.counters)), I32), start)
         for moved in self.nest.windows:
@@ -281,7 +246,7 @@ class _Composer:
 
                 def turn(moved: Moved = moved) -> None:
                     if moved.window.load:
-                        self._wait(moved, store=False)
+                        self._wait([moved], store=False)
                     self._set(_near(moved.window), self._other(moved))
 
                 self._if(self._renewed(moved), turn)
@@ -289,12 +254,11 @@ class _Composer:
             self._set(_at(k), Var(_next(k), I32))
 
     def _end(self) -> None:
-        stores = [m for m in self.nest.windows if (m.window.name, True) in self.channels]
+        stores = self._moved(store=True)
         for moved in stores:
             if not moved.twice:
-                self._start(moved, Var(_near(moved.window), I32), next_=False, store=True)
-        for moved in stores:
-            self._wait(moved, store=True)
+                self.engine.start(moved, Var(_near(moved.window), I32), _at, store=True)
+        self._wait(stores, store=True)
 
     def _renewed(self, moved: Moved) -> Term:
         """Whether the next block has another window."""
@@ -304,87 +268,12 @@ class _Composer:
     def _other(self, moved: Moved) -> Term:
         return Op("sub", (Var(_both(moved.window), I32), Var(_near(moved.window), I32)), I32)
 
-    def _moved(self, name: str) -> Moved:
-        return next(m for m in self.nest.windows if m.window.name == name)
+    def _moved(self, *, store: bool) -> list[Moved]:
+        return [m for m in self.nest.windows if m.moves(store=store)]
 
-    # -- the engine
-
-    def _constant_words(self, moved: Moved, store: bool, channel: int) -> None:
-        rows = moved.rows
-        assert rows is not None
-        pitches = (rows.local_pitch, rows.pitch) if store else (rows.pitch, rows.local_pitch)
-        words: dict[str, Term] = {
-            "source_step": Const(pitches[0], I32),
-            "destination_step": Const(pitches[1], I32),
-            "element": ZERO,
-        }
-        words |= {n: Const(x.full, I32) for n, x in (("rows", rows.rows), ("row_bytes", rows.row_bytes)) if not x.less}
-        self._words(channel, {n: t for n, t in words.items() if n in self.dma.words})
-
-    def _start(self, moved: Moved, near: Term, *, next_: bool, store: bool) -> None:
-        rows, window = moved.rows, moved.window
-        assert rows is not None
-        far: Term = Var(_array(window), I32)
-        self.emitter.names[_array(window)] = self._low(self.pointers.base[window.buf])
-        if rows.offset:
-            far = Op("add", (far, Const(rows.offset, I32)), I32)
-        name = _next if next_ else _at
-        for k, step in rows.steps:
-            far = Op("add", (far, Op("mul", (Var(name(k), I32), Const(step, I32)), I32)), I32)
-        words = {"source": near if store else far, "destination": far if store else near}
-        for word, length in (("rows", rows.rows), ("row_bytes", rows.row_bytes)):
-            if length.less:
-                words[word] = self._length(length, name)
-        self._words(self.channels[window.name, store], {**words, "go": ONE})
-
-    def _length(self, length: Length, name: Callable[[int], str]) -> Term:
-        found: Term = Const(length.full, I32)
-        for k, less in length.less:
-            last = Op("eq", (Var(name(k), I32), Const(self.nest.counters[k].trips - 1, I32)), I32)
-            found = Op("sub", (found, Op("mul", (last, Const(less, I32)), I32)), I32)
-        return found
-
-    def _words(self, channel: int, words: Mapping[str, Term]) -> None:
-        """Store words of a channel, in their order."""
-        emitter = self.emitter
-        values = {name: emitter.lower(term) for name, term in words.items()}
-        base = self.pointers.constant(self.dma.base + channel * len(self.dma.words) * self.dma.word_bytes)
-        store = Store("dma", Address(0), 1, "i32", Var("word", I32))
-        for name, value in values.items():
-            for form in store_forms(emitter.table, store, self.target.lanes):
-                if emitter.part_class(value) in form.operand(len(form.args) - 1).classes:
-                    place = Mem(base, self.dma.words.index(name) * self.dma.word_bytes, None)
-                    emitter.emit(form, {form.args[0]: place, form.args[-1]: value})
-                    break
-            else:
-                raise emitter.missing("store", "i32")
-
-    def _wait(self, moved: Moved, *, store: bool) -> None:
-        """Read `go` of a channel until it is 0."""
-        emitter, words = self.emitter, self.dma.words
-        channel = self.channels[moved.window.name, store]
-        base = self.pointers.constant(self.dma.base + channel * len(words) * self.dma.word_bytes)
-        self.marks += 1
-        name = f"{self.blocked.name}_wait{self.marks}"
-        emitter.items.append(Mark(name))
-        place = Mem(base, words.index("go") * self.dma.word_bytes, None)
-        left = Reg(emitter.fresh(emitter.classes.scalar.name, "go"))
-        for form in load_forms(emitter.table, Load("dma", Address(0), 1, "i32", I32)):
-            if left.vreg.cls in form.result_operand.classes:
-                emitter.emit(form, {form.result: left, form.args[0]: place})
-                break
-        else:
-            raise emitter.missing("load", "i32")
-        branch = Index(self.target).branch()
-        if branch is None:
-            raise emitter.missing("branch", "i32")
-        jump = Instr(branch.instruction, (Label(name),), Predicate(left.vreg))
-        emitter.items.append(Jump(jump, (base,)))
+    def _wait(self, windows: list[Moved], *, store: bool) -> None:
+        self.engine.wait(windows, store=store)
         self._forget()
-
-    def _low(self, pointer: Reg) -> Reg:
-        pair = self.target.register_class(pointer.vreg.cls).pair_of is not None
-        return Reg(pointer.vreg, "lo") if pair and not pointer.part else pointer
 
     # -- pieces
 
@@ -435,8 +324,8 @@ class _Composer:
                 made = Reg(VReg(prefix + register.name, register.cls))
                 moved = next((m for m in self.nest.windows if m.window.name == name), None)
                 if moved is not None:
-                    self.emitter.lower(Var(_near(moved.window), I32), self._low(made))
-                    if self._low(made) != made and self.pointers.narrow is None:
+                    self.emitter.lower(Var(_near(moved.window), I32), low_half(made, self.target))
+                    if low_half(made, self.target) != made and self.pointers.narrow is None:
                         self.emitter.move(Reg(made.vreg, "hi"), Reg(self.pointers.base[_FRAME].vreg, "hi"))
                 elif name in origins:
                     counter = self.nest.counters[origins[name]]
@@ -480,10 +369,6 @@ def _near(window: Window) -> str:
 
 def _both(window: Window) -> str:
     return f"both.{window.name}"
-
-
-def _array(window: Window) -> str:
-    return f"array.{window.name}"
 
 
 def place_bytes(size: int) -> int:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.blocks import Blocks, NoBlocks, blocks, loops_to_block
+from plant_core.blocks import Blocks, blocks, loops_to_block
+from plant_core.boxes import NoBlocks
 from plant_core.canonical.passes import canonical
 from plant_core.evaluate import evaluate
 from plant_core.ir import Buf, Func
@@ -165,6 +166,20 @@ def test_what_a_block_overwrites_is_not_fetched(tmp_path: Path) -> None:
     }
     again = check(func, (3, 5, 2), (2, 0, 1))
     assert {w.name: w.load for w in again.windows}["c"], "blocks come back to its windows"
+
+
+def test_what_statements_overwrite_together_is_not_fetched(tmp_path: Path) -> None:
+    text = """void f(const int x[10], int y[20], int z[20]) {
+        int t[10];
+        for (int i = 0; i < 10; i++) { t[i] = x[i] * 3; y[2 * i] = t[i]; y[2 * i + 1] = 1; }
+        for (int i = 0; i < 10; i++) { z[2 * i] = t[9 - i]; z[(i < 9 ? 2 * i : 2) + 1] = 2; } }"""
+    made = check(read(text, tmp_path), (), ())
+    assert {w.name: (w.load, w.store) for w in made.windows} == {
+        "x": (True, False),
+        "y": (False, True),
+        "z": (True, True),
+    }
+    assert "t" in {b.name for p in made.pieces for b in p.bufs if b.kind == "local"}
 
 
 def test_an_order_that_breaks_a_dependence_is_refused(tmp_path: Path) -> None:

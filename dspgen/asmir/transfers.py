@@ -1,0 +1,154 @@
+"""Transfers of windows between memories: the words by which the core tells the DMA engine what to move, and waits.
+
+What the words say is in `dspgen/sim/dma.py`. Each window has a channel each way; what doesn't change in a channel's
+words is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dspgen.asmir.emitter import Emitter
+from dspgen.asmir.forms import load_forms, store_forms
+from dspgen.asmir.ir import Instr, Jump, Label, Mark, Mem, Predicate, Reg
+from dspgen.asmir.pointers import Pointers
+from dspgen.errors import NoSchedule, Problem
+from dspgen.target.model import Dma, Target
+from dspgen.target.query import Index
+from dspgen.vecdsl.ir import Address, Const, Load, Op, Store, Term, Var, VType
+from plant_core.windows import Counter, Length, Rows, Window
+
+I32 = VType("i32", False)
+ONE, ZERO = Const(1, I32), Const(0, I32)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A window, its rows (None: nothing is moved), the bytes of one of its places, and whether it has two."""
+
+    window: Window
+    rows: Rows | None
+    bytes: int
+
+    @property
+    def twice(self) -> bool:
+        return self.rows is not None and bool(self.window.counters)
+
+    def moves(self, *, store: bool) -> bool:
+        return self.rows is not None and (self.window.store if store else self.window.load)
+
+
+class Engine:
+    """The engine as one nest uses it. Raises NoSchedule where it has too few channels.
+
+    `near` arguments are addresses in near memory, `block` tells the variable with a counter's place.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        windows: Sequence[Moved],
+        counters: Sequence[Counter],
+        target: Target,
+        dma: Dma,
+        emitter: Emitter,
+        pointers: Pointers,
+    ) -> None:
+        self.name, self.counters, self.target, self.dma = name, counters, target, dma
+        self.emitter, self.pointers = emitter, pointers
+        ways = [(m, store) for store in (False, True) for m in windows if m.moves(store=store)]
+        self.channels = {(m.window.name, store): k for k, (m, store) in enumerate(ways)}
+        self.marks = 0
+        if len(ways) > dma.channels:
+            what = f"{len(ways)} arrays to move, and {dma.channels} channels to move them on"
+            raise NoSchedule(Problem("DG317", f"`{name}`: {what}"))
+
+    def prepare(self, moved: Moved, *, store: bool) -> None:
+        """Write the words that stay as they are."""
+        rows = moved.rows
+        assert rows is not None
+        words: dict[str, Term] = {"element": ZERO}
+        if rows.rows.less or rows.rows.full > 1:
+            pitches = (rows.local_pitch, rows.pitch) if store else (rows.pitch, rows.local_pitch)
+            words |= {"source_step": Const(pitches[0], I32), "destination_step": Const(pitches[1], I32)}
+        words |= {n: Const(x.full, I32) for n, x in (("rows", rows.rows), ("row_bytes", rows.row_bytes)) if not x.less}
+        self._write(self.channels[moved.window.name, store], {n: t for n, t in words.items() if n in self.dma.words})
+
+    def start(self, moved: Moved, near: Term, block: Callable[[int], str], *, store: bool) -> None:
+        rows, window = moved.rows, moved.window
+        assert rows is not None
+        array = f"array.{window.name}"
+        self.emitter.names[array] = low_half(self.pointers.base[window.buf], self.target)
+        far: Term = Var(array, I32)
+        if rows.offset:
+            far = Op("add", (far, Const(rows.offset, I32)), I32)
+        for k, step in rows.steps:
+            far = Op("add", (far, Op("mul", (Var(block(k), I32), Const(step, I32)), I32)), I32)
+        words = {"source": near if store else far, "destination": far if store else near}
+        for word, length in (("rows", rows.rows), ("row_bytes", rows.row_bytes)):
+            if length.less:
+                words[word] = self._length(length, block)
+        self._write(self.channels[window.name, store], {**words, "go": ONE})
+
+    def wait(self, windows: Sequence[Moved], *, store: bool) -> None:
+        """Read `go` of the windows' channels until all are 0. What was in registers of constants is forgotten."""
+        if not windows:
+            return
+        emitter, words = self.emitter, self.dma.words
+        places = sorted(self.channels[m.window.name, store] * len(words) + words.index("go") for m in windows)
+        base = self.pointers.constant(self.dma.base + places[0] * self.dma.word_bytes)
+        self.marks += 1
+        name = f"{self.name}_wait{self.marks}"
+        emitter.items.append(Mark(name))
+        left = self._loaded(Mem(base, 0, None))
+        for place in places[1:]:
+            go = self._loaded(Mem(base, (place - places[0]) * self.dma.word_bytes, None))
+            left = self._either(left, go)
+        branch = Index(self.target).branch()
+        if branch is None:
+            raise emitter.missing("branch", "i32")
+        jump = Instr(branch.instruction, (Label(name),), Predicate(emitter.whole(left)))
+        emitter.items.append(Jump(jump, (base,)))
+
+    def _length(self, length: Length, block: Callable[[int], str]) -> Term:
+        found: Term = Const(length.full, I32)
+        for k, less in length.less:
+            last = Op("eq", (Var(block(k), I32), Const(self.counters[k].trips - 1, I32)), I32)
+            found = Op("sub", (found, Op("mul", (last, Const(less, I32)), I32)), I32)
+        return found
+
+    def _write(self, channel: int, words: Mapping[str, Term]) -> None:
+        """Store words of a channel, in their order."""
+        emitter = self.emitter
+        values = {name: emitter.lower(term) for name, term in words.items()}
+        base = self.pointers.constant(self.dma.base + channel * len(self.dma.words) * self.dma.word_bytes)
+        store = Store("dma", Address(0), 1, "i32", Var("word", I32))
+        for name, value in values.items():
+            for form in store_forms(emitter.table, store, self.target.lanes):
+                if emitter.part_class(value) in form.operand(len(form.args) - 1).classes:
+                    place = Mem(base, self.dma.words.index(name) * self.dma.word_bytes, None)
+                    emitter.emit(form, {form.args[0]: place, form.args[-1]: value})
+                    break
+            else:
+                raise emitter.missing("store", "i32")
+
+    def _loaded(self, place: Mem) -> Reg:
+        emitter = self.emitter
+        found = Reg(emitter.fresh(emitter.classes.scalar.name, "go"))
+        for form in load_forms(emitter.table, Load("dma", Address(0), 1, "i32", I32)):
+            if found.vreg.cls in form.result_operand.classes:
+                emitter.emit(form, {form.result: found, form.args[0]: place})
+                return found
+        raise emitter.missing("load", "i32")
+
+    def _either(self, a: Reg, b: Reg) -> Reg:
+        """A register that is 0 if both are."""
+        self.emitter.names |= {"go.a": a, "go.b": b}
+        self.emitter.values.clear()
+        return self.emitter.lower(Op("or", (Var("go.a", I32), Var("go.b", I32)), I32))
+
+
+def low_half(pointer: Reg, target: Target) -> Reg:
+    pair = target.register_class(pointer.vreg.cls).pair_of is not None
+    return Reg(pointer.vreg, "lo") if pair and not pointer.part else pointer
