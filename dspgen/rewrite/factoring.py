@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from dspgen.rewrite.egraph import Fact
+from dspgen.rewrite.engine import Fact
 from dspgen.rewrite.facts import is_factor
 from dspgen.rewrite.graph import Node, TermGraph
 from dspgen.rewrite.patterns import FLOATS

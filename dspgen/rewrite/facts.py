@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from dspgen.rewrite.egraph import Fact
+from dspgen.rewrite.engine import Fact
 from dspgen.rewrite.graph import LOADS, Node, TermGraph, constant_text
 from dspgen.rewrite.patterns import COMPARISONS, FLOATS
 

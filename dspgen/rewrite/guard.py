@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import IO
 
 from dspgen.rewrite.egraph import Job, saturated
+from dspgen.rewrite.engine import Engine
 from dspgen.rewrite.graph import EGraph
 from dspgen.rewrite.rules import Instance
 
@@ -112,10 +113,7 @@ def stop() -> None:
 def serve(megabytes: int) -> None:
     """Jobs from standard input until it ends; graphs to standard output, each with whether it is the job's last."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    from egglog import bindings
-
-    engine = bindings.EGraph()
-    engine.run_program(*engine.parse_program("(sort First)"))
+    Engine((), ())
     _limit_memory(megabytes)
     while True:
         try:

@@ -103,7 +103,7 @@ def instances_of(rule: Rule, elems: tuple[str, ...], fp: FpMode, lanes: int = 16
         if not all(isinstance(p, Apply | LoadPattern) for p in side_of(rule.left, "left")):
             raise RuleError("the left side must be an operation")
         found = []
-        for elem in _elems_of(rule, elems):
+        for elem in elems_of(rule, elems):
             if not allowed(condition, elem, fp):
                 continue
             typed = infer(rule.left, rule.right, condition, elem)
@@ -115,7 +115,7 @@ def instances_of(rule: Rule, elems: tuple[str, ...], fp: FpMode, lanes: int = 16
         raise RuleError(f"rewrite rule `{rule.name}`: {error}") from None
 
 
-def _elems_of(rule: Rule, elems: tuple[str, ...]) -> tuple[str, ...]:
+def elems_of(rule: Rule, elems: tuple[str, ...]) -> tuple[str, ...]:
     """The types to try: all for a rule of T, else the one that its left side names."""
     if ".T" in rule.left:
         return elems

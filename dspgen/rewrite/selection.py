@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
 from functools import lru_cache
 
 from dspgen.rewrite.graph import Node, TermGraph
 from dspgen.rewrite.machine import Machine
-from dspgen.rewrite.patterns import Apply, parse_when
+from dspgen.rewrite.patterns import Apply, Condition, parse_when
 from dspgen.rewrite.proposals import shapes_of
 from dspgen.rewrite.rules import (
     RULES,
@@ -15,6 +17,7 @@ from dspgen.rewrite.rules import (
     Instance,
     OpKey,
     RewriteMode,
+    elems_of,
     instances_of,
     load_key,
     target_rules,
@@ -23,6 +26,7 @@ from dspgen.rewrite.rules_base import Rule
 from dspgen.rewrite.rules_shapes import Shape, by_lanes, lane_rules, shape_rule
 from dspgen.vecdsl.ir import OPS
 
+_OPERATION = re.compile(r"\((\w+)\.")
 _PARTS = ("cmul_re", "cmul_im")  # a machine may have them as one
 
 
@@ -49,9 +53,10 @@ def _chosen(
     associate: bool,
     shapes: tuple[Shape, ...],
 ) -> tuple[Instance, ...]:
-    rules = (*all_rules(machine), *(shape_rule(s, machine.lanes) for s in shapes))
+    shaped = tuple(map(_words, (shape_rule(s, machine.lanes) for s in shapes)))
     ops = {k[0] for k in present} | {f"ld.{k[2]}" for k in present if k[0] == "ld"}
-    fitting = [rule for rule in rules if _applies(rule, machine, ops)]
+    given = [w for w in (*_given(machine), *shaped) if not w.rule.start or not ops.isdisjoint(w.rule.start)]
+    fitting = _readable(given, {k[0] for k in present} | _scalar_ops(machine, present))
     made = [i for rule in fitting for i in _instances(rule, elems, fp, machine.lanes)]
     found = [i for i in made if _wanted(i, machine, present, mode, associate=associate)]
     found += _by_lanes(found, machine, present, fp)
@@ -64,9 +69,57 @@ def all_rules(machine: Machine) -> tuple[Rule, ...]:
     return (*RULES, *target_rules(machine.target), *lane_rules(machine.lanes))
 
 
-@lru_cache(maxsize=4096)
-def _instances(rule: Rule, elems: tuple[str, ...], fp: FpMode, lanes: int) -> tuple[Instance, ...]:
-    return tuple(instances_of(rule, elems, fp, lanes))
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A rule, and the operations that its sides name: what tells without reading it that it can't fire."""
+
+    rule: Rule
+    left: frozenset[str]
+    right: frozenset[str]
+
+
+def _words(rule: Rule) -> _Words:
+    left, right = (frozenset(_OPERATION.findall(side)) for side in (rule.left, rule.right))
+    return _Words(rule, left, right)
+
+
+@lru_cache(maxsize=64)
+def _given(machine: Machine) -> tuple[_Words, ...]:
+    """The rules that are for a machine like this."""
+    return tuple(_words(rule) for rule in all_rules(machine) if _fits(rule, machine))
+
+
+def _readable(given: Sequence[_Words], ops: Set[str]) -> list[Rule]:
+    """The rules whose operations there may ever be in a region that has `ops`. A load is one whatever its stride."""
+    there = {"ld" if op == "ld0" else op for op in ops}
+    waiting, size = given, -1
+    while size < len(there):
+        size = len(there)
+        still = []
+        for words in waiting:
+            if words.left <= there:
+                there |= words.right
+            else:
+                still.append(words)
+        waiting = still
+    out = {id(words) for words in waiting}
+    return [words.rule for words in given if id(words) not in out]
+
+
+def _scalar_ops(machine: Machine, present: frozenset[OpKey]) -> set[str]:
+    """The operations that rules by lanes make."""
+    lacking = [(op, elem) for op, elem in _lane_wise(present) if not machine.has(op, elem, vector=True)]
+    return {name for op, elem in lacking for name in _words(by_lanes(op, elem, machine.lanes)).right}
+
+
+def _instances(rule: Rule, elems: tuple[str, ...], fp: FpMode, lanes: int) -> Iterator[Instance]:
+    for elem in elems_of(rule, elems):
+        yield from _instance(rule, elem, fp, lanes)
+
+
+@lru_cache(maxsize=8192)
+def _instance(rule: Rule, elem: str, fp: FpMode, lanes: int) -> tuple[Instance, ...]:
+    return tuple(instances_of(rule, (elem,), fp, lanes))
 
 
 def _key(node: Node) -> OpKey:
@@ -75,10 +128,8 @@ def _key(node: Node) -> OpKey:
     return ("const" if node.kind == "vec" else node.op, node.elem, node.stride, "v" if node.vector else "s")
 
 
-def _applies(rule: Rule, machine: Machine, ops: Set[str]) -> bool:
-    """Whether the machine has what the rule is for, and the region what it starts from."""
-    if rule.start and not any(op in ops for op in rule.start):
-        return False
+def _fits(rule: Rule, machine: Machine) -> bool:
+    """Whether the machine has what the rule is for."""
     if rule.dearer and not any(_gains(rule, machine, elem) for elem in ("i32", "f32", "f64")):
         return False
     return not rule.given or any(
@@ -106,11 +157,15 @@ def _by_lanes(found: Sequence[Instance], machine: Machine, present: frozenset[Op
         if isinstance(node, Apply) and i.typed.roots[0].side != "s"
     }
     made: list[Instance] = []
-    for op, elem, _, side in sorted(present):
-        lane_wise = op in OPS and OPS[op].kind == "lane" and side == "v" and (op, elem) not in replaced
-        if lane_wise and not machine.has(op, elem, vector=True):
+    for op, elem in _lane_wise(present):
+        if (op, elem) not in replaced and not machine.has(op, elem, vector=True):
             made += _instances(by_lanes(op, elem, machine.lanes), (elem,), fp, machine.lanes)
     return made
+
+
+def _lane_wise(present: frozenset[OpKey]) -> list[tuple[str, str]]:
+    """The operations of vectors that are done lane by lane, with their types."""
+    return [(op, e) for op, e, _, side in sorted(present) if side == "v" and op in OPS and OPS[op].kind == "lane"]
 
 
 def _matches(wanted: OpKey, have: OpKey) -> bool:
@@ -160,11 +215,16 @@ def _wanted(
         case "optional":
             return associate and gainful
         case "gain":
-            return gainful or "contract" in parse_when(instance.rule.when).words
+            return gainful or "contract" in _condition(instance.rule.when).words
         case "both" if gainful:
             return True
         case _:
             return any(_lacks(machine, k, present) for k in instance.needs)
+
+
+@lru_cache(maxsize=512)
+def _condition(text: str) -> Condition:
+    return parse_when(text)
 
 
 def _cooperates(instance: Instance) -> bool:

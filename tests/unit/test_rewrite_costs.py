@@ -8,11 +8,12 @@ import pytest
 
 from dspgen.bench.tiles import TILES, matrix_product
 from dspgen.rewrite import guard
-from dspgen.rewrite.egraph import Job, Limits, _head, saturated
+from dspgen.rewrite.egraph import Job, Limits, saturated
 from dspgen.rewrite.graph import Node
 from dspgen.rewrite.lanewise import Implementation, in_turn
 from dspgen.rewrite.machine import Access, Machine, Value
 from dspgen.rewrite.optimise import Effort, optimise
+from dspgen.rewrite.rule_text import head_of
 from dspgen.target.load import load_target
 from dspgen.target.model import Instruction, MemoryAccess, Operand, Rewrite, SemExpr, SemStatement, Target
 from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
@@ -242,7 +243,7 @@ def test_a_round_that_runs_away_does_not_count() -> None:
     nodes = (a, b, Node("op", "sub", "i32", False, (0, 1)))
     made = "(op_sub_i32_0 ?s ?a (op_sub_i32_0 ?s ?b ?c))"
     line = f"(rule ((= ?d (op_sub_i32_0 ?s ?a ?b)) (= ?e (op_sub_i32_0 ?s ?c ?f))) ({made}) :ruleset dspgen_rules)"
-    job = Job((line,), (_head(nodes[2]),), nodes, (), Limits(iterations=8, nodes=4000, runaway=8000))
+    job = Job((line,), (head_of(nodes[2]),), nodes, (), Limits(iterations=8, nodes=4000, runaway=8000))
     free = saturated(replace(job, limits=replace(job.limits, runaway=10**9)))
     graph = saturated(job)
     assert graph.reason == free.reason == "budget" and graph.size <= 8000 < free.size
