@@ -18,7 +18,7 @@ from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.schedule import schedule
-from dspgen.stages import CANDIDATE_LOOK, Compiled
+from dspgen.stages import CANDIDATE_LOOK, Compiled, polished, schedule_remarks
 from dspgen.target.model import Target
 from dspgen.tiling.bound import bound
 from dspgen.tiling.nests import nests
@@ -61,9 +61,9 @@ def compile_blocked(
     )
     remarks = tuple(Remark(m.func.comps[0].loc, "blocks", _told(m)) for m in made)
     inner = tuple(dict.fromkeys(r for code in pieces for c in code for r in c.remarks))
-    return replace(
-        pieces[0][0], source=source, assembly=function, scheduled=scheduled, tiles=titles, remarks=(*remarks, *inner)
-    )  # fmt: skip
+    found = replace(pieces[0][0], source=source, assembly=function, scheduled=scheduled, tiles=titles)
+    after = polished(found, target, options)
+    return replace(after, remarks=(*remarks, *inner, *schedule_remarks(after.scheduled)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,8 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     view = next(v for v in views(target) if v.packed == 1)
 
     def near(piece: Func) -> Compiled:
-        return _polished_code(piece, _chooser(piece, view, options), lambda name, value: None)[0]
+        code, remarks = _best_code(piece, _chooser(piece, view, options), lambda name, value: None)
+        return replace(code, remarks=(*remarks, *code.remarks))
 
     return compile_blocked(func, source, view, options, near), ()
 

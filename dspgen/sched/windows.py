@@ -17,18 +17,26 @@ from dspgen.sched.unroll import instructions
 
 
 def free_after(items: Sequence[Item], facts: Facts) -> dict[str, frozenset[Atom]]:
-    """For each loop, by label, the physical registers written in its body whose values nothing after it reads; none
-    where control goes to places in the code by name."""
+    """For each loop, by label, the physical registers written in its body whose values nothing after it reads."""
     found: dict[str, frozenset[Atom]] = {}
     if not any(_touched(i, facts)[1] for loop in loops_in(tuple(items)) for i in loop.body if isinstance(i, Instr)):
         return found
-    return found if _states_before(items, frozenset(), facts, found) is not None else {}
+    marks: dict[str, frozenset[Atom]] = {}
+    while True:
+        before = dict(marks)
+        _states_before(items, frozenset(), facts, found, marks)
+        if marks == before:
+            return found
 
 
 def _states_before(
-    items: Sequence[Item], after: frozenset[Atom], facts: Facts, found: dict[str, frozenset[Atom]]
-) -> frozenset[Atom] | None:
-    """Physical registers whose value before `items` may be read; None where control goes elsewhere."""
+    items: Sequence[Item],
+    after: frozenset[Atom],
+    facts: Facts,
+    found: dict[str, frozenset[Atom]],
+    marks: dict[str, frozenset[Atom]],
+) -> frozenset[Atom]:
+    """Physical registers whose value before `items` may be read, as far as what may be read at `marks` is known."""
     live = after
     for item in reversed(items):
         match item:
@@ -36,20 +44,16 @@ def _states_before(
                 read, written = _touched(item, facts)
                 live = (live if item.predicate is not None else live - written) | read
             case If(then=then):
-                inner = _states_before(then, live, facts, found)
-                if inner is None:
-                    return None
-                live |= inner
+                live |= _states_before(then, live, facts, found, marks)
             case Loop(label=label, body=body):
                 written = frozenset(a for i in body if isinstance(i, Instr) for a in _touched(i, facts)[1])
                 found[label] = written - live
                 for _ in range(2):
-                    inner = _states_before(body, live, facts, found)
-                    if inner is None:
-                        return None
-                    live |= inner
-            case Mark() | Jump():
-                return None
+                    live |= _states_before(body, live, facts, found, marks)
+            case Mark(name):
+                marks[name] = live
+            case Jump():
+                live = (live if item.conditional else frozenset()) | marks.get(item.target, frozenset())
     return live
 
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dspgen.asmir.ir import Function, Instr, Loop, Phys, loops_in
+from dspgen.asmir.ir import Function, Instr, Jump, Label, Loop, Mark, Phys, Predicate, VReg, loops_in
 from dspgen.asmir.lower import lower
 from dspgen.sched.facts import Facts
 from dspgen.sched.schedule import schedule
 from dspgen.sched.windows import free_after, with_own_values
 from dspgen.target.load import load_target
+from dspgen.target.query import Index
 from dspgen.vecdsl import ir as v
 from dspgen.vecdsl.evaluate import evaluate
 from dspgen.vecdsl.ranges import readable
@@ -84,3 +85,20 @@ def test_each_reader_gets_a_value() -> None:
             assert Phys(MODE) in before.operands
     # A value that an iteration hands on is no reader's own.
     assert with_own_values(replace(loop, body=loop.body[::-1]), {atom}, FACTS) is None
+
+
+def test_what_is_read_where_control_goes_back_to_stays_in_order() -> None:
+    function = lowered(64)
+    loop = loop_of(function)
+    (atom,) = FACTS.physical(MODE)
+    (reader,) = [i for i in loop.body if isinstance(i, Instr) and MODE in i.instruction.implicit_reads][-1:]
+    branch = Index(TARGET).branch()
+    assert branch is not None
+    predicate = Predicate(VReg("again", "R"))
+
+    def back(to: str) -> Jump:
+        return Jump(Instr(branch.instruction, (Label(to),), predicate), ())
+
+    around_marks = (Mark("first"), reader, Mark("second"), *function.body)
+    assert free_after((*around_marks, back("second")), FACTS)[loop.label] == {atom}
+    assert not free_after((*around_marks, back("first")), FACTS)[loop.label]
