@@ -13,7 +13,7 @@ all that a schedule decides; notes in the packets' text would be claims of the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dspgen.check.linear import LinearCode, read_linear
@@ -97,11 +97,7 @@ def reference(
     code = read_linear(linear, target, file)
     loaded = _loaded(program, target, arguments, stack)
 
-    def initial(address: int) -> int:
-        found = loaded.memories.find(address, 1, None)
-        return int(found[0].bytes[found[1]]) if found is not None else 0
-
-    terms = Terms(initial)
+    terms = Terms(_initial(loaded))
     start = _entry_terms(loaded, target, terms)
     registers = [*start, *[UNKNOWN] * (len(code.cells) - len(start))]
     for cells, place in zip(code.inputs, target.abi.arguments, strict=False):
@@ -110,6 +106,16 @@ def reference(
     state = State(terms, code.cells, registers, code.mask, _free_stack(target, stack))
     taken = run_in_order(state, [ready(op) for op in code.ops], steps)
     return Reference(code, state, taken, tuple(arguments), stack)
+
+
+def entered(
+    program: Assembled, target: Target, arguments: Sequence[tuple[str, Argument]], *, stack: int = 0
+) -> tuple[Loaded, State]:
+    """The packets of `program`, and the machine as their function is called."""
+    loaded = _loaded(program, target, arguments, stack)
+    terms = Terms(_initial(loaded))
+    registers = _entry_terms(loaded, target, terms)
+    return loaded, State(terms, loaded.code.cells, registers, loaded.code.mask_cell, _free_stack(target, stack))
 
 
 def against(wanted: Reference, program: Assembled, target: Target) -> Checked:
@@ -139,6 +145,14 @@ def _loaded(program: Assembled, target: Target, arguments: Sequence[tuple[str, A
     return load(
         program, target, function=None, arguments=arguments, placement={}, strict=True, limit=0, stack=stack
     )  # fmt: skip
+
+
+def _initial(loaded: Loaded) -> Callable[[int], int]:
+    def byte(address: int) -> int:
+        found = loaded.memories.find(address, 1, None)
+        return int(found[0].bytes[found[1]]) if found is not None else 0
+
+    return byte
 
 
 def _entry_terms(loaded: Loaded, target: Target, terms: Terms) -> list[int]:
