@@ -303,6 +303,20 @@ def run_file(
 ) -> RunResult:
     """Compile, simulate the emitted text, and compare every output array with the C program's."""
     compiled = compile_file(path, target, options, on_stage=on_stage)
+    return run_compiled(compiled, path, target, options, inputs=inputs, seed=seed, engine=engine)
+
+
+def run_compiled(
+    compiled: Compiled,
+    path: str,
+    target: Target,
+    options: Options,
+    *,
+    inputs: Mapping[str, np.ndarray | int | float] | None = None,
+    seed: int = 0,
+    engine: Engine = "auto",
+) -> RunResult:
+    """The same with code that `compile_file` has made of the same program with the same options."""
     func = compiled.source
     given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
     values = oracle.random_inputs(func, seed, given)

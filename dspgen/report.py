@@ -159,6 +159,35 @@ def breakdown_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
+def table1_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """One line for each kernel: cycles and bound, how simpler code compares, what it took to compile, and the paper."""
+    table = Table(
+        title="dspgen: Table 1's kernels; speed-ups over scalar code, plain vector code, and without rules "
+        "between the sides"
+    )
+    table.add_column("kernel", no_wrap=True)
+    heads = "cycles,bound,efficiency,least,× scalar,× vector,× apart,tried,compile s,paper: rounds,minutes"
+    for name in heads.split(","):
+        table.add_column(name, justify="right")
+    table.add_column("verified")
+    for row in rows:
+        least = _number(row["least_cycles"])
+        table.add_row(
+            row["kernel"],
+            _number(row["cycles"]),
+            _number(row["bound_cycles"]),
+            _format(row["efficiency"], "{:.1%}"),
+            f"{least} ({_format(row['over_least'], '{:.2f}')})" if row["least_cycles"] is not None else "",
+            *(_format(row[f"over_{way}"], "{:.2f}") for way in ("scalar", "vector", "apart")),
+            _number(row.get("candidates")),
+            _format(row["compile_seconds"], "{:.1f}"),
+            _number(row["seed_rounds"]),
+            _format(row["seed_minutes"], "{:g}"),
+            verdict(row["verified"]),
+        )
+    return table
+
+
 def _milliseconds(seconds: float | None) -> str:
     return _format(None if seconds is None else 1e3 * seconds, "{:.3f}")
 

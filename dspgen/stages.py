@@ -302,20 +302,31 @@ def simulate_kernel(
 ) -> SimResult:
     """Run the emitted text on fresh copies of `values`, arrays in the memories that `placement` names.
     Not `strict`: registers never written read as they are."""
-    arguments = [(p.name, _passed(p, values[p.name])) for p in compiled.source.params]
     try:
         return simulate(
             compiled.asm,
             target.real,
             function=compiled.source.name,
-            arguments=arguments,
+            arguments=arguments_of(compiled, values),
             engine=engine,
             strict=strict,
             placement=placement,
-            stack=max((size for _, size in compiled.assembly.below), default=0) + SPILL_ROOM,
+            stack=stack_of(compiled),
         )
     except SourceError as refusal:
         raise RefusedCode(refusal.render()) from refusal
+
+
+def arguments_of(
+    compiled: Compiled, values: Mapping[str, np.ndarray | int | float]
+) -> list[tuple[str, np.ndarray | int | float]]:
+    """What the function is called with: copies of `values`, in the order of its parameters."""
+    return [(p.name, _passed(p, values[p.name])) for p in compiled.source.params]
+
+
+def stack_of(compiled: Compiled) -> int:
+    """The bytes below the stack pointers that the function may use."""
+    return max((size for _, size in compiled.assembly.below), default=0) + SPILL_ROOM
 
 
 def _passed(param: Buf | ScalarParam, value: np.ndarray | int | float) -> np.ndarray | int | float:

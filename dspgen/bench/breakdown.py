@@ -15,13 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dspgen.bench.programs import program
+from dspgen.bench.programs import Kernel
 from dspgen.bench.spread import spread
 from dspgen.errors import DspgenError, Problem
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
-from dspgen.target.structure import suggest
 from plant_core.loc import PlantError
 
 TileMode = Literal["one", "search"]
@@ -29,13 +28,6 @@ Row = dict[str, Any]
 TILES: tuple[TileMode, ...] = ("one", "search")
 SEED_GAIN = 3.49  # Fig. 15: rewriting across scalar and vector units over the vectorization that it starts from
 SEED_SCHEDULING_GAIN = 4.67  # the same: instruction-level optimization
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    name: str
-    file: str
-    defines: tuple[tuple[str, str], ...] = ()
 
 
 def _kernels() -> dict[str, Kernel]:
@@ -49,31 +41,6 @@ def _kernels() -> dict[str, Kernel]:
 
 
 KERNELS = _kernels()
-
-
-def chosen(only: Sequence[str]) -> tuple[Kernel, ...]:
-    """The kernels named by --only, names between commas, a name's beginning standing for all that begin so.
-
-    Raises DspgenError for a name that begins no kernel's.
-    """
-    names = [name.strip() for text in only for name in text.split(",") if name.strip()]
-    unknown = [name for name in dict.fromkeys(names) if not any(k.startswith(name) for k in KERNELS)]
-    if unknown or only and not names:
-        remedy = f"the kernels are {', '.join(KERNELS)}"
-        told = unknown or [""]
-        raise DspgenError(
-            *(Problem("DG510", f"--only {n}: there is no such kernel", remedy=_suggestion(n) or remedy) for n in told)
-        )
-    return tuple(k for name, k in KERNELS.items() if not names or any(name.startswith(n) for n in names))
-
-
-def _suggestion(name: str) -> str:
-    return suggest(name, list(KERNELS)) if name else ""
-
-
-def source(kernel: Kernel) -> str:
-    """The kernel's C file. Raises DspgenError where this installation came without the examples."""
-    return program(kernel.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +95,7 @@ def outcome_of(run: Run) -> Outcome:
     else:
         options = Options(defines=run.kernel.defines, tile=run.tile, rewrite=run.mode)
     try:
-        result = run_file(source(run.kernel), load_target(run.isa, run.sets), options)
+        result = run_file(run.kernel.source, load_target(run.isa, run.sets), options)
     except DspgenError as error:
         return Outcome(None, problems=error.problems)
     except PlantError as error:

@@ -43,7 +43,7 @@ def test_no_command_shows_the_help(command: list[str], refused: Callable[..., st
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["bench", "table1"],
+        ["bench", "table2"],
         ["isa", "new", "mine", "--from", "ft_m7002"],
         ["compile", "x.c", "--isa", "ft_m7002", "--emit", "asm,c"],
     ],

@@ -10,25 +10,12 @@ from dspgen.check.check import Checked, Reference, against, reference
 from dspgen.check.machine import TooLong
 from dspgen.emit.linear import emit_linear
 from dspgen.sim.parse import assemble
-from dspgen.stages import SPILL_ROOM, Compiled
+from dspgen.stages import Compiled, arguments_of, stack_of
 from dspgen.target.model import Target
-from plant_core.ir import Buf
-from plant_core.values import NUMPY
 
 STEPS = 20_000  # of linear text: longer runs repeat the same loops
 
 Values = Mapping[str, "np.ndarray | int | float"]
-
-
-def arguments_of(compiled: Compiled, values: Values) -> list[tuple[str, object]]:
-    return [
-        (p.name, np.array(values[p.name]) if isinstance(p, Buf) else NUMPY[p.dtype](values[p.name]))
-        for p in compiled.source.params
-    ]
-
-
-def stack_of(compiled: Compiled) -> int:
-    return max((size for _, size in compiled.assembly.below), default=0) + SPILL_ROOM
 
 
 def reference_of(compiled: Compiled, target: Target, values: Values, steps: int = STEPS) -> Reference:

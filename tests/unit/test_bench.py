@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dspgen.bench import breakdown, peers, polybench, speed, verify
+from dspgen.bench import breakdown, peers, polybench, programs, speed, table1, verify
 from dspgen.bench.apart import apart
 from dspgen.cpu_road import CpuResult, run_cpu
 from dspgen.errors import DspgenError, Problem
@@ -245,11 +245,36 @@ def test_breakdown_of_a_small_product(dspgen: Run) -> None:
 
 
 def test_breakdown_knows_its_kernels() -> None:
-    assert [k.name for k in breakdown.chosen(["matmul_4,fft_1"])] == ["fft_16", "fft_128", "fft_1024", "matmul_4"]
+    assert [k.name for k in programs.chosen(["matmul_4,fft_1"], breakdown.KERNELS)] == [
+        "fft_16",
+        "fft_128",
+        "fft_1024",
+        "matmul_4",
+    ]
     for kernel in breakdown.KERNELS.values():
-        assert Path(breakdown.source(kernel)).is_file()
+        assert Path(kernel.source).is_file()
     with pytest.raises(DspgenError, match="there is no such kernel"):
-        breakdown.chosen(["matmull"])
+        programs.chosen(["matmull"], breakdown.KERNELS)
+
+
+def test_table1_compares_with_simpler_code(dspgen: Run) -> None:
+    status, out, err = dspgen("bench", "table1", "--only", "matmul_4", "--jobs", "1", "--json")
+    assert status == 0, err
+    found = json.loads(out)
+    (row,) = found["rows"]
+    assert row["verified"] and row["baselines_verified"] and row["data"] == "ddr"
+    assert row["least_cycles"] <= row["chip_cycles"] < row["apart_cycles"] + 1 <= row["vector_cycles"] + 1
+    assert row["chip_cycles"] < row["cycles"]
+    assert row["over_scalar"] == pytest.approx(row["scalar_cycles"] / row["chip_cycles"]) and row["over_scalar"] > 1
+    assert found["summary"]["slower_than_scalar"] == [] and found["summary"]["most_over_least"] >= 1
+    assert (row["seed_rounds"], row["seed_minutes"]) == (1, 0.07)
+
+
+def test_table1_knows_its_kernels() -> None:
+    assert set(table1.SEED) <= set(table1.KERNELS)
+    assert all(Path(kernel.source).is_file() for kernel in table1.KERNELS.values())
+    small = [k.name for k in table1.KERNELS.values() if table1.is_small(k)]
+    assert "conv2d_valid_16_2" in small and "fft_loop_16" in small and "fft_32" not in small
 
 
 def test_gains_are_geometric_means() -> None:

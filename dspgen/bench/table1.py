@@ -1,0 +1,247 @@
+"""The kernels of Table 1 of "Kernel Code Automatic Generation Framework on FT-Matrix" (2023): cycles against the
+machine's bound, and against what simpler ways of making code take.
+
+The others come of the same road with layers turned off, and of data on the chip, whatever the table's are: scalar code
+(`scalar`: no vectors, packets filled in the order of the program), plain vector code (`vector`: one lane loop, nothing
+rewritten, nothing pipelined), and vector code without rules between the scalar and the vector side (`apart`). Kernels
+of up to 16 elements a side are compiled for data on the chip (`chip`), too, and compared with the others there; the
+schedule checker tells how few cycles their instructions could take (`least_cycles`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dspgen import oracle, report
+from dspgen.bench.programs import Kernel
+from dspgen.bench.spread import spread
+from dspgen.check.least import least_cycles
+from dspgen.emit.manifest import loop_object
+from dspgen.errors import DspgenError, Problem
+from dspgen.faults import message_of
+from dspgen.options import Options
+from dspgen.pipeline import compile_file, run_compiled
+from dspgen.sim.parse import assemble
+from dspgen.stages import Compiled, arguments_of, stack_of
+from dspgen.target.load import load_target
+from dspgen.target.model import Target
+from plant_core.loc import PlantError
+
+Row = dict[str, Any]
+Data = Literal["onchip", "ddr"]
+Way = Literal["full", "chip", "scalar", "vector", "apart"]
+BASELINES: tuple[Way, ...] = ("scalar", "vector", "apart")
+SMALL = 16
+SEED_SPEEDUP = 14.01  # of the paper over its scalar code, all sizes; 5.06 from 256 elements on
+_SIMULATED = 5_000_000  # cycles of a baseline; above, what its schedule tells is believed
+
+# Table 1's last columns: rounds of the search, minutes to compile. It has no FFT of 64 points.
+SEED: dict[str, tuple[int, float]] = {
+    "autocor_10": (1, 0.13),
+    "autocor_16": (1, 0.17),
+    "autocor_256": (107, 89),
+    "autocor_512": (131, 113),
+    "fft_4": (1, 0.08),
+    "fft_8": (1, 1.35),
+    "fft_16": (1, 7),
+    "fft_32": (1, 12),
+    "fft_128": (4, 22),
+    "fft_256": (5, 35),
+    "fft_512": (5, 35),
+    "fft_1024": (5, 35),
+    "conv2d_valid_4_2": (1, 0.07),
+    "conv2d_valid_16_2": (1, 0.23),
+    "conv2d_valid_256_4": (25, 121),
+    "conv2d_valid_512_4": (25, 121),
+    "matmul_4": (1, 0.07),
+    "matmul_8": (1, 0.17),
+    "matmul_16": (1, 1.72),
+    "matmul_256": (63, 189),
+    "matmul_512": (67, 202),
+}
+
+
+def _kernels() -> dict[str, Kernel]:
+    found = [Kernel(f"autocor_{n}", "autocor.c", (("N", str(n)),)) for n in (10, 16, 256, 512)]
+    found += [Kernel(f"fft_{1 << k}", f"bench/fft_{1 << k}.c") for k in range(2, 11)]
+    found += [Kernel(f"fft_loop_{1 << k}", "fft/split.c", (("N", str(1 << k)),)) for k in range(2, 11)]
+    for n, f in ((4, 2), (16, 2), (256, 4), (512, 4)):
+        found.append(Kernel(f"conv2d_valid_{n}_{f}", "conv2d_valid.c", (("H", str(n)), ("W", str(n)), ("F", str(f)))))
+    found += [Kernel(f"matmul_{n}", "matmul.c", (("N", str(n)),)) for n in (4, 8, 16, 256, 512)]
+    return {k.name: k for k in found}
+
+
+KERNELS = _kernels()
+
+
+def is_small(kernel: Kernel) -> bool:
+    return max(int(part) for part in kernel.name.split("_") if part.isdigit()) <= SMALL
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One way of compiling one kernel: the table's own, or with data on the chip (`chip`), or a baseline."""
+
+    kernel: Kernel
+    isa: str
+    sets: tuple[tuple[str, str], ...]
+    data: Data
+    way: Way
+
+    @property
+    def title(self) -> str:
+        return f"{self.kernel.name}, {self.way}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is known of one way; without cycles `problems` tell why."""
+
+    cycles: int | None
+    facts: Row = field(default_factory=dict)
+    details: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def tasks(
+    kernels: Sequence[Kernel], isa: str, sets: tuple[tuple[str, str], ...], data: Data, *, baselines: bool
+) -> list[Task]:
+    return [
+        Task(kernel, isa, sets, data, way)
+        for kernel in kernels
+        for way in (
+            "full",
+            *(("chip",) if is_small(kernel) and data != "onchip" else ()),
+            *(BASELINES if baselines else ()),
+        )
+    ]
+
+
+def measure(
+    wanted: Sequence[Task],
+    jobs: int,
+    on_task: Callable[[Task], None],
+    on_refusal: Callable[[str, DspgenError], None],
+) -> list[Row]:
+    """A row for each kernel; see `docs/cli.md`. `on_task` is called as tasks end, `jobs` at a time."""
+    outcomes = dict(zip(wanted, spread(outcome_of, wanted, jobs, on_task), strict=True))
+    kernels = dict.fromkeys(task.kernel for task in wanted)
+    return [_row({t: o for t, o in outcomes.items() if t.kernel == k}, on_refusal) for k in kernels]
+
+
+def outcome_of(task: Task) -> Outcome:
+    """Compile, simulate and compare."""
+    target, options = load_target(task.isa, task.sets), _options(task)
+    try:
+        compiled = compile_file(task.kernel.source, target, options)
+        if task.way == "full":
+            return _judged(compiled, task, target, options)
+        return _counted(compiled, task, target, options)
+    except DspgenError as error:
+        return Outcome(None, problems=error.problems)
+    except PlantError as error:
+        return Outcome(None, problems=(Problem(error.code, error.message, error.loc, error.remedy),))
+
+
+def _options(task: Task) -> Options:
+    defines = task.kernel.defines
+    match task.way:
+        case "full":
+            return Options(defines=defines, data=task.data)
+        case "chip":
+            return Options(defines=defines)
+        case "scalar":
+            return Options(
+                defines=defines, vectorize=False, rewrite="off", tile="one", pipeline=False, sched="order"
+            )  # fmt: skip
+        case "vector":
+            return Options(defines=defines, rewrite="off", tile="one", pipeline=False, sched="list")
+    return Options(defines=defines, rewrite="vector")
+
+
+def _judged(compiled: Compiled, task: Task, target: Target, options: Options) -> Outcome:
+    result = run_compiled(compiled, task.kernel.source, target, options)
+    names = "isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds unit_busy tiles"
+    facts = report.result_object(
+        **{name: getattr(result, name) for name in names.split()},
+        loops=[loop_object(loop) for loop in result.loops],
+        remarks=[report.remark_object(r) for r in result.remarks],
+        candidates=sum(t.cycles is not None for c in compiled.choices for t in c.trials),
+    )
+    if is_small(task.kernel) and task.data == "onchip":
+        facts["least_cycles"] = _least(compiled, task, target, options)
+    return Outcome(result.cycles, facts, result.details)
+
+
+def _counted(compiled: Compiled, task: Task, target: Target, options: Options) -> Outcome:
+    """A baseline's cycles, simulated if they are few or can't be told otherwise; and the least of a small kernel."""
+    told = compiled.scheduled.cycles
+    if task.way != "chip" and told is not None and told > _SIMULATED:
+        return Outcome(told)
+    result = run_compiled(compiled, task.kernel.source, target, options)
+    facts: Row = {"verified": result.verified}
+    if task.way == "chip":
+        facts["least_cycles"] = _least(compiled, task, target, options)
+    return Outcome(result.cycles, facts, result.details)
+
+
+def _least(compiled: Compiled, task: Task, target: Target, options: Options) -> int | None:
+    given = oracle.default_inputs(task.kernel.source, compiled.source, options.defines, options.includes)
+    arguments = arguments_of(compiled, oracle.random_inputs(compiled.source, 0, given))
+    found = least_cycles(assemble(compiled.asm, target.real), target.real, arguments, stack=stack_of(compiled))
+    return None if found is None else found.cycles
+
+
+def _row(outcomes: Mapping[Task, Outcome], on_refusal: Callable[[str, DspgenError], None]) -> Row:
+    ways = {task.way: outcome for task, outcome in outcomes.items()}
+    first = next(iter(outcomes))
+    full = ways["full"]
+    row = full.facts or report.result_object(isa=load_target(first.isa, first.sets).name)
+    rounds, minutes = SEED.get(first.kernel.name.replace("fft_loop", "fft"), (None, None))
+    row |= {"kernel": first.kernel.name, "data": first.data, "seed_rounds": rounds, "seed_minutes": minutes}
+    row |= {f"{way}_cycles": ways[way].cycles if way in ways else None for way in BASELINES}
+    chip = ways.get("chip", full if first.data == "onchip" else Outcome(None))
+    row |= {"chip_cycles": chip.cycles, "least_cycles": chip.facts.get("least_cycles")}
+    mine = full.cycles if chip.cycles is None else chip.cycles
+    row |= {f"over_{way}": _ratio(row[f"{way}_cycles"], mine) for way in BASELINES}
+    row["over_least"] = _ratio(row["chip_cycles"], row["least_cycles"])
+    row["details"] = [d for o in ways.values() for d in o.details]
+    row["baselines_verified"] = all(ways[w].facts.get("verified") is not False for w in ways if w != "full")
+    row["refused"] = None
+    if problems := next((o.problems for o in ways.values() if o.problems), ()):
+        error = DspgenError(*problems)
+        on_refusal(first.kernel.name, error)
+        row["refused"] = message_of(error)
+    return row
+
+
+def _ratio(one: int | None, other: int | None) -> float | None:
+    return one / other if one is not None and other else None
+
+
+def summary(rows: Sequence[Row]) -> Row:
+    """Counts, geometric means of the speed-ups beside the paper's, compile times, and the worst of the small rows."""
+    timed = [r for r in rows if r["compile_seconds"] is not None]
+    slowest = max(timed, key=lambda r: float(r["compile_seconds"]), default=None)
+    least = [r["over_least"] for r in rows if r["over_least"] is not None]
+    return {
+        "kernels": len(rows),
+        "verified": sum(r["verified"] is True for r in rows),
+        "wrong": sum(r["verified"] is False or not r["baselines_verified"] for r in rows),
+        "refused": sum(r["refused"] is not None for r in rows),
+        **{f"over_{way}": _mean([r[f"over_{way}"] for r in rows]) for way in BASELINES},
+        "seed_over_scalar": SEED_SPEEDUP,
+        "slower_than_scalar": [r["kernel"] for r in rows if r["over_scalar"] is not None and r["over_scalar"] < 1],
+        "most_over_least": max(least, default=None),
+        "compile_seconds": sum(r["compile_seconds"] for r in timed),
+        "slowest_compile_seconds": slowest["compile_seconds"] if slowest else None,
+        "slowest_compile_kernel": slowest["kernel"] if slowest else None,
+    }
+
+
+def _mean(ratios: Sequence[float | None]) -> float | None:
+    known = [r for r in ratios if r is not None]
+    return math.exp(sum(map(math.log, known)) / len(known)) if known else None
