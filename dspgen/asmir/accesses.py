@@ -6,12 +6,17 @@ immediate offsets serves them all, as far as the offset range of the machine rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dspgen.target.model import Side, Target
 from dspgen.vecdsl.ir import ELEM_BYTES, Address, If, Let, Load, Loop, Stmt, Store, Term, Var
 from dspgen.vecdsl.terms import children
+
+_COMPUTED = 2  # address registers kept free for computed addresses
+# The share of the offset range that one stream uses: what is left is for the steps that pipelining is ahead.
+_NEAR = 0.5
+_FAR = 0.9  # where there are too many streams otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,50 @@ def cluster(accesses: Iterable[Access], target: Target, *, share: float) -> dict
                 low = access.bytes
             keys[access] = StreamKey(array, terms, side, low, indexed)
     return keys
+
+
+def with_registers(
+    accesses: Sequence[Access], iterator: str, registers: Mapping[Side, int], target: Target, *, sums: bool
+) -> dict[Access, StreamKey]:
+    """The streams of a loop that have address registers of their own; those with the fewest accesses go without where
+    there are too many. `sums`: an address register can also be read as a number."""
+    keys = cluster(accesses, target, share=_NEAR)
+    found = _with_registers(keys, iterator, registers, sums=sums)
+    if len(found) == len(keys):
+        return found
+    for key, members in _by_key(cluster(accesses, target, share=_FAR)).items():
+        if sum(k.side == key.side for k in set(keys.values())) > registers[key.side]:
+            keys.update(dict.fromkeys(members, key))
+    wide = _with_registers(keys, iterator, registers, sums=sums)
+    return wide if len(wide) == len(keys) else found
+
+
+def _by_key(keys: Mapping[Access, StreamKey]) -> dict[StreamKey, list[Access]]:
+    found: dict[StreamKey, list[Access]] = {}
+    for access, key in keys.items():
+        found.setdefault(key, []).append(access)
+    return found
+
+
+def _with_registers(
+    keys: dict[Access, StreamKey], iterator: str, registers: Mapping[Side, int], *, sums: bool
+) -> dict[Access, StreamKey]:
+    spare: set[StreamKey] = set()
+    for side, most in registers.items():
+        uses: dict[StreamKey, int] = {}
+        for key in keys.values():
+            if key.side == side:
+                uses[key] = uses.get(key, 0) + 1
+        computed = [k for k in uses if k.indexed]
+        most -= _COMPUTED if computed else 0
+        # Such a register is read as a number, which one that advances with the loop can't be.
+        moving = [k for k in computed if not sums or dict(k.terms).get(iterator)]
+        spare.update(moving)
+        uses = {k: n for k, n in uses.items() if k not in moving}
+        if len(uses) > most:
+            ranked = sorted(uses, key=lambda k: (-uses[k], k))
+            spare |= set(ranked[max(most - 1, 0) :])
+    return {access: key for access, key in keys.items() if key not in spare}
 
 
 def _scale(access: Access) -> int:

@@ -21,6 +21,7 @@ from dspgen.asmir.accesses import (
     store_access,
     stores_below,
     uses_value,
+    with_registers,
 )
 from dspgen.asmir.coalesce import coalesce_moves
 from dspgen.asmir.emitter import Emitter
@@ -39,7 +40,6 @@ from dspgen.vecdsl.terms import children
 
 I32 = VType("i32", False)
 _SHORT = 4
-_COMPUTED = 2  # address registers kept free for computed addresses
 
 
 def lower(
@@ -277,13 +277,9 @@ class _Lowering:
             for access in accesses_below(inner):
                 _add_factor(factors, access, stmt.iterator)
         accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
-        spare = (
-            self._too_many(keys, stmt.iterator)
-            if innermost and (keys := cluster(accesses, self.target, share=0.5))
-            else set()
-        )
+        streams = self._streams(stmt) if innermost else {}
         for access in accesses:
-            if not innermost or keys[access] in spare:
+            if access not in streams:
                 _add_factor(factors, access, stmt.iterator)
         scaled: dict[int, VReg] = {}
         for factor in factors:
@@ -353,13 +349,9 @@ class _Lowering:
 
         Accesses beyond that find their address anew each time.
         """
-        keys = cluster(body_accesses([c.next for c in stmt.carried], stmt.body), self.target, share=0.5)
-        spare = self._too_many(keys, stmt.iterator)
         registers: dict[StreamKey, VReg] = {}
         self.streams = {}
-        for access, key in keys.items():
-            if key in spare:
-                continue
+        for access, key in self._streams(stmt).items():
             if key not in registers:
                 registers[key] = self._base_register(key, stmt)
             self.streams[access] = (key, registers[key])
@@ -370,24 +362,9 @@ class _Lowering:
                 streams.append(Stream(register, step, key.side))
         return tuple(streams)
 
-    def _too_many(self, keys: dict[Access, StreamKey], iterator: str) -> set[StreamKey]:
-        """The streams for which no address register is left: those with the fewest accesses, one register kept free."""
-        spare: set[StreamKey] = set()
-        for side, most in self.address_registers.items():
-            uses: dict[StreamKey, int] = {}
-            for key in keys.values():
-                if key.side == side:
-                    uses[key] = uses.get(key, 0) + 1
-            computed = [k for k in uses if k.indexed]
-            most -= _COMPUTED if computed else 0
-            # Such a register is read as a number, which one that advances with the loop can't be.
-            moving = [k for k in computed if not self.sums or dict(k.terms).get(iterator)]
-            spare.update(moving)
-            uses = {k: n for k, n in uses.items() if k not in moving}
-            if len(uses) > most:
-                ranked = sorted(uses, key=lambda k: (-uses[k], k))
-                spare |= set(ranked[max(most - 1, 0) :])
-        return spare
+    def _streams(self, stmt: v.Loop) -> dict[Access, StreamKey]:
+        accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
+        return with_registers(accesses, stmt.iterator, self.address_registers, self.target, sums=bool(self.sums))
 
     def _straight_register(self, key: StreamKey) -> VReg:
         """Straight code: an address register made where it is first needed, kept until the next loop."""

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dspgen.asmir.ir import Instr, Loop, Mem, Stream, VReg
+from dspgen.asmir.ir import Instr, Loop, Stream, VReg
 from dspgen.sched.budget import Budget
 from dspgen.sched.crowded import no_room
-from dspgen.sched.ddg import Graph, loop_graph
 from dspgen.sched.exact_modulo import Solution, exact_modulo_schedule
 from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand
 from dspgen.sched.facts import Atom, Facts
@@ -21,26 +20,18 @@ from dspgen.sched.modulo import (
     GAVE_UP,
     ModuloSchedule,
     critical_recurrence,
-    modulo_schedule,
-    modulo_schedule_late,
-    recurrence_bound,
     shorten_lifetimes,
 )
-from dspgen.sched.ops import Op, make_op
+from dspgen.sched.ops import Op
+from dspgen.sched.prepared import HEURISTICS, Prepared, ceiling, prepare, scheduled
 from dspgen.sched.pressure import lifetimes, register_excess
-from dspgen.sched.slack import slack_schedule
-from dspgen.sched.straight import settle_writes, straight_ops, with_places
-from dspgen.sched.streams import Group, can_lead, merge_groups, split_stream, stream_accesses
+from dspgen.sched.straight import straight_ops
+from dspgen.sched.streams import Group, merge_groups, split_stream, stream_accesses
 from dspgen.sched.unroll import (
     flat_iterations,
-    instructions,
-    legal_offsets,
     unrolled,
-    with_advances,
     with_conditional_apart,
-    without_idle_streams,
 )
-from dspgen.sched.values import Values, analyse
 from dspgen.sched.windows import with_own_values
 
 _MOST_COPIES = 8  # body copies tried for a fractional bound
@@ -51,27 +42,6 @@ _MOST_WHOLE = 8  # longer intervals tried for a loop with more stages than itera
 _CLOSE = 4  # intervals tried one by one; then each is longer by an eighth, up to that of a loop without overlap
 _MOST_UNKNOWN = 2  # intervals left undecided by the exact scheduler before it stops
 _NO_LEADER = "no access can advance its address register"
-
-
-@dataclass(slots=True)
-class Prepared:
-    """A loop body ready for modulo scheduling, after `setup`. `scattered` are streams whose accesses one register did
-    not serve where a schedule failed for lack of address registers."""
-
-    loop: Loop
-    ops: list[Op]
-    values: Values
-    graph: Graph
-    resource: Fraction
-    recurrence: Fraction
-    explicit: set[VReg] = field(default_factory=set)
-    setup: tuple[Instr, ...] = ()
-    scattered: dict[VReg, None] = field(default_factory=dict)
-    schedules: dict[tuple[int, int], ModuloSchedule | str] = field(default_factory=dict)  # by interval and heuristic
-
-    @property
-    def least_interval(self) -> int:
-        return max(1, _ceil(self.resource), _ceil(self.recurrence))
 
 
 @dataclass(slots=True)
@@ -111,57 +81,9 @@ def unroll_factor(loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg]
     for factor in range(1, _MOST_COPIES + 1):
         if factor > 1 and (factor * size > _MOST_OPERATIONS or loop.trip < 4 * factor):
             break
-        rates[factor] = Fraction(max(1, _ceil(single.resource * factor), _ceil(single.recurrence * factor)), factor)
+        rates[factor] = Fraction(max(1, ceiling(single.resource * factor), ceiling(single.recurrence * factor)), factor)
     best = min(rates.values())
     return next(f for f, rate in rates.items() if rate < best * _GAIN)
-
-
-def prepare(
-    loop: Loop,
-    facts: Facts,
-    kit: Kit,
-    live_out: Collection[VReg],
-    explicit: Collection[VReg],
-    own: Collection[Atom] = (),
-) -> Prepared:
-    """Operations, values and dependences of an innermost loop; `explicit` streams are advanced by additions, and the
-    physical registers `own` are written for each reader."""
-    loop = without_idle_streams(loop, live_out, facts)
-    forced = {*explicit, *_unled_streams(loop, facts)}
-    loop, setup = with_advances(loop, forced, kit)
-    bases = {s.base for s in loop.streams}
-    body = legal_offsets(instructions(loop.body), facts, kit, bases)
-    ops = [make_op(i, facts) for i in body]
-    settle_writes(ops, facts)
-    ops = [_placed(op, bases, facts) for op in ops]
-    values = analyse(ops, facts, live_out, bases)
-    graph = loop_graph(ops, facts, values, loop.iterator, loop.step, own)
-    reservations = [op.reservation for op in ops]
-    resource, recurrence = resource_bound(reservations, facts), recurrence_bound(graph)
-    return Prepared(loop, ops, values, graph, resource, recurrence, set(forced), setup)
-
-
-def _placed(op: Op, bases: Collection[VReg], facts: Facts) -> Op:
-    """Modes for memory operands that are not on streams."""
-    if any(isinstance(v, Mem) and v.base in bases for v in op.operands):
-        return op
-    return with_places(op, facts)
-
-
-def _unled_streams(loop: Loop, facts: Facts) -> list[VReg]:
-    """Streams that no access can advance, or that are also used otherwise."""
-    ops = [make_op(i, facts) for i in instructions(loop.body)]
-    bases = {s.base for s in loop.streams}
-    found = stream_accesses(ops, [0] * len(ops), bases)
-    result = []
-    for stream in loop.streams:
-        accesses = found.get(stream.base, [])
-        led = any(can_lead(a, stream.step, stream.side, facts) for a in accesses)
-        reads = sum(1 for op in ops for atom, _ in op.reads if atom[0] == stream.base)
-        written = any(atom[0] == stream.base for op in ops for atom, _ in op.writes)
-        if not led or written or reads != len({a.op for a in accesses}):
-            result.append(stream.base)
-    return result
 
 
 def _forms_of(
@@ -199,6 +121,7 @@ def plan_loop(
     least_interval: int,
     factor: int,
     budget: Budget,
+    scarce: bool = False,
     exact: dict[object, Solution] | None = None,
     free: Collection[Atom] = (),
     known: dict[object, Forms],
@@ -206,7 +129,8 @@ def plan_loop(
 ) -> Plan | list[tuple[int, str]]:
     """The best schedule with an interval of at least `least_interval`, or what was tried and why it failed.
 
-    `through` are registers of each class that are occupied across the loop without being used in it. With `exact`, the
+    `through` are registers of each class that are occupied across the loop without being used in it; where they are
+    `scarce`, schedules whose values wait least come first. With `exact`, the
     exact scheduler looks for what the others have missed, and keeps its answers there. The values that the loop leaves
     in the physical registers `free` are not read. What was tried with other registers is in `known`, for loops of the
     same label where what else was `given` is the same. Raises NoSchedule where the budget is spent.
@@ -227,12 +151,12 @@ def plan_loop(
         for form, setup, prepared in forms:
             if interval < prepared.least_interval:
                 continue
-            found = _at_interval(prepared, interval, facts, kit, through, live_out, budget)
+            found = _at_interval(prepared, interval, facts, kit, through, live_out, budget, scarce)
             if not isinstance(found, str):
                 if exact is not None:
                     found, proven = _missed(prepared, found, least_interval, facts, kit, through, live_out, exact)
                     refused = max(refused, proven)
-                found, slower = _quicker_whole(prepared, found, facts, kit, through, live_out, budget)
+                found, slower = _quicker_whole(prepared, found, facts, kit, through, live_out, budget, scarce)
                 tried += slower
                 report = replace(_report(prepared, *found, factor, facts, tried), refused=refused)
                 return Plan(*found, report, prepared.loop.streams, form, (*setup, *prepared.setup))
@@ -272,10 +196,11 @@ def _at_interval(
     through: Mapping[str, int],
     live_out: Collection[VReg],
     budget: Budget,
+    scarce: bool,
 ) -> tuple[Body, Shape] | str:
     """A schedule with its registers, or what is lacking."""
     failures = []
-    for found in _schedules(prepared, interval, facts, kit, through, live_out, budget):
+    for found in _schedules(prepared, interval, facts, kit, through, live_out, budget, scarce):
         if not isinstance(found, str):
             return found
         failures.append(found)
@@ -290,22 +215,18 @@ def _schedules(
     through: Mapping[str, int],
     live_out: Collection[VReg],
     budget: Budget,
+    scarce: bool,
 ) -> Iterator[tuple[Body, Shape] | str]:
-    """What each of the heuristics finds."""
+    """What each of the heuristics finds, and the same with values that wait less: that first where registers are
+    `scarce`, as other code showed, else where the schedule itself lacks some."""
     trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
-    reservations = [op.reservation for op in prepared.ops]
-    for number, scheduler in enumerate((modulo_schedule, modulo_schedule_late, slack_schedule)):
-        if (interval, number) not in prepared.schedules:
-            budget.spend(len(reservations))
-            made = scheduler(prepared.graph, reservations, facts, interval)
-            if not isinstance(made, str):
-                shorten_lifetimes(prepared.graph, reservations, made, lifetimes(prepared.values, interval))
-            prepared.schedules[interval, number] = made
-        schedule = prepared.schedules[interval, number]
-        if isinstance(schedule, str):
-            yield schedule
-        else:
-            yield _attempt(prepared, schedule, trip, facts, kit, through, live_out)
+    for less in (scarce, not scarce):
+        for number in range(len(HEURISTICS)):
+            made = scheduled(prepared, interval, number, facts, budget, less=less)
+            if isinstance(made, str):
+                yield made
+            else:
+                yield _attempt(prepared, made, trip, facts, kit, through, live_out)
 
 
 def _quicker_whole(
@@ -316,17 +237,18 @@ def _quicker_whole(
     through: Mapping[str, int],
     live_out: Collection[VReg],
     budget: Budget,
+    scarce: bool,
 ) -> tuple[tuple[Body, Shape], list[tuple[int, str]]]:
     """For a loop with more stages than iterations: the schedule that takes the fewest cycles from the first operation
     to the last, at intervals up to the one at which there are no longer more; and the smaller intervals, which are
     worse."""
     trip = prepared.loop.trip
     first = found[0].schedule.interval
-    if not isinstance(trip, int) or found[0].schedule.stages <= trip:
+    if not isinstance(trip, int) or found[0].schedule.stages <= trip or scarce:
         return found, []
     whole: dict[int, int] = {}
     for interval in range(first, first + _MOST_WHOLE):
-        tried = _schedules(prepared, interval, facts, kit, through, live_out, budget)
+        tried = _schedules(prepared, interval, facts, kit, through, live_out, budget, scarce)
         made = [f for f in tried if not isinstance(f, str)]
         found = min([found, *made], key=lambda f: _whole(f[0], trip))
         if made:
@@ -396,8 +318,7 @@ def _attempt(
     unled: list[VReg] = []
     for stream in prepared.loop.streams:
         accesses = stream_accesses(prepared.ops, schedule.cycles, {stream.base}).get(stream.base, [])
-        label = f"{prepared.loop.label}.{len(groups)}"
-        split = split_stream(stream, accesses, interval, trip, facts, label, keep=stream.base in live_out)
+        split = split_stream(stream, accesses, interval, trip, facts, prepared.loop.label, keep=stream.base in live_out)
         if split is None:
             unled.append(stream.base)
         groups += split or ()
@@ -406,7 +327,7 @@ def _attempt(
         prepared.scattered.update(_several(groups))
         return _NO_LEADER
     several = _several(groups)
-    groups = _merged(groups, prepared, interval, facts, kit, through)
+    groups = _merged(groups, prepared, interval, facts, kit, through, trip)
     least = max(facts.target.packets.minimum_ii, facts.branch_delay + 1)
     body = Body(prepared.loop.label, prepared.ops, prepared.values, schedule, groups, least)
     shape = choose_shape(body, facts, trip)
@@ -428,7 +349,13 @@ def _several(groups: Sequence[Group]) -> dict[VReg, None]:
 
 
 def _merged(
-    groups: list[Group], prepared: Prepared, interval: int, facts: Facts, kit: Kit, through: Mapping[str, int]
+    groups: list[Group],
+    prepared: Prepared,
+    interval: int,
+    facts: Facts,
+    kit: Kit,
+    through: Mapping[str, int],
+    trip: int | None,
 ) -> list[Group]:
     """Address groups within the registers that the loop has for them."""
     room: dict[str, int] = {}
@@ -436,7 +363,7 @@ def _merged(
         if cls.kind in ("address", "offset"):
             others = sum(1 for w in prepared.values.webs if w.register.cls == cls.name)
             room[cls.name] = kit.room(cls.name) - others - through.get(cls.name, 0)
-    return merge_groups(groups, interval, room, room, facts, prepared.loop.label)
+    return merge_groups(groups, interval, room, room, facts, prepared.loop.label, trip)
 
 
 def pieces_of(
@@ -458,8 +385,8 @@ def _report(
         loc=loop.loc,
         pipelined=True,
         ii=schedule.interval,
-        res_mii=_ceil(prepared.resource),
-        rec_mii=_ceil(prepared.recurrence),
+        res_mii=ceiling(prepared.resource),
+        rec_mii=ceiling(prepared.recurrence),
         stages=schedule.stages,
         unroll=factor,
         trip=loop.trip if isinstance(loop.trip, int) else None,
@@ -473,7 +400,7 @@ def _report(
         ),
         recurrence=tuple(Dependence(*edge) for edge in critical_recurrence(prepared.graph)),
         binding_units=binding_units(reservations, facts)[1],
-        arithmetic_mii=_ceil(
+        arithmetic_mii=ceiling(
             resource_bound([op.reservation for op in prepared.ops if _is_arithmetic(op, facts)], facts)
         ),
     )
@@ -486,7 +413,3 @@ def _is_arithmetic(op: Op, facts: Facts) -> bool:
     value = op.instruction.semantics[0].value
     vector = any(isinstance(a[0], VReg) and facts.is_vector(a[0]) for a, _ in op.writes)
     return value.op in _ARITHMETIC and (vector or value.type.startswith("f"))
-
-
-def _ceil(value: Fraction) -> int:
-    return -(-value.numerator // value.denominator)

@@ -66,7 +66,7 @@ class Plans:
             through[cls] = through.get(cls, 0) + amount
         least = settings.least_interval.get(loop.label, 1)
         given = (settings.flat_limit, settings.copy_predicates, len(settings.spilled))
-        key = (loop.label, factor, least, seen, tuple(through.items()), given)
+        key = (loop.label, factor, least, seen, tuple(through.items()), given, loop.label in settings.scarce)
         if key not in settings.plans:
             settings.plans[key] = plan_loop(
                 loop,
@@ -77,6 +77,7 @@ class Plans:
                 least_interval=least,
                 factor=factor,
                 budget=settings.budget,
+                scarce=loop.label in settings.scarce,
                 exact=settings.proofs if settings.method == "exact" else None,
                 free=settings.free.get(loop.label, frozenset()),
                 known=settings.forms,

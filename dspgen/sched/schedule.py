@@ -215,15 +215,22 @@ def _relax(
         for flattened in crowded:
             settings.rolled.update(sorted(flattened, key=lambda x: flattened[x])[: -(-len(flattened) // 2)])
         return _afresh(settings)
+    owners = [x for x in laid.owners[failure.block] if x in laid.intervals and x not in settings.plain]
+    patient = set(owners) - settings.scarce if not failure.predicate else set()
     if overlapped := _crowded_runs(failures, laid, settings):
-        settings.apart_runs |= overlapped
+        if patient:
+            settings.scarce |= patient
+        else:
+            settings.apart_runs |= overlapped
         return _afresh(settings)
     if _relax_pieces(failures, laid, settings):
         return True
     if not failure.predicate and _save(settings, failure, facts, kit, stack, enough=True):
         return True
     piece = laid.pieces[failure.block]
-    owners = [x for x in laid.owners[failure.block] if x in laid.intervals and x not in settings.plain]
+    if patient:
+        settings.scarce |= patient
+        return _afresh(settings)
     for label in owners:
         bumps = settings.bumps[label] = settings.bumps.get(label, 0) + 1
         squeezed = settings.squeeze.setdefault(label, {})

@@ -19,6 +19,7 @@ class Settings:
 
     least_interval: dict[str, int] = field(default_factory=dict)
     squeeze: dict[str, dict[str, int]] = field(default_factory=dict)  # registers of each class a loop must do without
+    scarce: set[str] = field(default_factory=set)  # loops whose values are to wait less, since registers lacked
     bumps: dict[str, int] = field(default_factory=dict)
     plain: dict[str, tuple[int, str]] = field(default_factory=dict)  # loops given up: last interval, and why
     frugal: dict[int, dict[str, int]] = field(default_factory=dict)  # registers that a straight block must do without

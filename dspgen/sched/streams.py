@@ -15,6 +15,8 @@ from dspgen.sched.facts import Facts
 from dspgen.sched.ops import Op
 from dspgen.target.model import Side
 
+_AHEAD = 8  # steps that an access may be ahead of what advances its register, or behind
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -158,10 +160,7 @@ def _reaches(
     ahead = steps_taken(access, leader, interval, facts.target.address_modes.update_latency)
     key = access.offset - leader.offset, ahead, access.scale
     if key not in known:
-        known[key] = all(
-            displaced(d, access.scale, stream.side, facts) is not None
-            for d in _extremes(key[0], stream.step, ahead, trip)
-        )
+        known[key] = _all_reached(key[0], stream, ahead, trip, access.scale, facts)
     return known[key]
 
 
@@ -175,6 +174,32 @@ def _extremes(offset: int, step: int, ahead: int, trip: int | None) -> list[int]
     return found
 
 
+def windows_in_reach(
+    stream: Stream, accesses: Sequence[Access], interval: int, trip: int | None, facts: Facts
+) -> list[tuple[int, int, int]]:
+    """Edges (source, target, latency) that keep accesses within reach of few registers: each runs of them, by offset,
+    issues within so many steps of the first one, which advances the register."""
+    edges: list[tuple[int, int, int]] = []
+    high = facts.target.address_modes.plus_imm[stream.side][1]
+    update = facts.target.address_modes.update_latency
+    leader: Access | None = None
+    for access in sorted(accesses, key=lambda a: (a.offset, a.op)):
+        if leader is not None:
+            away = access.offset - leader.offset
+            steps = [k for k in range(-_AHEAD, _AHEAD + 1) if _all_reached(away, stream, k, trip, access.scale, facts)]
+            if steps and away + _AHEAD // 2 * abs(stream.step) <= high * access.scale and access.op != leader.op:
+                edges.append((leader.op, access.op, (steps[0] - 1) * interval + update))
+                edges.append((access.op, leader.op, 1 - update - steps[-1] * interval))
+                continue
+        leader = access if can_lead(access, stream.step, stream.side, facts) else None
+    return edges
+
+
+def _all_reached(away: int, stream: Stream, ahead: int, trip: int | None, scale: int, facts: Facts) -> bool:
+    """Whether a displacement reaches what is so far `away` from its leader, so many steps `ahead`."""
+    return all(displaced(d, scale, stream.side, facts) is not None for d in _extremes(away, stream.step, ahead, trip))
+
+
 def merge_groups(
     groups: Sequence[Group],
     interval: int,
@@ -182,13 +207,17 @@ def merge_groups(
     offsets: Mapping[str, int],
     facts: Facts,
     label: str,
+    trip: int | None,
 ) -> list[Group]:
-    """Groups that fit `bases` registers of each class, where offset registers (`offsets` of each class) allow it.
+    """Groups that fit `bases` registers of each class, where displacements or offset registers (`offsets` of each
+    class) allow it.
 
     Before: one register for each of several streams over one array, at constant distances from each other.
-    After:  one register that advances, and offset registers that hold the distances.
+    After:  one register that advances, and displacements or offset registers for the distances.
     """
     result = list(groups)
+    while (joined := _join_one(result, interval, trip, facts)) is not None:
+        result = joined
     steps = {g.step_register for g in groups if g.step_register is not None}
     used: dict[VReg, None] = dict.fromkeys(sorted(steps))
     for cls in sorted({g.base.cls for g in groups}):
@@ -198,6 +227,36 @@ def merge_groups(
                 break
             result = merged
     return result
+
+
+def _join_one(groups: list[Group], interval: int, trip: int | None, facts: Facts) -> list[Group] | None:
+    """Make the accesses of one group members of another, which displacements reach from there."""
+    for k, guest in enumerate(groups):
+        for h, host in enumerate(groups):
+            if h != k and guest.base.cls == host.base.cls and (joined := _joined(guest, host, interval, trip, facts)):
+                return [joined if n == h else g for n, g in enumerate(groups) if n != k]
+    return None
+
+
+def _joined(guest: Group, host: Group, interval: int, trip: int | None, facts: Facts) -> Group | None:
+    anchor = host.leader.reference
+    members = []
+    for access in guest.members:
+        away = _away(access.reference, anchor)
+        if guest.stream.step != host.stream.step or away is None:
+            return None
+        member = replace(access, offset=host.leader.offset + away)
+        if not _reaches(member, host.leader, host.stream, interval, trip, facts, {}):
+            return None
+        members.append(member)
+    return replace(host, members=(*host.members, *members))
+
+
+def _away(reference: MemRef | None, anchor: MemRef | None) -> int | None:
+    """How many bytes one access is after another, where it is the same in all iterations."""
+    if anchor is None or reference is None or (anchor.array, anchor.terms) != (reference.array, reference.terms):
+        return None
+    return reference.constant - anchor.constant
 
 
 def _merge_one(
@@ -244,11 +303,11 @@ def _as_guests(
     update = facts.target.address_modes.update_latency
     found = []
     for access in guest.members:
-        reference = access.reference
-        if anchor is None or reference is None or (anchor.array, anchor.terms) != (reference.array, reference.terms):
+        away = _away(access.reference, anchor)
+        if away is None:
             return None
         ahead = steps_taken(access, host.leader, interval, update)
-        distance = reference.constant - anchor.constant - host.stream.step * ahead
+        distance = away - host.stream.step * ahead
         if ahead not in (0, 1) or distance % access.scale:
             return None
         units = distance // access.scale

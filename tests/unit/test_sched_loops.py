@@ -18,7 +18,7 @@ from dspgen.emit.text import print_lines
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
-from dspgen.sched import pipelining
+from dspgen.sched import prepared
 from dspgen.sched.facts import Facts
 from dspgen.sched.fit import fit_block
 from dspgen.sched.ir import LoopReport, Method, Packet, Scheduled
@@ -361,11 +361,10 @@ def test_the_exact_scheduler_finds_what_the_others_miss() -> None:
 
         return found
 
-    names = ("modulo_schedule", "modulo_schedule_late", "slack_schedule")
     with ExitStack() as stack:
         stack.enter_context(patch("dspgen.sched.plans._MOST_FLAT", 0))
-        for name in names:
-            stack.enter_context(patch.object(pipelining, name, short_of_breath(getattr(pipelining, name))))
+        made = tuple(short_of_breath(find) for find in prepared.HEURISTICS)
+        stack.enter_context(patch.object(prepared, "HEURISTICS", made))
         missed = report(schedule(function, TARGET), "product_k")
         found = schedule(function, TARGET, method="exact")
     assert missed.ii > least and not missed.optimal

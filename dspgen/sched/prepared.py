@@ -1,0 +1,157 @@
+"""A loop body made ready for modulo scheduling, and its schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from dspgen.asmir.ir import Instr, Loop, Mem, Stream, VReg
+from dspgen.sched.budget import Budget
+from dspgen.sched.ddg import Graph, loop_graph
+from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.kit import Kit
+from dspgen.sched.machine import resource_bound
+from dspgen.sched.modulo import (
+    ModuloSchedule,
+    modulo_schedule,
+    modulo_schedule_late,
+    recurrence_bound,
+    shorten_lifetimes,
+)
+from dspgen.sched.ops import Op, make_op
+from dspgen.sched.pressure import lifetimes
+from dspgen.sched.slack import slack_schedule
+from dspgen.sched.stages import with_stages_moved
+from dspgen.sched.straight import settle_writes, with_places
+from dspgen.sched.streams import Access, can_lead, stream_accesses, windows_in_reach
+from dspgen.sched.unroll import instructions, legal_offsets, with_advances, without_idle_streams
+from dspgen.sched.values import Values, analyse
+
+HEURISTICS = (modulo_schedule, modulo_schedule_late, slack_schedule)
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A loop body ready for modulo scheduling, after `setup`. `scattered` are streams whose accesses one register did
+    not serve where a schedule failed for lack of address registers."""
+
+    loop: Loop
+    ops: list[Op]
+    values: Values
+    graph: Graph
+    resource: Fraction
+    recurrence: Fraction
+    explicit: set[VReg] = field(default_factory=set)
+    setup: tuple[Instr, ...] = ()
+    scattered: dict[VReg, None] = field(default_factory=dict)
+    schedules: dict[tuple[int, int, bool], ModuloSchedule | str] = field(default_factory=dict)  # see `scheduled`
+
+    @property
+    def least_interval(self) -> int:
+        return max(1, ceiling(self.resource), ceiling(self.recurrence))
+
+
+def prepare(
+    loop: Loop,
+    facts: Facts,
+    kit: Kit,
+    live_out: Collection[VReg],
+    explicit: Collection[VReg],
+    own: Collection[Atom] = (),
+) -> Prepared:
+    """Operations, values and dependences of an innermost loop; `explicit` streams are advanced by additions, and the
+    physical registers `own` are written for each reader."""
+    loop = without_idle_streams(loop, live_out, facts)
+    forced = {*explicit, *_unled_streams(loop, facts)}
+    loop, setup = with_advances(loop, forced, kit)
+    bases = {s.base for s in loop.streams}
+    body = legal_offsets(instructions(loop.body), facts, kit, bases)
+    ops = [make_op(i, facts) for i in body]
+    settle_writes(ops, facts)
+    ops = [_placed(op, bases, facts) for op in ops]
+    values = analyse(ops, facts, live_out, bases)
+    graph = loop_graph(ops, facts, values, loop.iterator, loop.step, own)
+    reservations = [op.reservation for op in ops]
+    resource, recurrence = resource_bound(reservations, facts), recurrence_bound(graph)
+    return Prepared(loop, ops, values, graph, resource, recurrence, set(forced), setup)
+
+
+def _placed(op: Op, bases: Collection[VReg], facts: Facts) -> Op:
+    """Modes for memory operands that are not on streams."""
+    if any(isinstance(v, Mem) and v.base in bases for v in op.operands):
+        return op
+    return with_places(op, facts)
+
+
+def _unled_streams(loop: Loop, facts: Facts) -> list[VReg]:
+    """Streams that no access can advance, or that are also used otherwise."""
+    ops = [make_op(i, facts) for i in instructions(loop.body)]
+    bases = {s.base for s in loop.streams}
+    found = stream_accesses(ops, [0] * len(ops), bases)
+    result = []
+    for stream in loop.streams:
+        accesses = found.get(stream.base, [])
+        led = any(can_lead(a, stream.step, stream.side, facts) for a in accesses)
+        reads = sum(1 for op in ops for atom, _ in op.reads if atom[0] == stream.base)
+        written = any(atom[0] == stream.base for op in ops for atom, _ in op.writes)
+        if not led or written or reads != len({a.op for a in accesses}):
+            result.append(stream.base)
+    return result
+
+
+def scheduled(
+    prepared: Prepared, interval: int, number: int, facts: Facts, budget: Budget, *, less: bool
+) -> ModuloSchedule | str:
+    """The schedule of one heuristic, made once; if so wanted, with values that wait `less`."""
+    key = interval, number, less
+    if key in prepared.schedules:
+        return prepared.schedules[key]
+    reservations, values = [op.reservation for op in prepared.ops], lifetimes(prepared.values, interval)
+    graph = prepared.graph
+    made: ModuloSchedule | str
+    if less:
+        made = scheduled(prepared, interval, number, facts, budget, less=False)
+        if not isinstance(made, str):
+            graph = _within_reach(prepared, interval, facts)
+            moved = with_stages_moved(graph, reservations, made, values, facts)
+            if moved is None and graph is not prepared.graph:
+                graph = prepared.graph
+                moved = with_stages_moved(graph, reservations, made, values, facts)
+            made = moved or "its values can't wait less"
+    else:
+        budget.spend(len(reservations))
+        made = HEURISTICS[number](prepared.graph, reservations, facts, interval)
+    if not isinstance(made, str):
+        shorten_lifetimes(graph, reservations, made, values)
+    prepared.schedules[key] = made
+    return made
+
+
+def _within_reach(prepared: Prepared, interval: int, facts: Facts) -> Graph:
+    """The dependences, and what keeps accesses within reach of few address registers."""
+    loop, ops = prepared.loop, prepared.ops
+    trip = loop.trip if isinstance(loop.trip, int) else None
+    accesses = stream_accesses(ops, [0] * len(ops), {s.base for s in loop.streams})
+    alike: dict[object, tuple[Stream, list[Access]]] = {}
+    for stream in loop.streams:
+        for access in accesses.get(stream.base, []):
+            place = access.reference
+            key: object = stream.base
+            if place is not None:
+                # Streams at a constant distance may end on one register.
+                key, access = (place.array, place.terms, stream.step), replace(access, offset=place.constant)
+            alike.setdefault(key, (stream, []))[1].append(access)
+    edges = [e for s, found in alike.values() for e in windows_in_reach(s, found, interval, trip, facts)]
+    if not edges:
+        return prepared.graph
+    graph = prepared.graph
+    successors, predecessors = [list(x) for x in graph.successors], [list(x) for x in graph.predecessors]
+    for source, target, latency in edges:
+        successors[source].append((target, latency, 0))
+        predecessors[target].append((source, latency, 0))
+    return Graph(graph.size, successors, predecessors)
+
+
+def ceiling(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)
