@@ -34,7 +34,8 @@ TRIES = 8  # candidates that are compiled, those of all nests together, but for 
 FEWEST_TRIES = 3
 LARGEST_CANDIDATE = 800  # instructions
 LARGEST_REPEATED = 1200  # instructions of a function that is compiled again, with fewer rules
-SURE = 2.0  # times the cycles of other code: no more is tried for nests that take so many
+SURE = 1.5  # times the cycles of other code: no more is tried for nests that take so many
+HOPELESS = 1.1  # times the best cycles: nests are not compiled together that would take more, gaining by that as others
 FEW_NESTS = 4  # of a function that is compiled again, with fewer rules
 
 
@@ -68,7 +69,8 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     Raises NoSchedule; Outdone where the nests by the fewest rules take many times `known`.
     """
     best: tuple[Compiled, int | None] | None = None
-    plain: float | None = None
+    surplus = 0.0  # the cycles of the best above those of its nests one by one
+    sums: dict[RewriteMode, float] = {}
     refusal: NoSchedule | None = None
     gaining: list[RewriteMode] = []
     vain: list[RewriteMode] = []
@@ -81,12 +83,13 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
             continue
         (gaining if _gains(found, fewer) else vain).append(mode)
         fewer = found
-        if mode == REWRITE_MODES[0]:
-            plain = sum(c.cycles for c in found)
+        sums[mode] = sum(c.cycles for c in found)
     for mode in (*reversed(gaining), *reversed(vain)):
         if mode in vain and best is not None:
             break
         limit = math.inf if best is None or best[1] is None else best[1]
+        if surplus <= 0 and len(fewer) > 1 and sums[mode] + surplus > HOPELESS * limit:
+            continue
         try:
             compiled = chooser.compiled(mode, limit)
         except NoSchedule as error:
@@ -97,9 +100,11 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
         cycles = chooser.cycles(compiled)
         if best is None or (cycles is not None and cycles < limit):
             best = compiled, cycles
+            surplus = 0.0 if cycles is None else cycles - sums[mode]
     if best is None:
         assert refusal is not None
         raise refusal
+    plain = sums.get(REWRITE_MODES[0])
     return Chosen(*best, plain if plain and math.isfinite(plain) else None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,7 +21,8 @@ _FAST = 1.5  # times the nodes of the round before
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Budgets of one saturation, in work done. A single iteration is not interrupted, but one that makes over `runaway`
-    nodes of a graph that grew fast before it does not count."""
+    nodes of a graph that grew fast before it does not count; nor is one begun of a graph that grows
+    ever faster, if at its last rate twice over it makes as many."""
 
     iterations: int = 8
     nodes: int = 4000
@@ -97,8 +99,13 @@ def saturated(job: Job, on_round: Callable[[EGraph], None] | None = None) -> EGr
         engine.add(nodes, job.facts, width)
         reason: Literal["saturated", "budget"] = "budget"
         done, told, size, before = 0, len(nodes), len(nodes), len(nodes)
+        growth = math.inf
         for done in range(1, limits.iterations + 1):
-            grown, before = done > 1 and size > _FAST * before, size
+            slower, growth, before = growth, size / max(before, 1), size
+            grown = done > 1 and growth > _FAST
+            if done > 2 and growth > slower and size * growth**2 > limits.runaway:
+                done -= 1
+                break
             if grown:
                 run("(push)")
                 pushed += 1

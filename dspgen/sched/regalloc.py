@@ -90,6 +90,8 @@ def allocate(
     free = [r for r in nodes.atoms if r not in inputs]
     if crowded := _crowded(nodes):
         return crowded
+    if _too_many_predicates(nodes) and isinstance(lacking := _colour(_simplified(free, nodes), nodes, taken), list):
+        return [_failure(lacking[0], nodes)]
     failed: list[VReg] = []
     order: list[VReg] = []
     for order in _orders(free, nodes):
@@ -121,6 +123,17 @@ def _crowded(nodes: _Nodes) -> list[Failure]:
                 for amount, block in over
             ]
     return []
+
+
+def _too_many_predicates(nodes: _Nodes) -> bool:
+    """Whether more predicates are occupied in some cycle than registers can be one: no order of colouring helps."""
+    for lane in (False, True):
+        registers = [r for r in nodes.predicates if nodes.predicates[r] == lane and r in nodes.atoms]
+        places = {name for r in registers for place in nodes.places(r) for name in place}
+        mask = sum(1 << atom for r in registers for atom in nodes.atoms[r] if atom >= 0)
+        if any((o & mask).bit_count() > len(places) for cycles in nodes.found.cycles for o in cycles):
+            return True
+    return False
 
 
 def _orders(free: list[VReg], nodes: _Nodes) -> Iterator[list[VReg]]:
