@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -51,6 +52,7 @@ from plant_core.ir import Buf, Func
 from plant_core.loc import Loc
 from plant_core.schedule import position
 
+COLLECTIONS = 20_000, 20, 20  # new objects before Python looks for garbage, and the rounds before it looks at older
 OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
 
 
@@ -81,7 +83,7 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     seen: OnStage = on_stage or (lambda name, value: None)
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", source)
-    with _located(source):
+    with _located(source), _seldom_collecting():
         backend, remarks = (_off_chip if options.data == "ddr" else _best_view)(source, target, options, seen)
     asm = emit_asm(backend.scheduled, target, func=source)
     seen("asm", asm)
@@ -231,6 +233,17 @@ def _worth_unrolling(source: Func, cycles: float, plain: float | None, target: T
     if not cycles or cycles > MOST_CYCLES or options.tile == "one" or depends_on_parameters(source):
         return False
     return plain is None or bound(source, target, data="onchip", values={}).cycles < GOOD * plain
+
+
+@contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """Looking for garbage in cycles, of which there is next to none, would take a sixth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(*COLLECTIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from dspgen.rewrite.engine import TERM, Engine, Fact, engine_of
-from dspgen.rewrite.graph import EGraph, Node, TermGraph
+from dspgen.rewrite.graph import EGraph, Node, NodeKind, TermGraph
 from dspgen.rewrite.patterns import SHUFFLES
 from dspgen.rewrite.rule_text import RULESET, Head, program_of
 from dspgen.rewrite.rules import Instance
@@ -140,17 +140,18 @@ def _read_back(engine: Engine, terms: int, reason: Literal["saturated", "budget"
     places = {source.value_to_i64(r.inputs[0]): r.output for r in functions[TERM].rows}
     for number in range(terms):
         of_node.append(numbers.setdefault(places[number], len(numbers)))
-    rows: list[tuple[str, list[Any], Any]] = []
-    for name in sorted(functions):
-        function = functions[name]
-        if function.output_sort == "Term" and name != TERM:
-            rows += [(name, r.inputs, r.output) for r in function.rows if not r.subsumed]
-    for _, _, output in rows:
-        numbers.setdefault(output, len(numbers))
-    classes: dict[int, dict[Node, None]] = {c: {} for c in range(len(numbers))}
-    for name, inputs, output in rows:
-        classes[numbers[output]][_node(source, name, inputs, numbers)] = None
-    return EGraph({c: tuple(sorted(n, key=_order)) for c, n in classes.items()}, tuple(of_node), reason, iterations)
+    tables = [(n, functions[n]) for n in sorted(functions) if n != TERM and functions[n].output_sort == "Term"]
+    rows = [(name, [(r.inputs, r.output) for r in f.rows if not r.subsumed]) for name, f in tables]
+    for _, found in rows:
+        for _, output in found:
+            numbers.setdefault(output, len(numbers))
+    classes: list[list[Node]] = [[] for _ in numbers]
+    for name, found in rows:
+        made = _reader(source, name, numbers)
+        for inputs, output in found:
+            classes[numbers[output]].append(made(inputs))
+    ordered = {c: tuple(sorted(nodes, key=_order)) for c, nodes in enumerate(classes)}
+    return EGraph(ordered, tuple(of_node), reason, iterations)
 
 
 def _order(node: Node) -> tuple[Any, ...]:
@@ -158,27 +159,35 @@ def _order(node: Node) -> tuple[Any, ...]:
             node.stride, node.period, node.jump)  # fmt: skip
 
 
-def _node(source: Any, name: str, inputs: list[Any], numbers: dict[Any, int]) -> Node:
-    integer = source.value_to_i64
-    vector = bool(integer(inputs[0]))
+def _reader(source: Any, name: str, numbers: dict[Any, int]) -> Callable[[list[Any]], Node]:
+    """What makes a node of the columns of a constructor's row."""
+    integer, text = source.value_to_i64, source.value_to_string
     kind, _, rest = name.partition("_")
     if kind in ("const", "vec", "var"):
-        return Node(kind, kind, _elem(rest), vector, text=source.value_to_string(inputs[1]))  # type: ignore[arg-type]
+        own = _elem(rest)
+        return lambda v: Node(kind, kind, own, bool(integer(v[0])), text=text(v[1]))  # type: ignore[arg-type]
     if kind != "op":
         pair = rest.startswith("pair_")
-        op = "ld_pair" if pair else kind
-        count = 6 if "2" in op else 4
-        places = [integer(v) for v in inputs[1:count]]
-        args = tuple(numbers[v] for v in inputs[count:])
-        return Node("ld_pair" if pair else "ld", op, _elem(rest.removeprefix("pair_")), vector, args, (), "", *places)
+        op, count, own = "ld_pair" if pair else kind, 6 if "2" in kind else 4, _elem(rest.removeprefix("pair_"))
+        which: NodeKind = "ld_pair" if pair else "ld"
+
+        def load(v: list[Any]) -> Node:
+            args = tuple(numbers[x] for x in v[count:])
+            return Node(which, op, own, bool(integer(v[0])), args, (), "", *[integer(x) for x in v[1:count]])
+
+        return load
     op, elem_text, imm = rest.rsplit("_", 2)
-    if op in SHUFFLES:
-        imms = tuple(int(k) for k in source.value_to_string(inputs[1]).split(","))
-        return Node("op", op, _elem(elem_text), vector, tuple(numbers[v] for v in inputs[2:]), imms)
-    count = int(imm)
-    imms = tuple(integer(v) for v in inputs[1 : 1 + count])
-    args = tuple(numbers[v] for v in inputs[1 + count :])
-    return Node("op", op, _elem(elem_text), vector, args, imms)
+    own, first = _elem(elem_text), 1 + int(imm)
+
+    def shuffle(v: list[Any]) -> Node:
+        pattern = tuple(int(k) for k in text(v[1]).split(","))
+        return Node("op", op, own, bool(integer(v[0])), tuple(numbers[x] for x in v[2:]), pattern)
+
+    def operation(v: list[Any]) -> Node:
+        imms = tuple(integer(x) for x in v[1:first])
+        return Node("op", op, own, bool(integer(v[0])), tuple(numbers[x] for x in v[first:]), imms)
+
+    return shuffle if op in SHUFFLES else operation
 
 
 def _elem(text: str) -> Elem:

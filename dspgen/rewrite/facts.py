@@ -22,10 +22,10 @@ _PASSES = frozenset("bcast lane dup_lane reverse lo hi align even odd zip_lo zip
                     "transpose concat vec all_min all_max reduce_min reduce_max".split())  # fmt: skip
 
 
-def facts_of(graph: TermGraph, relations: frozenset[str], still: Set[Node] = frozenset()) -> list[Fact]:
+def facts_of(graph: TermGraph, relations: frozenset[str], still: Set[int] = frozenset()) -> list[Fact]:
     """The facts of these relations. Adds the constants that they name to the graph.
 
-    `still`: the nodes that the loop around the region need not compute again in each iteration.
+    `still`: the nodes, by number, that the loop around the region need not compute again in each iteration.
     """
     found: list[Fact] = []
     for number, node in enumerate(list(graph.nodes)):
@@ -60,14 +60,14 @@ def is_factor(node: Node) -> bool:
     return node.kind != "const" or float(node.text) not in (0.0, 1.0, -1.0)
 
 
-def _reused(graph: TermGraph, still: Set[Node]) -> list[int]:
+def _reused(graph: TermGraph, still: Set[int]) -> list[int]:
     """The factors of subtracted products that are `still`, or that several of these products have."""
     products: dict[int, None] = {}
     for node in graph.nodes:
         if node.kind == "op" and node.op in ("sub", "neg") and graph.nodes[node.args[-1]].op == "mul":
             products[node.args[-1]] = None
     uses = Counter(factor for p in products for factor in set(graph.nodes[p].args))
-    return sorted(f for f, count in uses.items() if count > 1 or graph.nodes[f] in still)
+    return sorted(f for f, count in uses.items() if count > 1 or f in still)
 
 
 def _constant_facts(graph: TermGraph, number: int, node: Node, relations: frozenset[str]) -> list[Fact]:

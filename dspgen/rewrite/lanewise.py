@@ -9,7 +9,7 @@ have no such way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dspgen.target.crossing import word_shuffle
 from dspgen.target.model import Instruction, Target
@@ -23,10 +23,10 @@ class Implementation:
     occupancy: tuple[tuple[tuple[str, ...], int], ...] = ()
     latency: int = 0
     serial: int = 0
+    total: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def total(self) -> int:
-        return self.serial + sum(cycles for _, cycles in self.occupancy)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", self.serial + sum(cycles for _, cycles in self.occupancy))
 
     def times(self, count: int) -> Implementation:
         """`count` independent ones, each as late as one."""

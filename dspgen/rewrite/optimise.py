@@ -24,6 +24,7 @@ from dspgen.rewrite.factoring import propose_factors
 from dspgen.rewrite.facts import facts_of
 from dspgen.rewrite.graph import EGraph, Node, TermGraph, class_types, unsaturated
 from dspgen.rewrite.guard import MEGABYTES, may_grow, saturated_apart
+from dspgen.rewrite.invariants import invariant_nodes
 from dspgen.rewrite.lanewise import Implementation
 from dspgen.rewrite.machine import Machine, Value, machine_of
 from dspgen.rewrite.names import bound_names, names_of, region_names, stored_arrays
@@ -279,8 +280,8 @@ class _RegionWork:
         if not rules:
             return unsaturated(graph)
         relations = frozenset(r.name for i in rules for r in i.typed.relations)
-        still = self._invariants(unsaturated(graph)) if "reused" in relations else frozenset()
-        facts = [*same, *(facts_of(graph, relations, still) if relations else [])]
+        still = self._invariants(unsaturated(graph)) if "reused" in relations else {}
+        facts = [*same, *(facts_of(graph, relations, still.keys()) if relations else [])]
         work = saturated_apart if may_grow(rules, self._own_rows()) else None
         egraph = saturate(graph, rules, facts, owner.machine.lanes, owner.effort.limits, work)
         owner.nodes += egraph.size
@@ -312,14 +313,22 @@ class _RegionWork:
             if nodes
         }
 
+        # Nodes that differ only in classes whose values are alike have one implementation.
+        alike: dict[Value, int] = {}
+        kinds = {c: alike.setdefault(v, len(alike)) for c, v in values.items()}
+        known: dict[tuple[object, ...], Implementation | None] = {}
+
         def implement(number: int, node: Node) -> Implementation | None:
-            args = [values[a] for a in node.args]
-            if node.kind not in ("ld", "ld_pair"):
-                return machine.implementation(node, args, "", 0)
-            elem = graph.memories[node.memory].elem
-            alignment = ELEM_BYTES[elem] if node.indexed else self._alignment(node.memory, node.constant)
-            shift = (node.jump - node.period * node.stride) * ELEM_BYTES[elem] if node.period else 0
-            return machine.implementation(node, args, elem, math.gcd(alignment, shift))
+            args = node.args
+            if node.kind in ("ld", "ld_pair"):
+                elem = graph.memories[node.memory].elem
+                alignment = ELEM_BYTES[elem] if node.indexed else self._alignment(node.memory, node.constant)
+                shift = (node.jump - node.period * node.stride) * ELEM_BYTES[elem] if node.period else 0
+                return machine.implementation(node, [values[a] for a in args], elem, math.gcd(alignment, shift))
+            key = (node.kind, node.op, node.elem, node.vector, node.imm, *[kinds[a] for a in args])
+            if key not in known:
+                known[key] = machine.implementation(node, [values[a] for a in args], "", 0)
+            return known[key]
 
         roots = [egraph.of_node[r.node] for r in self.built.roots]
         base = self._stores()
@@ -362,40 +371,11 @@ class _RegionWork:
         nexts = roots[len(roots) - len(carried) :]
         return tuple(Recurrence(name, root) for (name, _), root in zip(carried, nexts, strict=True))
 
-    def _invariants(self, egraph: EGraph) -> frozenset[Node]:
-        """Nodes that the loop around need not compute again in each iteration."""
-        varying, stored = self.context.varying, self.context.stored
+    def _invariants(self, egraph: EGraph) -> dict[int, tuple[Node, ...]]:
+        varying = self.context.varying
         if varying is None:
-            return frozenset()
-        memories = self.built.graph.memories
-        classes: set[int] = set()
-        found: dict[Node, None] = {}
-        changed = True
-        while changed:
-            changed = False
-            for number, nodes in egraph.classes.items():
-                for node in nodes:
-                    if node in found:
-                        continue
-                    match node.kind:
-                        case "const" | "vec":
-                            still = True
-                        case "var":
-                            still = node.text not in varying
-                        case "op":
-                            still = all(a in classes for a in node.args)
-                        case _:
-                            memory = memories[node.memory]
-                            still = (
-                                all(a in classes for a in node.args)
-                                and memory.array not in stored
-                                and not any(n in varying for n, _ in memory.terms)
-                            )
-                    if still:
-                        found[node] = None
-                        classes.add(number)
-                        changed = True
-        return frozenset(found)
+            return {}
+        return invariant_nodes(egraph, self.built.graph.memories, varying, self.context.stored)
 
     def _alignment(self, memory: int, constant: int) -> int:
         key = (memory, constant)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dspgen.rewrite.graph import EGraph, Node
 from dspgen.rewrite.lanewise import Implementation
@@ -24,11 +24,11 @@ class Choice:
     node: Node
     implementation: Implementation
     scale: float = 1.0
+    cost: float = field(init=False, repr=False, compare=False)
 
-    @property
-    def cost(self) -> float:
-        latency = self.implementation.latency
-        return self.scale * (self.implementation.total + _LATENCY_COST * latency + _NODE_COST)
+    def __post_init__(self) -> None:
+        made = self.implementation
+        object.__setattr__(self, "cost", self.scale * (made.total + _LATENCY_COST * made.latency + _NODE_COST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +55,21 @@ def make_problem(
     egraph: EGraph,
     roots: Sequence[int],
     implement: Callable[[int, Node], Implementation | None],
-    invariant: frozenset[Node],
+    invariant: Mapping[int, Sequence[Node]],
     base: Sequence[Implementation],
     recurrences: Sequence[Recurrence],
     issue: int,
 ) -> Problem:
     """Drop what the machine can't do, and what can't be completed.
 
-    A class that has nodes in `invariant` keeps those alone. Roots without choices stay without.
+    A class that has `invariant` nodes keeps those alone. Roots without choices stay without.
     """
     choices: dict[int, list[Choice]] = {}
     for number in _reachable(egraph, roots):
-        found = []
         nodes = [n for n in egraph.classes[number] if number not in n.args]
-        still = [n for n in nodes if n in invariant]
-        for node in still or nodes:
-            made = implement(number, node)
-            if made is not None:
-                found.append(Choice(node, made, INVARIANT_SCALE if node in invariant else 1.0))
+        still = [n for n in invariant.get(number, ()) if number not in n.args]
+        scale = INVARIANT_SCALE if still else 1.0
+        found = [Choice(n, m, scale) for n in still or nodes if (m := implement(number, n)) is not None]
         choices[number] = found
         if still and not found:
             choices[number] = [Choice(n, m) for n in nodes if (m := implement(number, n)) is not None]

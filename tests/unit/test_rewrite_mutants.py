@@ -42,7 +42,7 @@ def fires(rule: Rule) -> bool:
     """Whether the rule makes its right side equal to its left side, or leads to it."""
     instance = one_of(rule)
     sides = Sides(instance, LANES)
-    still = frozenset(n for n in sides.graph.nodes if n.kind == "var")
+    still = frozenset(k for k, n in enumerate(sides.graph.nodes) if n.kind == "var")
     facts = facts_of(sides.graph, frozenset(r.name for r in instance.typed.relations), still)
     made = saturate(sides.graph, (instance,), facts, LANES, Limits(3, 4000))
     return all(made.of_node[x] == made.of_node[y] for x, y in zip(sides.lefts, sides.rights, strict=False))

@@ -191,7 +191,7 @@ def test_a_factor_is_reused_where_it_stays_or_several_subtracted_products_have_i
     graph.add(Node("op", "sub", "f32", True, (d, first)))
 
     def reused(*still: int) -> set[int]:
-        found = facts_of(graph, frozenset({"reused"}), frozenset(graph.nodes[n] for n in still))
+        found = facts_of(graph, frozenset({"reused"}), frozenset(still))
         return {f.nodes[0] for f in found}
 
     assert reused() == set() and reused(b, c) == {b}
