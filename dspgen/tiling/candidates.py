@@ -38,6 +38,8 @@ _SHORT = 4.0
 _SHORT_PART = 4  # of the lanes, one in so many
 # Vectors of a tile that are accessed lane by lane: more are more code than a candidate may have.
 _MOST_GATHERED = 8
+# A row is long from so many times the span of a tile on.
+_LONG_ROW = 4
 # Choices of lanes whose dependences are checked before their tiles are ranked.
 _PROBES = 16
 
@@ -108,7 +110,7 @@ def candidates(
                 groups += [here] if here else []
     groups = _legal(sorted(groups, key=lambda here: _rank(here[0])), kept)
     if not all(c.box for c in arrangements[0].nest.comps):
-        return _ragged(groups, most)
+        return _ragged(groups, most, arrangements[0].nest)
     found = [c for here in groups for c in _diverse(here)]
     chosen = [here[0] for here in groups[: most // 2]]
     chosen = _unique([*chosen, *[c for c in _unique(found) if c not in chosen][: most - len(chosen)]])
@@ -120,13 +122,25 @@ def candidates(
     return sorted(_unique(chosen), key=_rank)
 
 
-def _ragged(groups: list[list[Candidate]], most: int) -> list[Candidate]:
+def _ragged(groups: list[list[Candidate]], most: int, nest: Nest) -> list[Candidate]:
     """Where rows differ in length, tiles of one row come first, of the best choice of lanes the smallest and the best,
-    since large ones may fill but few rows and make much code; then larger ones of the best choices."""
+    since large ones may fill but few rows and make much code; of the others the best where rows are long, else the
+    smallest; then the rest of these, and larger ones of the best choices."""
     small = [min(here, key=lambda c: (c.points, c.rank)) for here in groups]
     wider = [min((c for c in here if c.unrolled == "none"), key=_rank, default=here[0]) for here in groups]
-    first = [*small[:1], *wider[:1], *small[1 : most // 2], *wider[1 : most // 2]]
-    return list(dict.fromkeys([*first, *(here[0] for here in groups[: most // 2])]))[:most]
+    likely = [w if _in_long_rows(w, nest) else s for s, w in zip(small, wider, strict=True)]
+    half = most // 2
+    first = [*small[:1], *wider[:1], *likely[1:half], *small[1:half], *wider[1:half]]
+    return list(dict.fromkeys([*first, *(here[0] for here in groups[:half])]))[:most]
+
+
+def _in_long_rows(candidate: Candidate, nest: Nest) -> bool:
+    """Whether the vectors of a tile cover but a small part of each row."""
+    comps = {c.comp.name: c for c in nest.comps}
+    lanes = [
+        (comps[name].loop(i), x.span) for name, plan in candidate.plans for s in plan.shapes for i, x in s if x.lane
+    ]
+    return all(loop.known and loop.extent >= _LONG_ROW * span for loop, span in lanes)
 
 
 def _legal(groups: list[list[Candidate]], kept: Callable[[Plans], bool]) -> list[list[Candidate]]:
