@@ -239,15 +239,14 @@ def test_loops_that_carry_a_dependence_are_not_lanes(tmp_path: Path, ft_m7002: T
     assert not any(lanes[n].iterator == "j" for lanes in choices for n in ("S0", "S1") if n in lanes)
 
 
-@pytest.mark.parametrize(("size", "early"), [(512, True), (96, False)])
 def test_tiles_of_several_vectors_come_early_where_rows_are_long(
-    size: int, early: bool, tmp_path: Path, machine: Machine, ft_m7002: Target
+    tmp_path: Path, machine: Machine, ft_m7002: Target
 ) -> None:
     """A lag has few products towards the end: tiles of many lags pay where there are many more."""
-    text = f"void f(const float x[{size}], float r[{size}]) {{ for (int i = 0; i < {size}; i++) {{ r[i] = 0.0f;"
-    text += f" for (int k = 0; k < {size} - i; k++) r[i] += x[k] * x[k + i]; }} }}"
+    text = "void f(const float x[512], float r[512]) { for (int i = 0; i < 512; i++) { r[i] = 0.0f;"
+    text += " for (int k = 0; k < 512 - i; k++) r[i] += x[k] * x[k + i]; } }"
     first = found_candidates(func_of(text, tmp_path), ft_m7002, machine)[:3]
-    assert ("S0(i*:64) S1(i*:64 k:1) cut" in [c.title for c in first]) == early
+    assert "S0(i*:64) S1(i*:64 k:1) cut" in [c.title for c in first]
 
 
 def test_division_and_update_meet_where_columns_may_be_lanes(
