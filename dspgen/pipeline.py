@@ -14,12 +14,12 @@ import numpy as np
 
 from dspgen import oracle
 from dspgen.blocked import compile_blocked
-from dspgen.choosing import Chooser, Chosen, Outdone, compile_nests
+from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
 from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule
 from dspgen.frontend.read import read_c
 from dspgen.lacking import Lacking
-from dspgen.options import Options
+from dspgen.options import REWRITE_MODES, Options
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
 from dspgen.sim.run import Engine
@@ -95,24 +95,25 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
 
 def _best_view(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The code for the machine's view that takes the fewest cycles, of those with as many elements in each lane as
-    the function's types allow. Views are not compiled that the model expects to take longer than what was found."""
-    choosers = [_chooser(source, view, options) for view in _fitting_views(source, target)]
-    if len(choosers) == 1:
-        return _polished_code(source, choosers[0], seen)
-    if all(c.expected for c in choosers):
-        choosers.sort(key=lambda c: c.expected)
+    the function's types allow. Views are not compiled that the model expects to take longer than what was found, or
+    whose nests take many times the cycles of another's."""
+    found = [_View(source, _chooser(source, view, options)) for view in _fitting_views(source, target)]
+    if len(found) == 1:
+        return _polished_code(found[0], seen)
+    if all(v.chooser.expected for v in found):
+        found = _screened(sorted(found, key=lambda v: v.chooser.expected))
     best: tuple[float, tuple[Compiled, tuple[Remark, ...]], Stages] | None = None
     refusal: NoSchedule | None = None
-    for chooser in choosers:
-        if best is not None and best[0] <= OPTIMISM * chooser.expected:
+    for view in found:
+        if best is not None and best[0] <= OPTIMISM * view.chooser.expected:
             continue
         stages: Stages = []
         try:
-            made = _polished_code(source, chooser, lambda *stage, stages=stages: stages.append(stage))
+            made = _polished_code(view, lambda *stage, stages=stages: stages.append(stage))
         except NoSchedule as error:
             refusal = refusal or error
             continue
-        cycles = _expected(made[0], chooser.target)
+        cycles = _expected(made[0], view.chooser.target)
         if best is None or cycles < best[0]:
             best = cycles, made, stages
     if best is None:
@@ -123,6 +124,48 @@ def _best_view(source: Func, target: Target, options: Options, seen: OnStage) ->
     return best[1]
 
 
+@dataclass(slots=True)
+class _View:
+    """A function for one view of the machine: its nests' plans, and the function unrolled where that is made first."""
+
+    source: Func
+    chooser: Chooser
+    known: tuple[bool, Unrolled | None] | None = None
+
+    def early(self) -> tuple[bool, Unrolled | None]:
+        """Whether unrolled code is made before nests, since the model expects these to be far from the bound; and the
+        best unrolled code then."""
+        if self.known is None:
+            source, chooser = self.source, self.chooser
+            target, options, expected = chooser.target, chooser.options, chooser.expected
+            worth = _worth_unrolling(source, expected, expected, target, options)
+            self.known = worth, best_unrolled(source, target, options, math.inf) if worth else None
+        return self.known
+
+
+def _screened(found: list[_View]) -> list[_View]:
+    """Those whose nests take the fewest cycles without rewriting first, and none that takes many times as many, or is
+    expected to take longer; all as they come where there is unrolled code to compare with."""
+    try:
+        if found[0].early()[1] is not None:
+            return found
+    except NoSchedule:
+        return found
+    plain: list[float] = []
+    least = math.inf
+    for view in found:
+        if least <= OPTIMISM * view.chooser.expected:
+            plain.append(math.inf)
+            continue
+        try:
+            plain.append(sum(c.cycles for c in view.chooser.choices(REWRITE_MODES[0], enough=SURE * least)))
+        except (NoSchedule, Outdone):
+            plain.append(math.inf)
+        least = min(least, plain[-1] or math.inf)
+    ranked = sorted((p, k) for k, p in enumerate(plain) if p <= SURE * least)
+    return [found[k] for _, k in ranked] if math.isfinite(least) else found
+
+
 def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The function in blocks, its data moved onto the chip and back."""
     func = canonical(source, reassoc=options.fp == "reassoc")
@@ -131,7 +174,7 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     view = next(v for v in views(target) if v.packed == 1)
 
     def near(piece: Func) -> Compiled:
-        code, remarks = _best_code(piece, _chooser(piece, view, options), lambda name, value: None)
+        code, remarks = _best_code(_View(piece, _chooser(piece, view, options)), lambda name, value: None)
         return replace(code, remarks=(*remarks, *code.remarks))
 
     return compile_blocked(func, source, view, options, near), ()
@@ -157,9 +200,10 @@ def _expected(compiled: Compiled, target: Target) -> float:
     return sum(min((t.cycles for t in c.trials if t.cycles is not None), default=math.inf) for c in compiled.choices)
 
 
-def _polished_code(source: Func, chooser: Chooser, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _polished_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The best code, its packets found with more patience than those of all the candidates before it."""
-    best, remarks = _best_code(source, chooser, seen)
+    chooser = view.chooser
+    best, remarks = _best_code(view, seen)
     after = polished(best, chooser.target, chooser.options)
     if after is not best:
         seen("packets", after.scheduled)
@@ -167,12 +211,13 @@ def _polished_code(source: Func, chooser: Chooser, seen: OnStage) -> tuple[Compi
     return after, (*remarks, *schedule_remarks(after.scheduled))
 
 
-def _best_code(source: Func, chooser: Chooser, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _best_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The function by its loop nests, or unrolled as a whole; and the remarks on its loops.
 
     Where the model expects that nests are far from the bound, unrolled code is made first, and nests only as far as
     they may still win. What decides that is told by code without rewriting, so that it is the same with more rules.
     """
+    source, chooser = view.source, view.chooser
     func, target, options = chooser.func, chooser.target, chooser.options
     seen("expanded", func)
     refusal: NoSchedule | None = None
@@ -180,8 +225,7 @@ def _best_code(source: Func, chooser: Chooser, seen: OnStage) -> tuple[Compiled,
     unrolled: Unrolled | None = None
     early, cycles, outdone = False, math.inf, ""
     try:
-        early = _worth_unrolling(source, chooser.expected, chooser.expected, target, options)
-        unrolled = best_unrolled(source, target, options, math.inf) if early else None
+        early, unrolled = view.early()
         chosen = compile_nests(chooser, known=math.inf if unrolled is None else unrolled.plain)
         cycles = chosen.cycles or 0
     except Outdone as reason:
