@@ -8,7 +8,6 @@ rows whose operands are there. See `rule_text` for constructors.
 from __future__ import annotations
 
 import importlib.util
-import os
 import tempfile
 import threading
 from collections.abc import Iterable, Sequence
@@ -89,13 +88,12 @@ class Engine:
         """The terms, each under its number, and the facts."""
         rows = [(number, head_of(n).name, *_row(n)) for number, n in enumerate(nodes)]
         rows += [(~k, f"fact_{f.relation}", "", [*f.nodes, *f.integers]) for k, f in enumerate(facts)]
-        with tempfile.TemporaryDirectory(prefix="dspgen-terms-") as folder:
-            path = os.path.join(folder, "given.tsv")
-            with open(path, "w", encoding="utf-8") as file:
-                for number, name, text, columns in rows:
-                    padded = [*columns, *[0] * (width - len(columns))]
-                    file.write("\t".join(map(str, (number, name, text, *padded))) + "\n")
-            self.run(f'(input given_{width} "{path}")')
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="dspgen-terms-") as file:
+            for number, name, text, columns in rows:
+                padded = [*columns, *[0] * (width - len(columns))]
+                file.write("\t".join(map(str, (number, name, text, *padded))) + "\n")
+            file.flush()
+            self.run(f'(input given_{width} "{file.name}")')
         self.run(f"(run-schedule (saturate (run {_GIVEN})))")
 
     def size(self) -> int:

@@ -92,8 +92,9 @@ def _extract(problem: Problem, budget: Budget, pipelined: bool) -> tuple[Score, 
         return None
     candidates: list[tuple[str, dict[int, Choice] | None]] = [("greedy", chosen)]
     reached = score(pruned, chosen, recurrences=False)
-    if not _enough(pruned, reached, pipelined):
-        fewest, most = interval(least(pruned)[0]), interval(reached.resources)
+    bounds = least(pruned)
+    if not _enough(pruned, reached, bounds, pipelined):
+        fewest, most = interval(bounds[0]), interval(reached.resources)
         exact = search(pruned, None, budget, least=fewest, most=most, start=chosen)
         candidates.append(("exact", exact.chosen))
         chosen = exact.chosen or chosen
@@ -109,9 +110,9 @@ def _extract(problem: Problem, budget: Budget, pipelined: bool) -> tuple[Score, 
     return min(((score(problem, c), name, c) for name, c in candidates if c is not None), key=lambda s: s[0].key)
 
 
-def _enough(problem: Problem, found: Score, pipelined: bool) -> bool:
-    """Whether greedy's choice is about as good as any can be."""
-    bound, total = least(problem)
+def _enough(problem: Problem, found: Score, bounds: tuple[float, float], pipelined: bool) -> bool:
+    """Whether greedy's choice is about as good as any can be, by `bounds`: see `least`."""
+    bound, total = bounds
     lost = interval(found.resources) - interval(bound)
     if not pipelined and sum(map(len, problem.choices.values())) > _LARGE:
         return lost <= _LOST

@@ -7,7 +7,8 @@ without users, so that this repeats until nothing changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dspgen.rewrite.lanewise import Implementation
@@ -49,16 +50,14 @@ def least(problem: Problem) -> tuple[float, float]:
     numbers = list(problem.choices)
     forced = [problem.choices[n] for i, n in enumerate(numbers) if mask >> i & 1]
     total = sum(min(c.cost for c in found) for found in forced)
+    held = Counter(frozenset(c.implementation.occupancy if c.scale == 1.0 else () for c in found) for found in forced)
+    held.update(frozenset((i.occupancy,)) for i in problem.base)
     bound = 0.0
     for units in problem.unit_sets:
         inside = frozenset(units)
-        load = sum(_load(i, inside) for i in problem.base)
-        load += sum(min(_load(c.implementation, inside) if c.scale == 1.0 else 0 for c in found) for found in forced)
+        load = sum(count * min(_load(o, inside) for o in ways) for ways, count in held.items())
         bound = max(bound, load / len(units))
-    operations = sum(n for i in problem.base for _, n in i.occupancy)
-    operations += sum(
-        min(sum(n for _, n in c.implementation.occupancy) if c.scale == 1.0 else 0 for c in found) for found in forced
-    )
+    operations = sum(count * min(sum(n for _, n in o) for o in ways) for ways, count in held.items())
     return max(bound, operations / problem.issue), total
 
 
@@ -95,8 +94,8 @@ def _shortest(choices: Choices, name: str) -> dict[int, int]:
     return depth
 
 
-def _load(implementation: Implementation, inside: frozenset[str]) -> int:
-    return sum(n for units, n in implementation.occupancy if inside.issuperset(units))
+def _load(occupancy: Iterable[tuple[tuple[str, ...], int]], inside: frozenset[str]) -> int:
+    return sum(n for units, n in occupancy if inside.issuperset(units))
 
 
 def _reached(choices: Choices, roots: Sequence[int]) -> Choices:

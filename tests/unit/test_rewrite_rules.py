@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dspgen.rewrite.facts import facts_of
-from dspgen.rewrite.graph import Node, TermGraph
+from dspgen.rewrite.graph import Memory, Node, TermGraph, unsaturated
+from dspgen.rewrite.invariants import invariant_nodes
 from dspgen.rewrite.optimise import optimise
 from dspgen.rewrite.patterns import Linear, LoadPattern, RuleError, parse_side
 from dspgen.rewrite.rules import RULES, Instance, check_rule, instances_of
@@ -199,3 +200,16 @@ def test_a_factor_is_reused_where_it_stays_or_several_subtracted_products_have_i
     assert reused() == set()
     graph.add(Node("op", "sub", "f32", True, (b, second)))
     assert reused() == {a}
+
+
+def test_what_stays_the_same_over_a_loop_is_what_it_neither_changes_nor_reads_of_what_it_writes() -> None:
+    graph = TermGraph()
+    fixed, moving = (graph.add(Node("var", "var", "f32", True, text=name)) for name in ("fixed", "moving"))
+    places = [
+        graph.memory(Memory(array, 0, terms, "f32")) for array, terms in (("a", ()), ("b", ()), ("a", (("i", 1),)))
+    ]
+    loads = [graph.add(Node("ld", "ld", "f32", True, memory=place, stride=1)) for place in places]
+    same = graph.add(Node("op", "mul", "f32", True, (fixed, loads[0])))
+    graph.add(Node("op", "add", "f32", True, (same, moving)))
+    found = invariant_nodes(unsaturated(graph), graph.memories, {"moving", "i"}, {"b"})
+    assert set(found) == {fixed, loads[0], same}
