@@ -217,20 +217,17 @@ def _relax(
         return _afresh(settings)
     owners = [x for x in laid.owners[failure.block] if x in laid.intervals and x not in settings.plain]
     patient = set(owners) - settings.scarce if not failure.predicate else set()
+    if patient:
+        settings.scarce |= patient
+        return _afresh(settings)
     if overlapped := _crowded_runs(failures, laid, settings):
-        if patient:
-            settings.scarce |= patient
-        else:
-            settings.apart_runs |= overlapped
+        settings.apart_runs |= overlapped
         return _afresh(settings)
     if _relax_pieces(failures, laid, settings):
         return True
     if not failure.predicate and _save(settings, failure, facts, kit, stack, enough=True):
         return True
     piece = laid.pieces[failure.block]
-    if patient:
-        settings.scarce |= patient
-        return _afresh(settings)
     for label in owners:
         bumps = settings.bumps[label] = settings.bumps.get(label, 0) + 1
         squeezed = settings.squeeze.setdefault(label, {})

@@ -6,6 +6,7 @@ After:  for i: b[i + 1] = c[i] * y[i];  for i: a[i] = b[i] + x[i];
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,12 +27,14 @@ _STRUCTURES = 3
 @dataclass(frozen=True, slots=True)
 class Arrangement:
     """`nest`: its comps with their loops as they are shared; `constants`: each comp's textual positions; `orders`: its
-    iterators, outermost first; `moved`: whether the positions are others than those of the text."""
+    iterators, outermost first; `moved`: whether the positions are others than those of the text; `turned`: whether two
+    loops that all comps share are exchanged."""
 
     nest: Nest
     constants: dict[str, tuple[int, ...]]
     orders: dict[str, tuple[str, ...]]
     moved: bool = False
+    turned: bool = False
 
 
 def spaced(func: Func) -> Func:
@@ -47,8 +50,9 @@ def spaced(func: Func) -> Func:
 
 
 def arrangements(nest: Nest, func: Func, known: Sequence[Dependence], *, reassoc: bool) -> Iterator[Arrangement]:
-    """The nest as it is written, with reductions innermost, with reductions outside of what they write, and
-    distributed into loops of its own for each group of comps that depend on each other. Requires: `func` is `spaced`.
+    """The nest as it is written, with reductions innermost, with reductions outside of what they write, with the last
+    two loops that all comps share exchanged where neither is a reduction's, and distributed into loops of its own for
+    each group of comps that depend on each other. Requires: `func` is `spaced`.
     """
     written = _as_written(nest)
     seen: list[tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, ...]]]] = []
@@ -57,6 +61,24 @@ def arrangements(nest: Nest, func: Func, known: Sequence[Dependence], *, reassoc
             if (base.constants, orders) not in seen:
                 seen.append((base.constants, orders))
                 yield replace(base, orders=orders)
+    if (turned := _turned(written)) is not None:
+        yield turned
+
+
+def _turned(base: Arrangement) -> Arrangement | None:
+    ids = [[c.loop(i).id for i in base.orders[c.comp.name]] for c in base.nest.comps]
+    shared = sum(1 for here in itertools.takewhile(lambda x: len(set(x)) == 1, zip(*ids, strict=False)) if here)
+    depth = min(shared, *(_moving(c, base.orders[c.comp.name]) for c in base.nest.comps))
+    if depth < 2 or not all(c.box for c in base.nest.comps):
+        return None
+    orders = {n: (*o[: depth - 2], o[depth - 1], o[depth - 2], *o[depth:]) for n, o in base.orders.items()}
+    return replace(base, orders=orders, turned=True)
+
+
+def _moving(comp: CompInfo, order: Sequence[str]) -> int:
+    """How many of the outermost loops move what the comp writes."""
+    target = next(a for a in comp.accesses if a.write)
+    return sum(1 for _ in itertools.takewhile(lambda i: not target.stays(i), order))
 
 
 def _as_written(nest: Nest) -> Arrangement:

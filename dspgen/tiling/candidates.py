@@ -12,7 +12,7 @@ from dspgen.target.model import Target
 from dspgen.tiling.arrange import Arrangement
 from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
-from dspgen.tiling.model import Known, Tiling, across, nest_cycles, vectors_of, working
+from dspgen.tiling.model import Known, Tiling, across, nest_cycles, rows, vectors_of, working
 from dspgen.tiling.nests import CompInfo, FlatAccess, LoopId, LoopInfo, Nest
 from plant_core.dependence import Dependence
 from plant_core.tiles import CompPlan, LoopShape, Shape
@@ -40,6 +40,8 @@ _SHORT_PART = 4  # of the lanes, one in so many
 _MOST_GATHERED = 8
 # A row is long from so many times the span of a tile on.
 _LONG_ROW = 4
+# What loops that are exchanged must take of the cycles of those as written.
+_TURNED = 0.95
 # Choices of lanes whose dependences are checked before their tiles are ranked.
 _PROBES = 16
 
@@ -59,6 +61,7 @@ class Candidate:
     points: int = 1
     size: int = 1  # vectors (or scalars) of the tiles of all shapes and comps: about what must be scheduled
     unrolled: Unrolled = "shared"
+    turned: bool = False
     whole: bool = False  # one tile of each comp covers all its iterations
 
     @property
@@ -108,7 +111,7 @@ def candidates(
             if (lanes and vectorize) or not (lanes or arrangement.moved):
                 here = sorted(_tiled(arrangement, lanes, target, machine, single), key=_rank)
                 groups += [here] if here else []
-    groups = _legal(sorted(groups, key=lambda here: _rank(here[0])), kept)
+    groups = _legal(_worth_turning(sorted(groups, key=lambda here: _rank(here[0]))), kept)
     if not all(c.box for c in arrangements[0].nest.comps):
         return _ragged(groups, most, arrangements[0].nest)
     found = [c for here in groups for c in _diverse(here)]
@@ -152,6 +155,12 @@ def _legal(groups: list[list[Candidate]], kept: Callable[[Plans], bool]) -> list
     return found
 
 
+def _worth_turning(groups: list[list[Candidate]]) -> list[list[Candidate]]:
+    """Without loops that are exchanged for no more than the model can tell."""
+    written = min((here[0].cycles for here in groups if not here[0].turned), default=math.inf)
+    return [here for here in groups if not here[0].turned or here[0].cycles < _TURNED * written]
+
+
 def _rank(candidate: Candidate) -> tuple[bool, float, int, str]:
     return candidate.rank
 
@@ -167,6 +176,9 @@ def _tiled(
     for spans in _spans(arrangement, lanes, target, single):
         tiling = Tiling(spans, lanes, arrangement.orders)
         cycles = nest_cycles(comps, tiling, machine, known)
+        # What such a loop advances by is beyond the reach of displacements: each row takes a register.
+        if arrangement.turned and any(rows(c, tiling, target.lanes) > machine.vector_streams for c in comps):
+            continue
         gathered = _gathered(apart, tiling, machine)
         if cycles is None or (gathered > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1):
             continue
@@ -183,6 +195,7 @@ def _tiled(
                 tiling.points(nest.heaviest, target.lanes),
                 _size(nest, dict(plans), machine) + gathered * machine.lanes // _LANES_LIKE_A_VECTOR,
                 _unrolled(nest, tiling),
+                arrangement.turned,
                 all(c.box and tiling.span(c, x.iterator) >= x.extent for c in nest.comps for x in c.loops),
             )
 

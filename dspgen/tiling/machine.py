@@ -86,6 +86,13 @@ class Machine:
         else:
             self.add(pressure, "align", "i32", True, count)
 
+    @property
+    def vector_streams(self) -> int:
+        """How many address registers vector accesses may use freely."""
+        kept = {*self.target.abi.reserved, *self.target.abi.callee_saved}
+        names = self.target.register_class(self.target.address_modes.base_classes["vector"]).names
+        return sum(n not in kept for n in names)
+
     def step_latency(self, elem: str) -> int:
         """Cycles from one step of prefixes to the next; one by one, where they share the shuffle's mode."""
         if self._shuffle is None:

@@ -7,6 +7,7 @@ unit or the recurrence, whichever is longer. It only ranks: the finalists are co
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -191,11 +192,18 @@ def _distinct(
     lanes: int,
 ) -> int:
     """How many different vectors (or scalars) the tile touches through these accesses."""
+    irregular = 1
+    for iterator in members[0].varies:
+        irregular *= _steps(lane, iterator, spans.get(iterator, 1), vectors)
+    return len(_offsets(members, spans, lane, vectors, lanes)) * irregular
+
+
+def _offsets(
+    members: Sequence[FlatAccess], spans: dict[str, int], lane: Lane | None, vectors: int, lanes: int
+) -> set[int]:
+    """Where these are, in elements, as far as they are affine."""
     first = members[0]
     offsets = {a.constant for a in members}
-    irregular = 1
-    for iterator in first.varies:
-        irregular *= _steps(lane, iterator, spans.get(iterator, 1), vectors)
     for iterator, coefficient in first.coefficients:
         if iterator in first.varies or (lane and iterator == lane.inner):
             continue
@@ -204,7 +212,24 @@ def _distinct(
         else:
             steps = [coefficient * k for k in range(spans.get(iterator, 1))]
         offsets = {o + s for o in offsets for s in steps}
-    return len(offsets) * irregular
+    return offsets
+
+
+def rows(comp: CompInfo, choice: Tiling, lanes: int) -> int:
+    """How many rows of vectors a tile touches: accesses that lie no more than a vector apart are in one."""
+    lane = choice.lanes.get(comp.comp.name)
+    spans = {i: choice.span(comp, i) for i in choice.orders[comp.comp.name]}
+    vectors = vectors_of(spans[lane.iterator], lane, lanes) if lane else 1
+    groups: dict[tuple[object, ...], list[FlatAccess]] = {}
+    for access in comp.accesses:
+        how = across(access, lane, lanes)
+        if how is not None and how.stride != 0:
+            groups.setdefault((access.buf, access.coefficients, access.varies), []).append(access)
+    count = 0
+    for members in groups.values():
+        found = sorted(_offsets(members, spans, lane, vectors, lanes))
+        count += 1 + sum(b - a > lanes for a, b in itertools.pairwise(found))
+    return count
 
 
 def _steps(lane: Lane | None, iterator: str, span: int, vectors: int) -> int:

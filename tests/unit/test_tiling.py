@@ -249,6 +249,18 @@ def test_tiles_of_several_vectors_come_early_where_rows_are_long(
     assert "S0(i*:64) S1(i*:64 k:1) cut" in [c.title for c in first]
 
 
+def test_shared_loops_are_exchanged_where_rows_have_registers(
+    tmp_path: Path, machine: Machine, ft_m7002: Target
+) -> None:
+    """Rows of few vectors end soon; down the columns there is more to pipeline, if each row has an address register."""
+    text = "void f(const float a[128][128], const float h[4][4], float r[125][125]) {"
+    text += " for (int i = 0; i < 125; i++) for (int j = 0; j < 125; j++) { r[i][j] = 0.0f;"
+    text += " for (int k = 0; k < 4; k++) for (int l = 0; l < 4; l++) r[i][j] += a[i + k][j + l] * h[k][l]; } }"
+    titles = [c.title for c in found_candidates(func_of(text, tmp_path), ft_m7002, machine)]
+    assert "S0(j*:32 i:2) S1(j*:32 i:2 k:4 l:4)" in titles
+    assert not any("(j*:16 i:4)" in t or "(j*:16 i:3)" in t for t in titles)
+
+
 def test_division_and_update_meet_where_columns_may_be_lanes(
     tmp_path: Path, machine: Machine, ft_m7002: Target
 ) -> None:
