@@ -11,12 +11,12 @@ from dspgen.asmir.ir import instruction_count
 from dspgen.errors import NoSchedule
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.rewrite.optimise import Effort, Optimised
-from dspgen.stages import Assembled, Compiled, Packets, Planned, assemble, pack, rewrite
+from dspgen.stages import Assembled, Compiled, Packets, Planned, assemble, cycles_of, pack, rewrite
 from dspgen.target.model import Target
 from dspgen.tiling.search import Slower
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import Program
-from dspgen.vecdsl.partial_sums import split_sums
+from dspgen.vecdsl.partial_sums import adds_products, split_sums
 from plant_core.loc import PlantError
 
 MOST_PARTS = 4  # partial sums in place of one
@@ -120,9 +120,10 @@ class Variants:
         return best
 
     def summed(self, best: Compiled, mode: RewriteMode, most: int | None = None) -> Compiled:
-        """`best`, or its plan with partial sums where loops wait for their own sums, if that takes fewer cycles. With
-        plain selection sums are as written."""
+        """`best`, or its plan with partial sums where loops wait for their own sums, or add products apart so as not to
+        wait, if that takes fewer cycles. With plain selection sums are as written."""
         waiting = [x.rec_mii / max(x.res_mii, 1) for x in best.scheduled.loops if x.rec_mii > x.res_mii]
+        waiting += [MOST_PARTS] if adds_products(best.program) else []
         if mode == REWRITE_MODES[0] or not waiting:
             return best
         planned, floats = best.planned, self.options.fp == "reassoc"
@@ -139,7 +140,13 @@ class Variants:
             found = pack(assembled, self.target, self.options, candidate=most is not None, known=self.known)
         except (NoSchedule, PlantError):
             return best
-        return found if _fewer(found, best) else best
+        if _fewer(found, best):
+            return found
+        # Where loops have trips that are known at run time only, runs tell.
+        if found.scheduled.cycles is not None or best.scheduled.cycles is not None:
+            return best
+        after, before = cycles_of(found, self.target), cycles_of(best, self.target)
+        return found if after is not None and before is not None and after < before else best
 
     def _make(self, mode: RewriteMode, most: int | None, limit: float, certain: bool) -> Compiled:
         """The code of the plan, or of the plan without copies of arrays, whichever takes fewer cycles."""

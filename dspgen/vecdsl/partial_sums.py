@@ -2,7 +2,8 @@
 
 Before: `carry s = a; next s = s + x[i]`, for `trip` iterations. After, for a factor of 2: `carry p = a, q = 0;
 next p = p + x[i], next q = q + x[i + step]` for half as many iterations, then `let s = p + q`. Other carried values
-run on from one copy of the body to the next.
+run on from one copy of the body to the next. Where the trip is known at run time only, the iterations that the factor,
+a power of two then, leaves over go before in a loop of their own.
 Requires: names unique; sums of floats may be regrouped. Ensures: the same results, but for rounding.
 """
 
@@ -13,16 +14,38 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dspgen.vecdsl.ir import Address, Carried, Const, If, Let, Loop, Op, Program, Stmt, Term, Var
-from dspgen.vecdsl.terms import Names, Substitution, integer, names_of, own_terms
+from dspgen.vecdsl.terms import Names, Substitution, integer, names_of, own_terms, statements
 
 _FLOATS = ("f32", "f64")
+_LONG = 8  # iterations, with all partial sums in each, that a loop of unknown trip may have at least
 
 
 def split_sums(program: Program, factor: int, *, floats: bool) -> Program:
-    """Loops of constant trip without branches and loops inside, `factor` partial sums for each sum, or as many as
-    divide the trip. Without `floats` only sums of integers, which are exact."""
+    """Loops without branches and loops inside, `factor` partial sums for each sum, or as many as divide the trip.
+    Without `floats` only sums of integers, which are exact."""
     names = Names.of(program)
     return replace(program, body=_block(program.body, factor, floats, names))
+
+
+def adds_products(program: Program) -> bool:
+    """Whether a loop adds products to a sum by an addition of its own: a fused one would wait longer for the sum."""
+    for loop in (s for s in statements(program.body) if isinstance(s, Loop)):
+        made = {s.name: s.value for s in loop.body if isinstance(s, Let)}
+        carried = {c.name for c in loop.carried}
+        for c in loop.carried:
+            term = _seen(c.next, made)
+            if isinstance(term, Op) and term.name in ("add", "sub"):
+                args = [_seen(a, made) for a in term.args]
+                sums = any(isinstance(a, Var) and a.name in carried for a in args)
+                if sums and any(isinstance(a, Op) and a.name == "mul" for a in args):
+                    return True
+    return False
+
+
+def _seen(term: Term, made: Mapping[str, Term]) -> Term:
+    while isinstance(term, Var) and term.name in made:
+        term = made[term.name]
+    return term
 
 
 def _block(body: tuple[Stmt, ...], factor: int, floats: bool, names: Names) -> tuple[Stmt, ...]:
@@ -41,16 +64,61 @@ def _block(body: tuple[Stmt, ...], factor: int, floats: bool, names: Names) -> t
 
 
 def _loop(loop: Loop, most: int, floats: bool, names: Names) -> list[Stmt]:
-    if not isinstance(loop.trip, Const):
-        return [loop]
-    trip = int(loop.trip.value)
-    factor = next((f for f in range(most, 1, -1) if trip % f == 0), 1)
     read = Counter(n for s in loop.body for t in own_terms(s) for n in names_of(t))
     read.update(n for c in loop.carried for n in names_of(c.next))
     made = {s.name: s.value for s in loop.body if isinstance(s, Let) and read[s.name] == 1}
     sums = {c.name for c in loop.carried if read[c.name] == 1 and _is_sum(c.next, c.name, made, floats)}
-    if factor == 1 or trip == factor or not sums:
+    if not sums:
         return [loop]
+    if isinstance(loop.trip, Const):
+        known = int(loop.trip.value)
+        factor = next((f for f in range(most, 1, -1) if known % f == 0), 1)
+        return [loop] if factor in (1, known) else _split(loop, factor, integer(known // factor), sums, names)
+    bits = most.bit_length() - 1
+    if not bits or loop.max_trip is None or loop.max_trip < _LONG << bits:
+        return [loop]
+    count = loop.trip.type
+    trip, rest = Var(names.fresh("trip"), count), Var(names.fresh("rest"), count)
+    before = replace(_renamed(loop, names), trip=rest, min_trip=0, max_trip=(1 << bits) - 1)
+    gone = Op("mul", (rest, integer(loop.step)), loop.start.type)
+    begun = zip(loop.carried, before.carried, strict=True)
+    after = replace(
+        loop,
+        start=Op("add", (loop.start, gone), loop.start.type),
+        carried=tuple(replace(c, init=Var(b.name, b.init.type)) for c, b in begun),
+    )
+    return [
+        Let(trip.name, Op("max", (loop.trip, integer(0)), count)),
+        Let(rest.name, Op("and", (trip, integer((1 << bits) - 1)), count)),
+        before,
+        *_split(after, 1 << bits, Op("shr", (trip, integer(bits)), count), sums, names),
+    ]
+
+
+def _renamed(loop: Loop, names: Names) -> Loop:
+    """The loop with names of its own for all that it binds."""
+    iterator = names.fresh(loop.iterator)
+    known: dict[str, Term] = {loop.iterator: Var(iterator, loop.start.type)}
+    known |= {c.name: Var(names.fresh(c.name), c.init.type) for c in loop.carried}
+    change = Substitution(known, {loop.iterator: Address(0, ((iterator, 1),))})
+    body: list[Stmt] = []
+    for stmt in loop.body:
+        copied = change.stmt(stmt)
+        if isinstance(copied, Let):
+            known[copied.name] = Var(names.fresh(copied.name), copied.value.type)
+            copied = Let(_name_of(known[copied.name]), copied.value)
+        body.append(copied)
+    carried = tuple(Carried(_name_of(known[c.name]), c.init, change.term(c.next)) for c in loop.carried)
+    return replace(loop, iterator=iterator, carried=carried, body=tuple(body))
+
+
+def _name_of(term: Term) -> str:
+    assert isinstance(term, Var)
+    return term.name
+
+
+def _split(loop: Loop, factor: int, trip: Term, sums: set[str], names: Names) -> list[Stmt]:
+    """The loop with `factor` times its body for each of `trip` iterations, and as many partial sums of each sum."""
     parts = {name: [names.fresh(f"{name}_part") for _ in range(factor)] for name in sums}
     known: dict[str, Term] = {}
     body: list[Stmt] = []
@@ -92,12 +160,12 @@ def _loop(loop: Loop, most: int, floats: bool, names: Names) -> list[Stmt]:
         after.append(Let(c.name, terms[0]))
     made_loop = replace(
         loop,
-        trip=integer(trip // factor),
+        trip=trip,
         step=loop.step * factor,
         carried=tuple(carried),
         body=tuple(body),
-        min_trip=trip // factor,
-        max_trip=trip // factor,
+        min_trip=loop.min_trip // factor,
+        max_trip=None if loop.max_trip is None else loop.max_trip // factor,
     )
     return [made_loop, *after]
 

@@ -47,6 +47,21 @@ def test_sums_are_split_and_other_values_run_on(body: str, carried: int) -> None
     assert np.array_equal(wanted["C"], found["C"])
 
 
+@pytest.mark.parametrize("body", [SUM, BESIDE], ids=["sum", "beside others"])
+@pytest.mark.parametrize("trip", [0, 1, 4, 7, 40, 43])
+def test_sums_of_unknown_length(body: str, trip: int) -> None:
+    head = "program p(n, A, C)\n{\n  array A i32 400\n  array C i32 400\n  scalar n i32\n"
+    loop = f"  loop i start (const.i32 3) trip n:i32 step 2 min 0 max 60 {{\n{body}  }}\n"
+    program = verify(parse_program(f"{head}{loop}  store.i32 C [0] 1 = s:i32\n}}\n"))
+    split = verify(split_sums(program, 5, floats=False))
+    first, second = (s for s in statements(split.body) if isinstance(s, Loop))
+    assert (first.step, first.max_trip, second.step, second.max_trip) == (2, 3, 8, 15)
+    inputs = {n: np.arange(400, dtype=np.int32) * 7 % 13 for n in ("A", "C")} | {"n": np.int32(trip)}
+    wanted, found = (evaluate(p, LANES, inputs) for p in (program, split))
+    assert np.array_equal(wanted["C"], found["C"])
+    assert split_sums(program, 1, floats=False) == program
+
+
 @pytest.mark.parametrize("body", [READ, PRODUCT], ids=["read inside", "a product"])
 def test_what_is_no_plain_sum_stays(body: str) -> None:
     assert split_sums(_loop(body), 4, floats=True) == _loop(body)
@@ -95,3 +110,8 @@ def test_a_product_without_tiles_waits_for_its_sums_no_more(ft_m7002: Target) ->
     off, full = (run_file(path, ft_m7002, Options(defines=defines, tile="one", rewrite=m)) for m in ("off", "full"))
     assert off.verified and full.verified
     assert full.cycles < 0.8 * off.cycles
+
+
+def test_rows_of_unknown_length_wait_for_their_sums_no_more(ft_m7002: Target) -> None:
+    result = run_file(program_path("autocor.c"), ft_m7002, Options(defines=(("N", "256"),)))
+    assert result.verified and result.cycles < 4700  # 5072 with additions apart from the products
