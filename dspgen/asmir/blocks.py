@@ -182,16 +182,16 @@ class _Composer:
         for k in range(len(self.nest.counters)):
             self._set(_at(k), ZERO)
         for moved in self.nest.windows:
-            name, offset = _near(moved.window), self.offsets[self.number, moved.window.name]
-            emitter.names[name] = Reg(emitter.fresh(emitter.classes.scalar.name, name))
-            self._set(name, Op("add", (Var(_FRAME, I32), Const(offset, I32)), I32))
             if moved.twice:
+                name = _near(moved.window)
+                emitter.names[name] = Reg(emitter.fresh(emitter.classes.scalar.name, name))
+                self._set(name, self._first_place(moved))
                 emitter.names[_both(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, "both"))
                 twice = Op("add", (Var(name, I32), Var(name, I32)), I32)
                 self._set(_both(moved.window), Op("add", (twice, Const(place_bytes(moved.bytes), I32)), I32))
         for moved in self._moved(store=False):
             self.engine.prepare(moved, store=False)
-            self.engine.start(moved, Var(_near(moved.window), I32), _at, store=False)
+            self.engine.start(moved, self._place(moved), _at, store=False)
         for moved in self._moved(store=True):
             self.engine.prepare(moved, store=True)
         self._wait(self._moved(store=False), store=False)
@@ -238,7 +238,7 @@ class _Composer:
 
                 def start(moved: Moved = moved) -> None:
                     self._wait([moved], store=True)
-                    self.engine.start(moved, Var(_near(moved.window), I32), _at, store=True)
+                    self.engine.start(moved, self._place(moved), _at, store=True)
 
                 self._if(Var(_step(max(moved.window.counters)), I32), start)
         for moved in self.nest.windows:
@@ -257,7 +257,7 @@ class _Composer:
         stores = self._moved(store=True)
         for moved in stores:
             if not moved.twice:
-                self.engine.start(moved, Var(_near(moved.window), I32), _at, store=True)
+                self.engine.start(moved, self._place(moved), _at, store=True)
         self._wait(stores, store=True)
 
     def _renewed(self, moved: Moved) -> Term:
@@ -267,6 +267,13 @@ class _Composer:
 
     def _other(self, moved: Moved) -> Term:
         return Op("sub", (Var(_both(moved.window), I32), Var(_near(moved.window), I32)), I32)
+
+    def _first_place(self, moved: Moved) -> Term:
+        return Op("add", (Var(_FRAME, I32), Const(self.offsets[self.number, moved.window.name], I32)), I32)
+
+    def _place(self, moved: Moved) -> Term:
+        """Where the window of the block at hand is: a register tells of two places, what has one needs none."""
+        return Var(_near(moved.window), I32) if moved.twice else self._first_place(moved)
 
     def _moved(self, *, store: bool) -> list[Moved]:
         return [m for m in self.nest.windows if m.moves(store=store)]
@@ -324,7 +331,7 @@ class _Composer:
                 made = Reg(VReg(prefix + register.name, register.cls))
                 moved = next((m for m in self.nest.windows if m.window.name == name), None)
                 if moved is not None:
-                    self.emitter.lower(Var(_near(moved.window), I32), low_half(made, self.target))
+                    self.emitter.lower(self._place(moved), low_half(made, self.target))
                     if low_half(made, self.target) != made and self.pointers.narrow is None:
                         self.emitter.move(Reg(made.vreg, "hi"), Reg(self.pointers.base[_FRAME].vreg, "hi"))
                 elif name in origins:
