@@ -29,7 +29,7 @@ from plant_core.loc import PlantError
 from plant_core.tiles import CompPlan, Plan
 
 FINALISTS = 8
-SIMULATED_FINALISTS = 4
+SIMULATED_FINALISTS = 5
 TRIES = 8  # candidates that are compiled, those of all nests together, but for a few of each
 FEWEST_TRIES = 3
 LARGEST_CANDIDATE = 800  # instructions

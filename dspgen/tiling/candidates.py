@@ -128,12 +128,12 @@ def candidates(
 def _ragged(groups: list[list[Candidate]], most: int, nest: Nest) -> list[Candidate]:
     """Where rows differ in length, tiles of one row come first, of the best choice of lanes the smallest and the best,
     since large ones may fill but few rows and make much code; of the others the best where rows are long, else the
-    smallest; then the rest of these, and larger ones of the best choices."""
+    smallest; between these the best of all; then the rest, and larger ones of the best choices."""
     small = [min(here, key=lambda c: (c.points, c.rank)) for here in groups]
     wider = [min((c for c in here if c.unrolled == "none"), key=_rank, default=here[0]) for here in groups]
     likely = [w if _in_long_rows(w, nest) else s for s, w in zip(small, wider, strict=True)]
     half = most // 2
-    first = [*small[:1], *wider[:1], *likely[1:half], *small[1:half], *wider[1:half]]
+    first = [*small[:1], *wider[:1], *likely[1:3], groups[0][0], *likely[3:half], *small[1:half], *wider[1:half]]
     return list(dict.fromkeys([*first, *(here[0] for here in groups[:half])]))[:most]
 
 
