@@ -166,7 +166,7 @@ def _gains(found: Mapping[str, Any]) -> list[str]:
 @click.option(
     "--data", type=click.Choice(["ddr", "onchip"]), default="ddr", show_default=True, help="Where arrays are."
 )
-@click.option("--baselines/--no-baselines", default=True, show_default=True, help="Simpler code to compare with.")
+@click.option("--no-baselines", is_flag=True, help="Leave out the simpler code that ours is compared with.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Compile so many at a time.  [default: one a core]")
 @json_option
 def table1_command(
@@ -174,7 +174,7 @@ def table1_command(
     sets: tuple[str, ...],
     only: tuple[str, ...],
     data: table1.Data,
-    baselines: bool,
+    no_baselines: bool,
     jobs: int | None,
     as_json: bool,
 ) -> int:
@@ -182,7 +182,7 @@ def table1_command(
     kernels = programs.chosen(only, table1.KERNELS)
     machine, figures = isa or isa_names()[0], pairs("--set", sets)
     load_target(machine, figures)  # what is wrong with it is told once
-    wanted = table1.tasks(kernels, machine, figures, data, baselines=baselines)
+    wanted = table1.tasks(kernels, machine, figures, data, baselines=not no_baselines)
     refusals = _Refusals()
     with _Bar(len(wanted)) as bar:
         rows = table1.measure(wanted, thread_count(jobs), bar.ended, refusals)
