@@ -83,7 +83,7 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     seen: OnStage = on_stage or (lambda name, value: None)
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", source)
-    with _located(source), _seldom_collecting():
+    with _located(source), seldom_collecting():
         backend, remarks = (_off_chip if options.data == "ddr" else _best_view)(source, target, options, seen)
     asm = emit_asm(backend.scheduled, target, func=source)
     seen("asm", asm)
@@ -280,7 +280,7 @@ def _worth_unrolling(source: Func, cycles: float, plain: float | None, target: T
 
 
 @contextmanager
-def _seldom_collecting() -> Iterator[None]:
+def seldom_collecting() -> Iterator[None]:
     """Looking for garbage in cycles, of which there is next to none, would take a sixth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(*COLLECTIONS)

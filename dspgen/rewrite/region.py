@@ -62,9 +62,12 @@ def _touched(access: Load | Store, *, vector: bool, pair: bool, count: int) -> T
         return None
     if not vector:
         return frozenset(range(access.address.constant, access.address.constant + 1 + pair))
-    first = [lane_offset(k, access.stride, access.period, access.jump) for k in range(count)]
-    halves = (0, count if access.stride == 1 else 1) if pair else (0,)
-    return frozenset(access.address.constant + offset + half for offset in first for half in halves)
+    base, stride = access.address.constant, access.stride
+    begins = (base, base + (count if stride == 1 else 1)) if pair else (base,)
+    if stride and not access.period:
+        return frozenset().union(*(range(b, b + count * stride, stride) for b in begins))
+    offsets = [lane_offset(k, stride, access.period, access.jump) for k in range(count)]
+    return frozenset(b + offset for offset in offsets for b in begins)
 
 
 def store_touches(store: Store, lanes: int) -> Touched:
