@@ -271,7 +271,9 @@ class _Search:
         if not self.finalists or not all(x.known for c in comps for x in c.loops):
             return 0.0
         share = min((count(c.comp.domain) / max(c.volume, 1) for c in comps if not c.box), default=1.0)
-        return share * min(c.cycles for c in self.finalists)
+        # Where rows differ in length, tiles of several of them are full far less often than the model thinks.
+        rows = [c for c in self.finalists if c.unrolled == "none"] if share < 1 else []
+        return share * min(c.cycles for c in rows or self.finalists)
 
     def choice(
         self, mode: RewriteMode, tries: int, experience: Experience, enough: float, before: Choice | None
