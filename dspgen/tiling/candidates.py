@@ -133,8 +133,9 @@ def _ragged(groups: list[list[Candidate]], most: int, nest: Nest) -> list[Candid
     wider = [min((c for c in here if c.unrolled == "none"), key=_rank, default=here[0]) for here in groups]
     likely = [w if _in_long_rows(w, nest) else s for s, w in zip(small, wider, strict=True)]
     half = most // 2
-    first = [*small[:1], *wider[:1], *likely[1:3], groups[0][0], *likely[3:half], *small[1:half], *wider[1:half]]
-    return list(dict.fromkeys([*first, *(here[0] for here in groups[:half])]))[:most]
+    best = [here[0] for here in groups]
+    first = [*small[:1], *wider[:1], *likely[1:3], *best[:1], *likely[3:half], *small[1:half], *wider[1:half]]
+    return list(dict.fromkeys([*first, *best[:half]]))[:most]
 
 
 def _in_long_rows(candidate: Candidate, nest: Nest) -> bool:
