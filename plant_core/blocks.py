@@ -17,16 +17,7 @@ from typing import Literal
 
 import islpy as isl
 
-from plant_core.affine import (
-    accesses,
-    all_bufs,
-    children,
-    from_linear,
-    integer,
-    is_integer,
-    linear,
-    rebuild,
-)
+from plant_core.affine import accesses, all_bufs, children, from_linear, integer, is_integer, linear, rebuild
 from plant_core.affine import add as plus
 from plant_core.boxes import NoBlocks, apart, cover, ends_of, most_often
 from plant_core.dependence import Dependence, live_in, memory_dependences

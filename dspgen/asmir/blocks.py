@@ -15,30 +15,14 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from dspgen.asmir.emitter import Emitter
-from dspgen.asmir.ir import (
-    Function,
-    If,
-    Item,
-    Loop,
-    Reg,
-    VReg,
-)
+from dspgen.asmir.ir import Function, If, Item, Loop, Reg, VReg
 from dspgen.asmir.pointers import Pointers
 from dspgen.asmir.rename import prefixed
 from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, Moved, low_half
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Side, Target
 from dspgen.target.operations import OperationTable
-from dspgen.vecdsl.ir import (
-    ELEM_BYTES,
-    ArrayDecl,
-    Const,
-    Op,
-    Program,
-    ScalarDecl,
-    Term,
-    Var,
-)
+from dspgen.vecdsl.ir import ELEM_BYTES, ArrayDecl, Const, Op, Program, ScalarDecl, Term, Var
 from plant_core.loc import Loc
 from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Place, Window
 

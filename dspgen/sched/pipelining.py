@@ -16,22 +16,13 @@ from dspgen.sched.ir import Dependence, LoopReport, Step
 from dspgen.sched.kit import Kit
 from dspgen.sched.list_sched import listed_length
 from dspgen.sched.machine import binding_units, group_bounds, resource_bound
-from dspgen.sched.modulo import (
-    GAVE_UP,
-    ModuloSchedule,
-    critical_recurrence,
-    shorten_lifetimes,
-)
+from dspgen.sched.modulo import GAVE_UP, ModuloSchedule, critical_recurrence, shorten_lifetimes
 from dspgen.sched.ops import Op
 from dspgen.sched.prepared import HEURISTICS, Prepared, ceiling, prepare, scheduled
 from dspgen.sched.pressure import lifetimes, register_excess
 from dspgen.sched.straight import straight_ops
 from dspgen.sched.streams import Group, merge_groups, split_stream, stream_accesses
-from dspgen.sched.unroll import (
-    flat_iterations,
-    unrolled,
-    with_conditional_apart,
-)
+from dspgen.sched.unroll import flat_iterations, unrolled, with_conditional_apart
 from dspgen.sched.windows import with_own_values
 
 _MOST_COPIES = 8  # body copies tried for a fractional bound
