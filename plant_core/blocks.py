@@ -11,18 +11,17 @@ while another is computed; an array of which that isn't so is near as a whole.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import islpy as isl
 
-from plant_core.affine import accesses, all_bufs, children, from_linear, integer, is_integer, linear, rebuild
 from plant_core.affine import add as plus
-from plant_core.boxes import NoBlocks, apart, cover, ends_of, most_often
-from plant_core.dependence import Dependence, live_in, memory_dependences
+from plant_core.affine import children, from_linear, integer, is_integer, linear, rebuild
+from plant_core.boxes import Boxes, Form, NoBlocks, Use, accesses_of, apart, covers, surely_written
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
-from plant_core.schedule import Line, Position, position, schedule_map
+from plant_core.schedule import Line, Position, schedule_map
 from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Length, Place, Reach, Window
 
 
@@ -40,60 +39,27 @@ class Blocks:
     origins: tuple[tuple[str, int], ...]
 
 
-def loops_to_block(func: Func) -> list[tuple[str, int, int]]:
-    """The loops round the statement that runs most often, outermost first: iterator, first iteration, how many."""
-    main = most_often(func)
-    place = position(main)
-    found = []
-    for depth, name in enumerate(main.iters):
-        if place.loops[depth] != Line(0, ((name, 1),)):
-            break
-        low, high = ends_of(main, depth)
-        found.append((name, low, high - low + 1))
-    return found
-
-
-def blocks(
-    func: Func,
-    spans: Sequence[int],
-    order: Sequence[int],
-    *,
-    granule: int,
-    reassoc: bool,
-    known: Sequence[Dependence] | None = None,
-    kept: Collection[str] = (),
-) -> Blocks:
-    """`func`, one nest over boxes of constant size, in blocks of `spans` iterations of the loops of `loops_to_block`,
-    the loops over blocks in `order`. Rows of windows lie a multiple of `granule` elements apart. Local arrays that are
-    `kept` are of use to others.
+def blocks(boxes: Boxes, spans: Sequence[int], order: Sequence[int], *, reassoc: bool) -> Blocks:
+    """A nest over boxes of constant size in blocks of `spans` iterations of its `loops`, the loops over blocks in
+    `order`. Rows of windows lie a multiple of its `granule` of elements apart.
 
     Without any loop over blocks, the nest is one block, whatever its iterations, with all of its arrays.
     Raises NoBlocks where blocks break a dependence, or iterations are no boxes.
     """
-    found = memory_dependences(func) if known is None else known
-    return _Blocking(func, _counters(func, spans, order), granule, found, kept).run(reassoc)
+    return _Blocking(boxes, _counters(boxes, spans, order)).run(reassoc)
 
 
-def windows(
-    func: Func,
-    spans: Sequence[int],
-    order: Sequence[int],
-    *,
-    granule: int,
-    known: Sequence[Dependence],
-    kept: Collection[str] = (),
-) -> tuple[tuple[Counter, ...], tuple[Window, ...]]:
+def windows(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple[tuple[Counter, ...], tuple[Window, ...]]:
     """The counters and windows of such blocks, whether or not they keep the dependences, at little cost."""
-    blocking = _Blocking(func, _counters(func, spans, order), granule, known, kept)
+    blocking = _Blocking(boxes, _counters(boxes, spans, order))
     blocking.find_windows()
     return blocking.counters, tuple(blocking.windows.values())
 
 
-def _counters(func: Func, spans: Sequence[int], order: Sequence[int]) -> tuple[Counter, ...]:
-    loops = loops_to_block(func)
+def _counters(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple[Counter, ...]:
     counters = []
     for k in order:
-        name, low, extent = loops[k]
+        name, low, extent = boxes.loops[k]
         span = min(spans[k], extent)
         trips = -(-extent // span)
         counters.append(Counter(name, low, span, trips, extent - (trips - 1) * span))
@@ -109,24 +75,14 @@ class _Key:
 
 
 class _Blocking:
-    def __init__(
-        self,
-        func: Func,
-        counters: tuple[Counter, ...],
-        granule: int,
-        known: Sequence[Dependence],
-        kept: Collection[str],
-    ) -> None:
-        self.kept = kept
-        self.func, self.counters, self.granule, self.known = func, counters, granule, known
-        self.bufs = all_bufs(func)
-        main = most_often(func)
-        depths = [main.iters.index(c.name) for c in counters]
-        self.places = {c.name: position(c) for c in func.comps}
-        self.prefixes = [self.places[main.name].constants[: d + 1] for d in depths]
+    def __init__(self, boxes: Boxes, counters: tuple[Counter, ...]) -> None:
+        func = boxes.func
+        self.boxes, self.func, self.counters, self.bufs = boxes, func, counters, boxes.bufs
+        depths = [boxes.main.iters.index(c.name) for c in counters]
+        self.prefixes = [boxes.places[boxes.main.name].constants[: d + 1] for d in depths]
         self.iterators = {c.name: [self._iterator(c, k) for k in range(len(counters))] for c in func.comps}
         self.whole: set[str] = set()
-        self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in kept and not counters}
+        self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
         self.windows: dict[_Key, Window] = {}
         if func.effects or any(c.defines for c in func.comps):
             raise _refused(func, "it has statements that are no assignments to arrays")
@@ -154,7 +110,7 @@ class _Blocking:
 
     def _iterator(self, comp: Comp, counter: int) -> str | None:
         """The comp's iterator of the loop that is counted; None where it isn't in it."""
-        prefix, place = self.prefixes[counter], self.places[comp.name]
+        prefix, place = self.prefixes[counter], self.boxes.places[comp.name]
         depth = len(prefix) - 1
         if len(comp.iters) <= depth or place.constants[: depth + 1] != prefix:
             return None
@@ -166,12 +122,12 @@ class _Blocking:
     def _check_box(self, comp: Comp) -> None:
         box = comp.domain
         for depth in range(len(comp.iters)):
-            low, high = ends_of(comp, depth)
+            low, high = self.boxes.ends(comp, depth)
             box = box.lower_bound_val(isl.dim_type.set, depth, isl.Val(low))
             box = box.upper_bound_val(isl.dim_type.set, depth, isl.Val(high))
         whole = isl.Set.universe(comp.domain.get_space())
         for depth in range(len(comp.iters)):
-            low, high = ends_of(comp, depth)
+            low, high = self.boxes.ends(comp, depth)
             whole = whole.lower_bound_val(isl.dim_type.set, depth, isl.Val(low))
             whole = whole.upper_bound_val(isl.dim_type.set, depth, isl.Val(high))
         if not whole.is_equal(comp.domain):
@@ -179,13 +135,13 @@ class _Blocking:
         for k, name in enumerate(self.iterators[comp.name]):
             if name is not None:
                 counter = self.counters[k]
-                low, high = ends_of(comp, comp.iters.index(name))
+                low, high = self.boxes.ends(comp, comp.iters.index(name))
                 if (low, high) != (counter.low, counter.low + (counter.trips - 1) * counter.span + counter.last - 1):
                     raise _refused(self.func, f"{comp.name} runs in a part of a loop only")
 
     def check_order(self, reassoc: bool) -> None:
         times = {c.name: self._times(c) for c in self.func.comps}
-        for dependence in self.known:
+        for dependence in self.boxes.known:
             free = dependence.reduction and (reassoc or is_integer(self.bufs[dependence.buf].dtype))
             if free:
                 continue
@@ -206,7 +162,7 @@ class _Blocking:
 
     def _alone_at(self, comp: Comp, counter: int) -> int:
         """The block of a comp that is not in the loop: the first one where it comes before the loop, else the last."""
-        before = self.places[comp.name].constants < self.prefixes[counter]
+        before = self.boxes.places[comp.name].constants < self.prefixes[counter]
         return 0 if before else self.counters[counter].trips - 1
 
     def _runs(self, comp: Comp, place: Place) -> bool:
@@ -220,23 +176,24 @@ class _Blocking:
     # -- windows
 
     def find_windows(self) -> None:
-        crossing = self._crossing() | set(self.kept)
-        written = {c.target.buf for c in self.func.comps}
-        uses = [(c, a) for c in self.func.comps for a in _accesses_of(c) if a.buf not in self.own]
-        for comp, access in uses:
-            if not self.counters or (self.bufs[access.buf].kind == "local" and access.buf in crossing):
-                self.whole.add(access.buf)
-            elif any(linear(i) is None or not set(linear(i)[1]) <= set(comp.iters) for i in access.indices):  # type: ignore[index]
-                self.whole.add(access.buf)
+        crossing = self._crossing() | self.boxes.kept
+        written = self.boxes.written
+        uses = [u for u in self.boxes.uses if u.access.buf not in self.own]
+        for use in uses:
+            buf = use.access.buf
+            if not self.counters or (self.bufs[buf].kind == "local" and buf in crossing):
+                self.whole.add(buf)
+            elif any(form is None or not set(form[1]) <= set(use.comp.iters) for form in use.forms):
+                self.whole.add(buf)
         while True:
-            found: dict[_Key, list[tuple[Comp, Load]]] = {}
-            for comp, access in uses:
-                found.setdefault(self._key(comp, access), []).append((comp, access))
+            found: dict[_Key, list[Use]] = {}
+            for use in uses:
+                found.setdefault(self._key(use.comp, use.access), []).append(use)
             self.windows = {}
             more = set()
             for key, users in found.items():
                 several = sum(k.buf == key.buf for k in found) > 1
-                window = self._window(key, users, len(self.windows) if several else None, written, crossing)
+                window = self._window(key, users, len(self.windows) if several else None)
                 if window is None or (several and key.buf in written):
                     more.add(key.buf)
                 else:
@@ -247,10 +204,12 @@ class _Blocking:
 
     def _crossing(self) -> set[str]:
         """Arrays and variables by which one block passes values to another."""
+        found: set[str] = set()
+        if not self.boxes.flows:
+            return found
         times = {c.name: self._times(c) for c in self.func.comps}
-        found = set()
-        for d in self.known:
-            if d.kind == "flow" and self.bufs[d.buf].kind == "local" and d.buf not in found:
+        for d in self.boxes.flows:
+            if d.buf not in found:
                 pairs = d.relation.apply_domain(times[d.source]).apply_range(times[d.sink])
                 if not pairs.is_subset(isl.Map.identity(pairs.get_space())):
                     found.add(d.buf)
@@ -272,25 +231,23 @@ class _Blocking:
                 found.append((k, factor * counter.span))
         return tuple(found)
 
-    def _window(
-        self, key: _Key, users: list[tuple[Comp, Load]], number: int | None, written: set[str], crossing: set[str]
-    ) -> Window | None:
+    def _window(self, key: _Key, users: list[Use], number: int | None) -> Window | None:
         """None where only all of the array will do."""
         buf = self.bufs[key.buf]
         outside = buf.kind == "param"
         name = buf.name if number is None else f"{buf.name}_{number}"
-        writes = buf.name in written
+        writes = buf.name in self.boxes.written
         if key.moves is None:
             shape = buf.extents or (1,)
             all_of = tuple(Reach(0, (), Length(n)) for n in shape)
             covered = bool(buf.extents) and self._covers(users, all_of)
-            load = not writes or not covered or not _is_empty(live_in(self.func, buf.name))
+            load = not writes or not covered or self.boxes.is_live(buf.name)
             return Window(name, buf.name, buf.dtype, shape, all_of, load and outside, writes and outside, outside)
         dims: list[Reach] = []
         for d, moves in enumerate(key.moves):
             if any(step < 0 and self.counters[k].last < self.counters[k].span for k, step in moves):
                 return None
-            spans = [self._interval(comp, access.indices[d]) for comp, access in users]
+            spans = [self._interval(u.comp, u.forms[d]) for u in users]
             low, high = min(s[0] for s in spans), max(s[1] for s in spans)
             less = tuple(
                 (k, step // self.counters[k].span * (self.counters[k].span - self.counters[k].last))
@@ -302,22 +259,21 @@ class _Blocking:
         if writes and not apart(reach):
             return None
         load = not writes or self._revisited(reach) or not self._covers(users, reach)
-        load = load or not _is_empty(live_in(self.func, buf.name))
+        load = load or self.boxes.is_live(buf.name)
         shape = self._padded(tuple(d.extent.full for d in reach))
         return Window(name, buf.name, buf.dtype, shape, reach, load and outside, writes and outside, outside)
 
     def _padded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if len(shape) < 2:
             return shape
-        return (*shape[:-1], -(-shape[-1] // self.granule) * self.granule)
+        return (*shape[:-1], -(-shape[-1] // self.boxes.granule) * self.boxes.granule)
 
-    def _interval(self, comp: Comp, index: Expr) -> tuple[int, int]:
+    def _interval(self, comp: Comp, form: Form) -> tuple[int, int]:
         """The least and the greatest value of a subscript in the first block of its full size."""
-        form = linear(index)
         assert form is not None
         low = high = form[0]
         for name, factor in form[1].items():
-            first, last = ends_of(comp, comp.iters.index(name))
+            first, last = self.boxes.ends(comp, comp.iters.index(name))
             if name in self.iterators[comp.name]:
                 last = first + self.counters[self.iterators[comp.name].index(name)].span - 1
             ends = sorted((factor * first, factor * last))
@@ -332,19 +288,22 @@ class _Blocking:
             for k in range(len(self.counters))
         )
 
-    def _covers(self, users: list[tuple[Comp, Load]], dims: Sequence[Reach]) -> bool:
+    def _covers(self, users: Sequence[Use], dims: Sequence[Reach]) -> bool:
         """Whether one of the statements writes all of a window; in a single block, whether all together do."""
-        for comp, access in users:
-            if access is not comp.target:
-                continue
-            forms = [linear(i) for i in access.indices]
-            names = [n for f in forms if f is not None for n in f[1]]
-            plain = all(f is not None and len(f[1]) <= 1 and set(f[1].values()) <= {1, -1} for f in forms)
-            if plain and len(set(names)) == len(names):
-                spans = [self._interval(comp, i) for i in access.indices]
-                if all(s == (d.low, d.low + d.extent.full - 1) for s, d in zip(spans, dims, strict=True)):
-                    return True
-        return not self.counters and cover([(c, a) for c, a in users if a is c.target], [d.extent.full for d in dims])
+        if not self.counters:
+            writers = [u.comp for u in users if u.writes]
+            return bool(writers) and covers(
+                surely_written(writers, writers[0].target.buf), [d.extent.full for d in dims]
+            )
+        for use in users:
+            if use.writes:
+                names = [n for f in use.forms if f is not None for n in f[1]]
+                plain = all(f is not None and len(f[1]) <= 1 and set(f[1].values()) <= {1, -1} for f in use.forms)
+                if plain and len(set(names)) == len(names):
+                    spans = [self._interval(use.comp, f) for f in use.forms]
+                    if all(s == (d.low, d.low + d.extent.full - 1) for s, d in zip(spans, dims, strict=True)):
+                        return True
+        return False
 
     # -- the functions of blocks
 
@@ -359,7 +318,7 @@ class _Blocking:
             near[window.name] = replace(
                 buf, name=window.name, shape=window.shape, kind=kind, const=window.buf not in written
             )
-        touched = {a.buf for c in comps for a in _accesses_of(c)}
+        touched = {a.buf for c in comps for a in accesses_of(c)}
         near |= {name: self.bufs[name] for name in self.own}
         names = {p.name for p in self.func.params}
         scalars = [p for p in self.func.params if isinstance(p, ScalarParam) and self._names(comps, p.name)]
@@ -379,7 +338,7 @@ class _Blocking:
         if not self.counters:
             return replace(comp, target=target, value=self._rewritten(comp, comp.value))
         for depth, name in enumerate(comp.iters):
-            low, high = ends_of(comp, depth)
+            low, high = self.boxes.ends(comp, depth)
             if name in self.iterators[comp.name]:
                 k = self.iterators[comp.name].index(name)
                 counter = self.counters[k]
@@ -387,7 +346,7 @@ class _Blocking:
             ranges.append(f"{low} <= {name} <= {high}")
         domain = isl.Set(f"{{ {comp.name}[{', '.join(comp.iters)}] : {' and '.join(ranges) or 'true'} }}")
         made = replace(comp, domain=domain, target=target, value=self._rewritten(comp, comp.value))
-        old = self.places[comp.name]
+        old = self.boxes.places[comp.name]
         time = schedule_map(made, Position(old.constants, old.loops), comp.schedule.dim(isl.dim_type.out))
         return replace(made, schedule=time.intersect_domain(domain))
 
@@ -424,22 +383,11 @@ def _refused(func: Func, why: str) -> NoBlocks:
     return NoBlocks(f"`{func.name}` can't be cut into blocks: {why}", loc=func.loc)
 
 
-def _accesses_of(comp: Comp) -> Iterator[Load]:
-    yield comp.target
-    for index in comp.target.indices:
-        yield from accesses(index)
-    yield from accesses(comp.value)
-
-
 def _params(expr: Expr) -> set[str]:
     found = {expr.name} if isinstance(expr, Param) else set()
     for part in children(expr):
         found |= _params(part)
     return found
-
-
-def _is_empty(elements: isl.Set | None) -> bool:
-    return elements is None or bool(elements.is_empty())
 
 
 def _origin(counter: Counter) -> str:

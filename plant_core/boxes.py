@@ -3,33 +3,116 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import islpy as isl
 
-from plant_core.affine import access_map
+from plant_core.affine import access_map, accesses, all_bufs, linear
+from plant_core.dependence import Dependence, live_in, memory_dependences
 from plant_core.ir import Comp, Func, Load
 from plant_core.loc import PlantError
+from plant_core.schedule import Line, position
 from plant_core.windows import Reach
+
+# constant + sum(factor * iterator); None where it is anything else.
+Form = tuple[int, dict[str, int]] | None
 
 
 class NoBlocks(PlantError):
     """Why a nest can't be cut into such blocks."""
 
 
-def most_often(func: Func) -> Comp:
-    """The statement that runs most often."""
-    return max(func.comps, key=lambda c: (volume(c), len(c.iters)))
+@dataclass(frozen=True, slots=True)
+class Use:
+    """An access of a comp; `forms`: its subscripts in the comp's iterators."""
+
+    comp: Comp
+    access: Load
+    forms: tuple[Form, ...]
+
+    @property
+    def writes(self) -> bool:
+        return self.access is self.comp.target
 
 
-def volume(comp: Comp) -> int:
-    """The iterations of the box round its domain."""
-    ranges = (ends_of(comp, d) for d in range(len(comp.iters)))
-    return math.prod(high - low + 1 for low, high in ranges)
+class Boxes:
+    """What cutting one nest into blocks asks of it, whatever the sizes of the blocks.
+
+    Local arrays that are `kept` are of use to others. `known`: its dependences, found here where they aren't given.
+    """
+
+    def __init__(
+        self,
+        func: Func,
+        granule: int,
+        kept: Collection[str] = (),
+        known: Sequence[Dependence] | None = None,
+    ) -> None:
+        self.func, self.granule, self.kept = func, granule, frozenset(kept)
+        self.known = memory_dependences(func) if known is None else known
+        self.bufs = all_bufs(func)
+        self.places = {c.name: position(c) for c in func.comps}
+        self.written = {c.target.buf for c in func.comps}
+        self.uses = [
+            Use(comp, access, tuple(linear(i) for i in access.indices))
+            for comp in func.comps
+            for access in accesses_of(comp)
+        ]
+        self._ends: dict[tuple[str, int], tuple[int, int]] = {}
+        self._live: dict[str, bool] = {}
+
+    @cached_property
+    def main(self) -> Comp:
+        """The statement that runs most often."""
+        return max(self.func.comps, key=lambda c: (self._volume(c), len(c.iters)))
+
+    @cached_property
+    def loops(self) -> list[tuple[str, int, int]]:
+        """The loops round the main statement, outermost first: iterator, first iteration, how many."""
+        place = self.places[self.main.name]
+        found = []
+        for depth, name in enumerate(self.main.iters):
+            if place.loops[depth] != Line(0, ((name, 1),)):
+                break
+            low, high = self.ends(self.main, depth)
+            found.append((name, low, high - low + 1))
+        return found
+
+    @cached_property
+    def flows(self) -> list[Dependence]:
+        """Those by which local arrays and variables pass values on."""
+        return [d for d in self.known if d.kind == "flow" and self.bufs[d.buf].kind == "local"]
+
+    def ends(self, comp: Comp, depth: int) -> tuple[int, int]:
+        """The first and the last iteration of a loop. Raises NoBlocks where they are known at run time only."""
+        key = (comp.name, depth)
+        if key not in self._ends:
+            self._ends[key] = _ends_of(comp, depth)
+        return self._ends[key]
+
+    def is_live(self, buf: str) -> bool:
+        """Whether an element of the array may be read before it is written."""
+        if buf not in self._live:
+            self._live[buf] = meets(live_in(self.func, buf, doubt=True), self.bufs[buf].extents)
+        return self._live[buf]
+
+    def _volume(self, comp: Comp) -> int:
+        """The iterations of the box round its domain."""
+        ranges = (self.ends(comp, d) for d in range(len(comp.iters)))
+        return math.prod(high - low + 1 for low, high in ranges)
 
 
-def ends_of(comp: Comp, depth: int) -> tuple[int, int]:
-    """The first and the last iteration of a loop. Raises NoBlocks where they are known at run time only."""
+def accesses_of(comp: Comp) -> Iterator[Load]:
+    """What it writes, and all that it reads."""
+    yield comp.target
+    for index in comp.target.indices:
+        yield from accesses(index)
+    yield from accesses(comp.value)
+
+
+def _ends_of(comp: Comp, depth: int) -> tuple[int, int]:
     low, high = comp.domain.dim_min_val(depth), comp.domain.dim_max_val(depth)
     if not low.is_int() or not high.is_int():
         raise NoBlocks(
@@ -41,21 +124,34 @@ def ends_of(comp: Comp, depth: int) -> tuple[int, int]:
     return int(low.to_python()), int(high.to_python())
 
 
-def cover(writes: Sequence[tuple[Comp, Load]], shape: Sequence[int]) -> bool:
-    """Whether the statements write every element of an array."""
-    left: isl.Set | None = None
-    for comp, access in writes:
-        where, exact = access_map(comp, access)
-        if not exact:
-            continue
-        elements = where.intersect_domain(comp.domain).range()
-        if left is None:
-            left = isl.Set.universe(elements.get_space())
-            for d, extent in enumerate(shape):
-                left = left.lower_bound_val(isl.dim_type.set, d, isl.Val(0))
-                left = left.upper_bound_val(isl.dim_type.set, d, isl.Val(extent - 1))
-        left = left.subtract(elements)
-    return left is not None and bool(left.is_empty())
+def surely_written(comps: Sequence[Comp], buf: str) -> isl.Set | None:
+    """The elements of an array that the statements write, whatever the data; None where there are none."""
+    found: isl.Set | None = None
+    for comp in comps:
+        if comp.target.buf == buf:
+            where, exact = access_map(comp, comp.target)
+            if exact:
+                elements = where.intersect_domain(comp.domain).range()
+                found = elements if found is None else found.union(elements)
+    return found
+
+
+def covers(elements: isl.Set | None, shape: Sequence[int]) -> bool:
+    """Whether these are all elements of an array."""
+    return elements is not None and bool(_all_of(elements.get_space(), shape).is_subset(elements))
+
+
+def meets(elements: isl.Set | None, shape: Sequence[int]) -> bool:
+    """Whether any of these is an element of an array."""
+    return elements is not None and not elements.intersect(_all_of(elements.get_space(), shape)).is_empty()
+
+
+def _all_of(space: isl.Space, shape: Sequence[int]) -> isl.Set:
+    whole = isl.Set.universe(space)
+    for d, extent in enumerate(shape):
+        whole = whole.lower_bound_val(isl.dim_type.set, d, isl.Val(0))
+        whole = whole.upper_bound_val(isl.dim_type.set, d, isl.Val(extent - 1))
+    return whole
 
 
 def apart(dims: Sequence[Reach]) -> bool:

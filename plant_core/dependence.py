@@ -398,21 +398,29 @@ def _walk(loops: tuple[Loop, ...]) -> list[Loop]:
     return found
 
 
-def live_in(func: Func, buf: str) -> isl.Set | None:
+def live_in(func: Func, buf: str, *, doubt: bool = False) -> isl.Set | None:
     """The elements of an array whose first access is a read: those with a read that no write precedes. None: there are
-    none. Accesses at places that depend on data are left out."""
-    if not func.comps:
+    none. Accesses at places that depend on data are left out; with `doubt`, they may read anything and write nothing.
+    """
+    touching = [
+        (comp, found)
+        for comp in func.comps
+        if (found := [a for a in read_accesses(comp) if a.buf == buf]) or comp.target.buf == buf
+    ]
+    if not any(found for _, found in touching):
         return None
     reads = isl.UnionMap.empty(func.comps[0].domain.get_space().params())
     writes, schedule = reads, reads
-    for comp in func.comps:
+    for comp, found in touching:
         schedule = schedule.union(isl.UnionMap.from_map(comp.schedule.intersect_domain(comp.domain)))
-        for access in read_accesses(comp):
+        for access in found:
             relation, exact = access_map(comp, access)
-            if access.buf == buf and exact:
+            if exact or doubt:
                 reads = reads.union(isl.UnionMap.from_map(relation))
         if comp.target.buf == buf:
-            writes = writes.union(isl.UnionMap.from_map(access_map(comp, comp.target)[0]))
+            relation, exact = access_map(comp, comp.target)
+            if exact or not doubt:
+                writes = writes.union(isl.UnionMap.from_map(relation))
     if reads.is_empty():
         return None
     info = isl.UnionAccessInfo.from_sink(reads).set_must_source(writes).set_schedule_map(schedule)

@@ -7,6 +7,7 @@ and the add that takes it counting as one, and (b) the bytes that must move, eac
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import islpy as isl
@@ -44,11 +45,13 @@ def bound(func: Func, target: Target, *, data: str, values: dict[str, int]) -> B
     sure = tuple(c for c in func.comps if not defined & used_parameters(c))
     unsure = {c.target.buf for c in func.comps if c not in sure}
     func = func.with_comps(sure)
+    arithmetic = math.ceil(arithmetic_cycles(func, target, values))
+    return Bound(arithmetic, _memory(func, target, data, values, unsure))
+
+
+def arithmetic_cycles(func: Func, target: Target, values: Mapping[str, int]) -> float:
+    """The arithmetic of all iterations at full lanes on all units that can do it, on the machine's best view."""
     machines = [Machine(view, OperationTable(view)) for view in views(target.real)]
-    return Bound(_arithmetic(func, machines, values), _memory(func, target, data, values, unsure))
-
-
-def _arithmetic(func: Func, machines: list[Machine], values: dict[str, int]) -> int:
     cycles = 0.0
     for comp in func.comps:
         elem = comp.target.dtype
@@ -58,7 +61,7 @@ def _arithmetic(func: Func, machines: list[Machine], values: dict[str, int]) -> 
                 continue
             if rate := max(_rate(machine, op, elem) for machine in machines):
                 cycles += points * times / rate
-    return math.ceil(cycles)
+    return cycles
 
 
 def _rate(machine: Machine, op: str, elem: str) -> int:
@@ -102,7 +105,7 @@ def _union_count(maps: list[isl.Map], values: dict[str, int]) -> int:
     return count(_fixed(elements, values))
 
 
-def _fixed(found: isl.Set, values: dict[str, int]) -> isl.Set:
+def _fixed(found: isl.Set, values: Mapping[str, int]) -> isl.Set:
     for name, value in values.items():
         position = found.find_dim_by_name(isl.dim_type.param, name)
         if position >= 0:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.blocks import Blocks, blocks, loops_to_block
-from plant_core.boxes import NoBlocks
+from plant_core.blocks import Blocks, blocks
+from plant_core.boxes import Boxes, NoBlocks
 from plant_core.canonical.passes import canonical
 from plant_core.evaluate import evaluate
 from plant_core.ir import Buf, Func
@@ -94,7 +94,7 @@ def kind(at: int, trips: int) -> int:
 
 
 def check(func: Func, spans: tuple[int, ...], order: tuple[int, ...]) -> Blocks:
-    made = blocks(func, spans, order, granule=GRANULE, reassoc=False)
+    made = blocks(Boxes(func, GRANULE), spans, order, reassoc=False)
     generator = np.random.default_rng(3)
     inputs = {p.name: generator.integers(-9, 9, p.extents).astype(np.int32) for p in func.params if isinstance(p, Buf)}
     expected, got = evaluate(func, inputs), run_blocks(made, inputs)
@@ -136,7 +136,7 @@ NESTS = {
 @pytest.mark.parametrize("name", NESTS)
 def test_blocks_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
     func = read(NESTS[name], tmp_path)
-    loops = loops_to_block(func)
+    loops = Boxes(func, GRANULE).loops
     draw = random.Random(name)
     tried = 0
     for order in itertools.permutations(range(len(loops))):
@@ -182,18 +182,37 @@ def test_what_statements_overwrite_together_is_not_fetched(tmp_path: Path) -> No
     assert "t" in {b.name for p in made.pieces for b in p.bufs if b.kind == "local"}
 
 
+@pytest.mark.parametrize(
+    ("statements", "load"),
+    [
+        ("for (i = 0; i < 9; i++) for (j = 0; j <= i; j++) c[i][j] = t[i];", True),
+        ("for (i = 0; i < 9; i++) t[i] = c[at[i] & 7][i]; for (i = 0; i < 81; i++) c[i / 9][i % 9] = 0;", True),
+        ("for (i = 0; i < 9; i++) c[at[i] & 7][i] = 5; for (i = 0; i < 9; i++) t[i] = c[i][i];", True),
+        (
+            "for (i = 0; i < 81; i++) c[i / 9][i % 9] = i; for (i = 0; i < 9; i++) t[i] = c[at[i] & 7][i];",
+            False,
+        ),
+    ],
+    ids=["triangle", "read by data", "written by data", "written first"],
+)
+def test_what_a_block_may_read_or_leave_is_fetched(statements: str, load: bool, tmp_path: Path) -> None:
+    func = read(f"void f(int c[9][9], int t[9], const int at[9]) {{ int i, j; {statements} }}", tmp_path)
+    made = check(func, (), ())
+    assert {w.name: w.load for w in made.windows}["c"] == load
+
+
 def test_an_order_that_breaks_a_dependence_is_refused(tmp_path: Path) -> None:
     text = "void f(int a[9][9]) { for (int i = 1; i < 9; i++) for (int j = 0; j < 8; j++) a[i][j] = a[i - 1][j + 1]; }"
     func = read(text, tmp_path)
     check(func, (2, 8), (0, 1))
     with pytest.raises(NoBlocks, match="a later one"):
-        blocks(func, (2, 2), (0, 1), granule=GRANULE, reassoc=False)
+        blocks(Boxes(func, GRANULE), (2, 2), (0, 1), reassoc=False)
 
 
 def test_triangles_are_refused(tmp_path: Path) -> None:
     text = "void f(int a[9][9]) { for (int i = 0; i < 9; i++) for (int j = 0; j < i; j++) a[i][j] = 1; }"
     with pytest.raises(NoBlocks, match="depend on another loop"):
-        blocks(read(text, tmp_path), (2, 2), (0, 1), granule=GRANULE, reassoc=False)
+        blocks(Boxes(read(text, tmp_path), GRANULE), (2, 2), (0, 1), reassoc=False)
 
 
 def test_windows_as_rows(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ ROOMS = {
 }
 # These see everything, and so does all of dspgen.bench.
 TOP = {
+    "dspgen.block_sizes",
     "dspgen.blocked",
     "dspgen.pipeline",
     "dspgen.choosing",

@@ -1,0 +1,266 @@
+"""How nests are cut into blocks for data off the chip: what a model of transfers and arithmetic expects the fewest
+cycles of.
+
+A function's nests follow each other, and neighbours whose data fit on the chip may be one block together: the cheapest
+way through the function is found by dynamic programming over where blocks end. A nest that is a part by itself is cut
+into blocks of a size and an order of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import islpy as isl
+
+from dspgen.asmir.blocks import place_bytes, window_bytes
+from dspgen.errors import NoSchedule, Problem
+from dspgen.options import Options
+from dspgen.target.model import Target
+from dspgen.tiling.bound import arithmetic_cycles
+from dspgen.tiling.nests import nests
+from dspgen.vecdsl.ir import ELEM_BYTES
+from plant_core.affine import read_accesses
+from plant_core.blocks import Blocks, blocks, windows
+from plant_core.boxes import Boxes, NoBlocks, covers, meets, surely_written
+from plant_core.dependence import live_in
+from plant_core.ir import Buf, Comp, Func
+from plant_core.windows import Counter, Window, rows_of
+
+# Cycles of the code between two blocks, and of starting a block's loops.
+_BETWEEN = 200
+# The part of the near memory that is left to local arrays of the blocks.
+_SPARE = 4
+_TRIED = 40
+_FEWEST = 8  # iterations of a loop in a block
+
+
+def parts(func: Func, source: Func, target: Target, options: Options) -> tuple[Blocks, ...]:
+    """The nests of `func` in blocks, or neighbours as one block. Raises NoSchedule where data don't fit."""
+    return _Parts(func, source, target, options).best()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Iterations of each loop in a block, the order of the loops over blocks, and the cycles that the model expects."""
+
+    spans: tuple[int, ...]
+    order: tuple[int, ...]
+    cycles: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The nests from `begin` to `end`, the cycles expected of them, and as blocks, where they are one nest."""
+
+    begin: int
+    end: int
+    cycles: float
+    blocks: Blocks | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A function's first nests in parts, and the cycles expected of them all."""
+
+    cycles: float
+    parts: tuple[_Part, ...]
+
+
+@dataclass(slots=True)
+class _Group:
+    """A nest, or neighbours: its arrays, and of each, once asked for, what is read before and what is written."""
+
+    comps: tuple[Comp, ...]
+    work: float
+    touched: set[str]
+    written: set[str]
+    rest: tuple[_Group, _Group] | None = None  # the first nest, and those after it
+    _live: dict[str, isl.Set | None] = field(default_factory=dict)
+    _sure: dict[str, isl.Set | None] = field(default_factory=dict)
+
+    def before(self, after: _Group) -> _Group:
+        """This nest, and then those."""
+        return _Group(
+            (*self.comps, *after.comps),
+            self.work + after.work,
+            self.touched | after.touched,
+            self.written | after.written,
+            (self, after),
+        )
+
+    def sure(self, buf: str) -> isl.Set | None:
+        """The elements that are written, whatever the data."""
+        if buf not in self._sure:
+            if self.rest is None:
+                self._sure[buf] = surely_written(self.comps, buf)
+            else:
+                self._sure[buf] = _union(*(part.sure(buf) for part in self.rest))
+        return self._sure[buf]
+
+    def live(self, func: Func, buf: str) -> isl.Set | None:
+        """The elements that may be read before they are written."""
+        if buf not in self._live:
+            if self.rest is None:
+                self._live[buf] = live_in(func.with_comps(self.comps), buf, doubt=True)
+            else:
+                first, after = self.rest
+                later, written = after.live(func, buf), first.sure(buf)
+                if later is not None and written is not None:
+                    later = later.subtract(written)
+                self._live[buf] = _union(first.live(func, buf), later)
+        return self._live[buf]
+
+
+def _union(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
+    return a if b is None else b if a is None else a.union(b).coalesce()
+
+
+class _Parts:
+    def __init__(self, func: Func, source: Func, target: Target, options: Options) -> None:
+        self.func, self.source, self.target, self.options = func, source, target, options
+        memory = target.memory(target.abi.stack_memory)
+        self.room = memory.size - memory.size // _SPARE
+        self.bufs = {b.name: b for b in func.bufs}
+        self.groups = [self._group(nest.names) for nest in nests(func)]
+
+    def _group(self, names: Sequence[str]) -> _Group:
+        comps = tuple(self.func.comp(name) for name in names)
+        touched = {a.buf for c in comps for a in (c.target, *read_accesses(c))} & set(self.bufs)
+        work = arithmetic_cycles(self.func.with_comps(comps), self.target, {})
+        return _Group(comps, work, touched, {c.target.buf for c in comps} & touched)
+
+    def best(self) -> tuple[Blocks, ...]:
+        cuts: list[_Cut | None] = [_Cut(0.0, ())]
+        refusal: NoSchedule | None = None
+        for end in range(1, len(self.groups) + 1):
+            best: _Cut | None = None
+            several = self.groups[end - 1]
+            for begin in reversed(range(end)):
+                if end - begin == 1:
+                    try:
+                        part = self._nest(begin)
+                    except NoSchedule as reason:
+                        refusal = refusal or reason
+                        continue
+                else:
+                    several = self.groups[begin].before(several)
+                    cycles = self._together(several, self._kept(begin, end))
+                    if cycles is None:
+                        break
+                    part = _Part(begin, end, cycles, None)
+                before = cuts[begin]
+                if before is not None and (best is None or before.cycles + part.cycles < best.cycles):
+                    best = _Cut(before.cycles + part.cycles, (*before.parts, part))
+            cuts.append(best)
+        if cuts[-1] is None:
+            assert refusal is not None
+            raise refusal
+        return tuple(self._made(part) for part in cuts[-1].parts)
+
+    def _made(self, part: _Part) -> Blocks:
+        if part.blocks is not None:
+            return part.blocks
+        comps = tuple(c for group in self.groups[part.begin : part.end] for c in group.comps)
+        boxes = Boxes(self._only(comps), self.target.lanes, self._kept(part.begin, part.end), known=())
+        return blocks(boxes, (), (), reassoc=self.options.fp == "reassoc")
+
+    def _only(self, comps: tuple[Comp, ...]) -> Func:
+        return replace(self.func, comps=comps)
+
+    def _kept(self, begin: int, end: int) -> set[str]:
+        """The local arrays of these nests that others use, too."""
+        mine = set().union(*(g.touched for g in self.groups[begin:end]))
+        others = set().union(*(g.touched for g in (*self.groups[:begin], *self.groups[end:])))
+        return {name for name in mine & others if self.bufs[name].kind == "local"}
+
+    def _nest(self, number: int) -> _Part:
+        """One nest, cut as the model likes best of what dependences allow."""
+        func = self._only(self.groups[number].comps)
+        refusal: NoBlocks | None = None
+        try:
+            boxes = Boxes(func, self.target.lanes, self._kept(number, number + 1))
+            ways = sorted(self._sizes(boxes, self.groups[number].work), key=lambda s: s.cycles)
+        except NoBlocks as reason:
+            ways, refusal = [], reason
+        for sizes in ways[:_TRIED]:
+            try:
+                made = blocks(boxes, sizes.spans, sizes.order, reassoc=self.options.fp == "reassoc")
+            except NoBlocks as reason:
+                refusal = reason
+            else:
+                return _Part(number, number + 1, sizes.cycles, made)
+        raise NoSchedule(self._problem(func, refusal))
+
+    def _problem(self, func: Func, refusal: NoBlocks | None) -> Problem:
+        why = "the data of no block fit on the chip" if refusal is None else refusal.message
+        remedy = "compile with --data onchip, for arrays that are in on-chip memory already"
+        return Problem("DG318", why, func.comps[0].loc or self.source.loc, remedy)
+
+    def _sizes(self, boxes: Boxes, work: float) -> Iterator[_Sizes]:
+        """Sizes whose windows fit, with what the model expects of them."""
+        ways = [
+            (spans, order)
+            for spans in itertools.product(*(_spans(extent) for _, _, extent in boxes.loops))
+            for order in itertools.permutations(range(len(boxes.loops)))
+        ]
+        for spans, order in [((), ()), *ways]:
+            try:
+                counters, found = windows(boxes, spans, order)
+            except NoBlocks:
+                continue
+            if any(w.outside and self._rows(w) is None for w in found):
+                continue
+            if sum(place_bytes(window_bytes(w)) * (2 if w.counters else 1) for w in found) <= self.room:
+                yield _Sizes(spans, order, self._expected(counters, found, work))
+
+    def _rows(self, window: Window) -> object | None:
+        return rows_of(window, self.bufs[window.buf].extents, ELEM_BYTES[window.dtype])
+
+    def _together(self, group: _Group, kept: Collection[str]) -> float | None:
+        """What the model expects of neighbouring nests as one block; None where their data don't fit."""
+        needed = {name: place_bytes(_bytes(self.bufs[name])) for name in group.touched}
+        if sum(needed.values()) > self.room:
+            return None
+        moved = [self.bufs[name] for name in sorted(group.touched) if self.bufs[name].kind == "param"]
+        loaded = [buf for buf in moved if self._loads(group, buf)]
+        stored = [buf for buf in moved if buf.name in group.written]
+        dma = self.target.dma
+        assert dma is not None
+        ends = dma.startup * (bool(loaded) + bool(stored))
+        moving = sum(_bytes(buf) for buf in (*loaded, *stored)) / dma.bytes_per_cycle
+        return max(group.work + _BETWEEN, moving) + moving + ends
+
+    def _loads(self, group: _Group, buf: Buf) -> bool:
+        if buf.name not in group.written or not covers(group.sure(buf.name), buf.extents):
+            return True
+        return meets(group.live(self.func, buf.name), buf.extents)
+
+    def _expected(self, counters: Sequence[Counter], found: Sequence[Window], work: float) -> float:
+        dma = self.target.dma
+        assert dma is not None
+        moving = first = last = 0.0
+        number = math.prod(c.trips for c in counters)
+        for window in found:
+            inner = max(window.counters, default=-1)
+            times = math.prod(c.trips for c in counters[: inner + 1])
+            each = window_bytes(window) / dma.bytes_per_cycle
+            moving += times * each * (window.load + window.store)
+            first += each * window.load
+            last += each * window.store
+        ends = dma.startup * (any(w.load for w in found) + any(w.store for w in found))
+        return max(work + number * _BETWEEN, moving) + first + last + ends
+
+
+def _bytes(buf: Buf) -> int:
+    return math.prod(buf.extents or (1,)) * ELEM_BYTES[buf.dtype]
+
+
+def _spans(extent: int) -> list[int]:
+    """Halves of a loop, halves of these, and so on."""
+    found = [extent]
+    while found[-1] > _FEWEST:
+        found.append(-(-found[-1] // 2))
+    return found
