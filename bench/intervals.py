@@ -34,7 +34,7 @@ HEAD = [
 def kernels() -> Iterator[tuple[str, str, Options]]:
     """Name, file and options: the kernels of the paper's Table 1, then the examples."""
     for kernel in breakdown.KERNELS.values():
-        yield kernel.name, breakdown.source(kernel), Options(defines=kernel.defines)
+        yield kernel.name, kernel.source, Options(defines=kernel.defines)
     for path in sorted((ROOT / "examples").glob("*.c")):
         yield path.stem, str(path), Options()
     for path in sorted((ROOT / "examples" / "loops").glob("*.c")):

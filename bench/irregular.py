@@ -1,6 +1,6 @@
 """Small irregular functions on a DSP: cycles, how they were vectorized, and what their loop nests would take.
 
-python bench/irregular.py [--write]: makes the table in docs/vectorizer.md.
+python bench/irregular.py [--write] [NAMES]: makes the table in docs/vectorizer.md, of functions whose names begin so.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def shapes() -> Iterator[tuple[str, dict[str, int]]]:
                           ("10x10", "3x3"), ("10x10", "4x4"), ("16x16", "4x4")):  # fmt: skip
         sizes = (int(n) for n in (*image.split("x"), *kernel.split("x")))
         yield "conv_full", dict(zip(("H", "W", "FH", "FW"), sizes, strict=True))
-    for size in ((2, 2, 2), (2, 3, 3), (3, 3, 3), (4, 4, 4), (8, 8, 8), (10, 10, 10), (16, 16, 16)):
-        yield "matmul_small", dict(zip("MNK", size, strict=True))
+    for shape in ((2, 2, 2), (2, 3, 3), (3, 3, 3), (4, 4, 4), (8, 8, 8), (10, 10, 10), (16, 16, 16)):
+        yield "matmul_small", dict(zip("MNK", shape, strict=True))
     yield "quaternion", {}
     for size in (3, 4):
         yield "qr_householder", {"N": size}
@@ -46,8 +46,11 @@ def row(name: str, sizes: dict[str, int]) -> str:
 
 
 def main() -> None:
+    only = tuple(a for a in sys.argv[1:] if not a.startswith("--"))
     table = list(HEAD)
     for name, sizes in shapes():
+        if only and not name.startswith(only):
+            continue
         table.append(row(name, sizes))
         print(table[-1], flush=True)
     if "--write" in sys.argv:

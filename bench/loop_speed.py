@@ -18,7 +18,7 @@ from dspgen.asmir.ir import Function, Instr, Loop, Mem, MemRef, OperandValue, Re
 from dspgen.errors import NoSchedule
 from dspgen.sched.schedule import schedule
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
+from dspgen.target.model import Side, Target
 from tests.support.straight_blocks import Blocks
 
 MACHINES = ("ft_m7002", "ft_mt3000")
@@ -61,7 +61,7 @@ class Bodies(Blocks):
         self, value: OperandValue, rng: random.Random, carried: float, made: dict[str, list[tuple[VReg, int]]]
     ) -> OperandValue:
         if isinstance(value, Mem) and isinstance(value.base, VReg):
-            side = "scalar" if value.base.cls == self.target.address_modes.base_classes["scalar"] else "vector"
+            side: Side = "scalar" if value.base.cls == self.target.address_modes.base_classes["scalar"] else "vector"
             base, step = VReg(f"{side}{rng.randint(0, 2)}", value.base.cls), 1024
             self.streams.setdefault(base, Stream(base, step, side))
             size = value.access.size if value.access is not None else 4

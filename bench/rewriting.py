@@ -1,6 +1,6 @@
 """Every example with rewriting on and off: cycles, and whether both verify. Makes the table in docs/rewriting.md.
 
-python bench/rewriting.py [--write]
+python bench/rewriting.py [--write] [NAMES]: of examples whose names begin so.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ ROOT = Path(__file__).parent.parent
 
 def main() -> None:
     target = load_target("ft_m7002")
+    only = tuple(a for a in sys.argv[1:] if not a.startswith("--"))
     rows, ratios = [], []
     for path in sorted((ROOT / "examples").glob("*.c")):
+        if only and not path.stem.startswith(only):
+            continue
         on, off = (run_file(str(path), target, replace(Options(), rewrite=r)) for r in ("full", "off"))
         ratios.append(off.cycles / on.cycles)
         rows.append(f"| {path.stem} | {_cell(on)} | {_cell(off)} | {ratios[-1]:.2f} |")

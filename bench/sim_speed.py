@@ -41,7 +41,11 @@ def measure(engine: Engine, repeats: int) -> None:
     )
 
 
-if __name__ == "__main__":
+def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     measure("native", 1)
     measure("native", count)
+
+
+if __name__ == "__main__":
+    main()
