@@ -24,7 +24,7 @@ from dspgen.tiling.nests import nests
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.affine import read_accesses
 from plant_core.blocks import Blocks, blocks, windows
-from plant_core.boxes import Boxes, NoBlocks, covers, meets, surely_written
+from plant_core.boxes import Boxes, NoBlocks, covers, ends_of, meets, surely_written
 from plant_core.dependence import live_in
 from plant_core.ir import Buf, Comp, Func
 from plant_core.windows import Counter, Window, rows_of
@@ -38,7 +38,8 @@ _FEWEST = 8  # iterations of a loop in a block
 
 
 def parts(func: Func, source: Func, target: Target, options: Options) -> tuple[Blocks, ...]:
-    """The nests of `func` in blocks, or neighbours as one block. Raises NoSchedule where data don't fit."""
+    """The nests of `func` in blocks, or neighbours as one block. Raises NoSchedule where data don't fit, NoBlocks
+    where sizes are known at run time only."""
     return _Parts(func, source, target, options).best()
 
 
@@ -128,6 +129,9 @@ class _Parts:
 
     def _group(self, names: Sequence[str]) -> _Group:
         comps = tuple(self.func.comp(name) for name in names)
+        for comp in comps:
+            for depth in range(len(comp.iters)):
+                ends_of(comp, depth)  # sizes known at run time only are refused
         touched = {a.buf for c in comps for a in (c.target, *read_accesses(c))} & set(self.bufs)
         work = arithmetic_cycles(self.func.with_comps(comps), self.target, {})
         return _Group(comps, work, touched, {c.target.buf for c in comps} & touched)
@@ -180,11 +184,8 @@ class _Parts:
         """One nest, cut as the model likes best of what dependences allow."""
         func = self._only(self.groups[number].comps)
         refusal: NoBlocks | None = None
-        try:
-            boxes = Boxes(func, self.target.lanes, self._kept(number, number + 1))
-            ways = sorted(self._sizes(boxes, self.groups[number].work), key=lambda s: s.cycles)
-        except NoBlocks as reason:
-            ways, refusal = [], reason
+        boxes = Boxes(func, self.target.lanes, self._kept(number, number + 1))
+        ways = sorted(self._sizes(boxes, self.groups[number].work), key=lambda s: s.cycles)
         for sizes in ways[:_TRIED]:
             try:
                 made = blocks(boxes, sizes.spans, sizes.order, reassoc=self.options.fp == "reassoc")

@@ -89,7 +89,7 @@ class Boxes:
         """The first and the last iteration of a loop. Raises NoBlocks where they are known at run time only."""
         key = (comp.name, depth)
         if key not in self._ends:
-            self._ends[key] = _ends_of(comp, depth)
+            self._ends[key] = ends_of(comp, depth)
         return self._ends[key]
 
     def is_live(self, buf: str) -> bool:
@@ -112,7 +112,7 @@ def accesses_of(comp: Comp) -> Iterator[Load]:
     yield from accesses(comp.value)
 
 
-def _ends_of(comp: Comp, depth: int) -> tuple[int, int]:
+def ends_of(comp: Comp, depth: int) -> tuple[int, int]:
     low, high = comp.domain.dim_min_val(depth), comp.domain.dim_max_val(depth)
     if not low.is_int() or not high.is_int():
         raise NoBlocks(

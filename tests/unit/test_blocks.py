@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
+from dspgen.tiling.nests import nests
 from plant_core.blocks import Blocks, blocks
 from plant_core.boxes import Boxes, NoBlocks
 from plant_core.canonical.passes import canonical
 from plant_core.evaluate import evaluate
 from plant_core.ir import Buf, Func
 from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Length, Window, rows_of
+from tests.generators.nests import Features, random_program
 
 GRANULE = 4
+SCALAR = 3  # the value of every scalar parameter
 
 
 def read(text: str, folder: Path) -> Func:
@@ -46,7 +51,7 @@ def run_blocks(made: Blocks, inputs: dict[str, np.ndarray]) -> dict[str, np.ndar
     """As the machine does it: what a block needs is fetched before the last one's results are put back."""
     arrays = {n: np.array(a) for n, a in inputs.items()}
     places = list(itertools.product(*(range(c.trips) for c in made.counters)))
-    near = {w.name: np.full(w.shape, 77, arrays[w.buf].dtype if w.outside else np.int32) for w in made.windows}
+    near = {w.name: np.zeros(w.shape, np.int32) for w in made.windows}
     fetched: dict[str, tuple[int, ...]] = {}
 
     def moves(window: Window, at: tuple[int, ...]) -> tuple[int, ...]:
@@ -75,9 +80,11 @@ def run_blocks(made: Blocks, inputs: dict[str, np.ndarray]) -> dict[str, np.ndar
         for p in piece.params:
             if isinstance(p, Buf):
                 given[p.name] = near[p.name]
-            else:
-                k = dict(made.origins)[p.name]
+            elif p.name in (origins := dict(made.origins)):
+                k = origins[p.name]
                 given[p.name] = made.counters[k].low + at[k] * made.counters[k].span
+            else:
+                given[p.name] = SCALAR
         near |= evaluate(piece, given)
         for w in made.windows:
             if w.store and (following is None or w.name in ahead):
@@ -97,7 +104,8 @@ def check(func: Func, spans: tuple[int, ...], order: tuple[int, ...]) -> Blocks:
     made = blocks(Boxes(func, GRANULE), spans, order, reassoc=False)
     generator = np.random.default_rng(3)
     inputs = {p.name: generator.integers(-9, 9, p.extents).astype(np.int32) for p in func.params if isinstance(p, Buf)}
-    expected, got = evaluate(func, inputs), run_blocks(made, inputs)
+    scalars = {p.name: SCALAR for p in func.params if not isinstance(p, Buf)}
+    expected, got = evaluate(func, inputs | scalars), run_blocks(made, inputs)
     for name in expected:
         np.testing.assert_array_equal(got[name], expected[name], err_msg=name)
     return made
@@ -147,6 +155,20 @@ def test_blocks_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
         except NoBlocks:
             assert order != tuple(range(len(loops))), "the order of the text is always kept"
     assert tried
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_in_blocks(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    func = read(random_program(draw, Features(types=("int",), symbolic=False)).text, tmp_path)
+    check(func, (), ())
+    for nest in nests(func):
+        part = replace(func, comps=tuple(func.comp(name) for name in nest.names))
+        loops = Boxes(part, GRANULE).loops
+        for _ in range(3):
+            order = draw.sample(range(len(loops)), len(loops))
+            with contextlib.suppress(NoBlocks):
+                check(part, tuple(draw.randint(1, max(extent, 2)) for _, _, extent in loops), tuple(order))
 
 
 def test_blocks_in_the_middle_share_a_function(tmp_path: Path) -> None:
