@@ -5,7 +5,6 @@ python bench/loops.py [--write]: makes the table in docs/vectorizer.md.
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from tables import write_table
 
+from dspgen.bench.outcomes import geometric_mean
 from dspgen.options import Options
 from dspgen.pipeline import RunResult, run_file
 from dspgen.target.load import load_target
@@ -60,7 +60,7 @@ def main() -> None:
     for path, name in kernels():
         rows.append(row(path, name))
         print(rows[-1].text, flush=True)
-    mean = math.exp(sum(math.log(r.gain) for r in rows) / len(rows))
+    mean = geometric_mean(r.gain for r in rows)
     vectorized, loops = sum(r.vectorized for r in rows), sum(r.loops for r in rows)
     table = ["| class | loop | verified | cycles | scalar | gain | remarks |", "|---|---|---|---|---|---|---|"]
     table += [r.text for r in rows]

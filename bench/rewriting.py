@@ -5,13 +5,13 @@ python bench/rewriting.py [--write] [NAMES]: of examples whose names begin so.
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from tables import write_table
 
+from dspgen.bench.outcomes import geometric_mean
 from dspgen.options import Options
 from dspgen.pipeline import RunResult, run_file
 from dspgen.target.load import load_target
@@ -30,7 +30,7 @@ def main() -> None:
         ratios.append(off.cycles / on.cycles)
         rows.append(f"| {path.stem} | {_cell(on)} | {_cell(off)} | {ratios[-1]:.2f} |")
         print(rows[-1], flush=True)
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    mean = geometric_mean(ratios)
     table = ["| example | cycles, on | cycles, off | off / on |", "|---|---|---|---|", *rows]
     table.append(f"| geometric mean | | | {mean:.2f} |")
     if "--write" in sys.argv:

@@ -216,7 +216,7 @@ def _isa_road(given: Mapping[str, Any], seed: int, show_remarks: bool) -> Road:
         if show_remarks:
             print_remarks(result.remarks)
 
-    return Road({"isa": target.name}, target, options, run, _run_object, report.results_table, show)
+    return Road({"isa": target.name}, target, options, run, report.run_object, report.results_table, show)
 
 
 @commands.command("sim")
@@ -295,17 +295,6 @@ def _compiled_object(compiled: Compiled, target: Target) -> dict[str, Any]:
         tiles=[choice.candidate.title for choice in compiled.choices],
         loops=[loop_object(loop) for loop in compiled.scheduled.loops],
         remarks=[report.remark_object(r) for r in compiled.remarks],
-    )
-
-
-def _run_object(result: RunResult) -> dict[str, Any]:
-    names = (
-        "kernel isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds unit_busy tiles"
-    )
-    return report.result_object(
-        **{name: getattr(result, name) for name in names.split()},
-        loops=[loop_object(loop) for loop in result.loops],
-        remarks=[report.remark_object(r) for r in result.remarks],
     )
 
 

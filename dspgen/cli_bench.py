@@ -38,6 +38,15 @@ from dspgen.target.load import isa_names, load_target
 from plant_core.loc import PlantError
 
 _SIZE = click.Choice(polybench.SIZES, case_sensitive=False)
+_names_option = click.option(
+    "--only", multiple=True, metavar="NAMES", help="Some of the kernels, with commas between them."
+)
+_beginnings_option = click.option(
+    "--only", multiple=True, metavar="NAMES", help="Some of the kernels, or beginnings of their names."
+)
+_jobs_option = click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="Compile so many at a time.  [default: one a core]"
+)
 
 
 @click.group("bench", invoke_without_command=True)
@@ -51,7 +60,7 @@ def bench_group(context: click.Context) -> None:
 @bench_group.command("polybench")
 @backend_options
 @click.option("--size", "sizes", multiple=True, type=_SIZE, help="May be repeated.  [default: small and odd, or mini]")
-@click.option("--only", multiple=True, metavar="NAMES", help="Some of the kernels, with commas between them.")
+@_names_option
 @click.option("--fp", type=click.Choice(["strict", "reassoc"]), default="reassoc", show_default=True)
 @json_option
 def polybench_command(sizes: tuple[str, ...], only: tuple[str, ...], fp: str, as_json: bool, **given: Any) -> int:
@@ -87,7 +96,7 @@ def polybench_command(sizes: tuple[str, ...], only: tuple[str, ...], fp: str, as
 @bench_group.command("cpu")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N")
 @click.option("--size", type=_SIZE, default="large", show_default=True)
-@click.option("--only", multiple=True, metavar="NAMES", help="Some of the kernels, with commas between them.")
+@_names_option
 @click.option("--peers", metavar="NAMES", help="Of gcc,clang-polly,blas.  [default: those installed here]")
 @json_option
 def cpu_command(threads: int, size: str, only: tuple[str, ...], peers: str | None, as_json: bool) -> int:
@@ -113,31 +122,25 @@ def cpu_command(threads: int, size: str, only: tuple[str, ...], peers: str | Non
 
 @bench_group.command("breakdown")
 @isa_options(required=False)
-@click.option("--only", multiple=True, metavar="NAMES", help="Some of the kernels, or beginnings of their names.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Compile so many at a time.  [default: one a core]")
+@_beginnings_option
+@_jobs_option
 @json_option
 def breakdown_command(
     isa: str | None, sets: tuple[str, ...], only: tuple[str, ...], jobs: int | None, as_json: bool
 ) -> int:
     """Measure what rewriting is worth: without it, with the vector side's rules, with all; without tiles and with."""
     kernels = programs.chosen(only, breakdown.KERNELS)
-    machine, figures = isa or isa_names()[0], pairs("--set", sets)
-    load_target(machine, figures)  # what is wrong with it is told once
+    machine, figures = _machine(isa, sets)
     refusals = _Refusals()
     with _Bar(sum(len(breakdown.runs_of(k, machine, figures)) for k in kernels)) as bar:
         rows = breakdown.measure(kernels, machine, figures, thread_count(jobs), bar.ended, refusals)
     found = breakdown.summary(rows)
-    for text in refusals.told:
-        click.echo(text, err=True)
-    for row in rows:
-        tell_differences(row["kernel"], "it", row["details"])
+    _tell(rows, refusals)
     if as_json:
         print_json({"rows": rows, "summary": found})
     else:
         report.console().print(report.breakdown_table(rows))
-        click.echo(
-            f"{found['verified']} of {found['kernels']} verified, {found['wrong']} wrong, {found['refused']} refused"
-        )
+        _verdicts(found["kernels"], found)
         for text in _gains(found):
             click.echo(text)
     return _status(rows, refusal_is_fault=False)
@@ -162,12 +165,12 @@ def _gains(found: Mapping[str, Any]) -> list[str]:
 
 @bench_group.command("table1")
 @isa_options(required=False)
-@click.option("--only", multiple=True, metavar="NAMES", help="Some of the kernels, or beginnings of their names.")
+@_beginnings_option
 @click.option(
     "--data", type=click.Choice(["ddr", "onchip"]), default="ddr", show_default=True, help="Where arrays are."
 )
 @click.option("--no-baselines", is_flag=True, help="Leave out the simpler code that ours is compared with.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Compile so many at a time.  [default: one a core]")
+@_jobs_option
 @json_option
 def table1_command(
     isa: str | None,
@@ -180,17 +183,13 @@ def table1_command(
 ) -> int:
     """Measure the kernels of the seed paper's Table 1 against the machine's bound and against simpler code."""
     kernels = programs.chosen(only, table1.KERNELS)
-    machine, figures = isa or isa_names()[0], pairs("--set", sets)
-    load_target(machine, figures)  # what is wrong with it is told once
+    machine, figures = _machine(isa, sets)
     wanted = table1.tasks(kernels, machine, figures, data, baselines=not no_baselines)
     refusals = _Refusals()
     with _Bar(len(wanted)) as bar:
         rows = table1.measure(wanted, thread_count(jobs), bar.ended, refusals)
     found = table1.summary(rows)
-    for text in refusals.told:
-        click.echo(text, err=True)
-    for row in rows:
-        tell_differences(row["kernel"], "it", row["details"])
+    _tell(rows, refusals)
     if as_json:
         print_json({"rows": rows, "summary": found})
     else:
@@ -203,6 +202,13 @@ def table1_command(
                 f"the seed paper tells {found['seed_over_scalar']} over scalar code"
             )
     return _status(rows, refusal_is_fault=False)
+
+
+def _machine(isa: str | None, sets: tuple[str, ...]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The ISA file's name and the figures set in it, which load: what is wrong with it is told once."""
+    machine, figures = isa or isa_names()[0], pairs("--set", sets)
+    load_target(machine, figures)
+    return machine, figures
 
 
 def _later(name: str) -> None:
@@ -250,12 +256,13 @@ def _tell(rows: Sequence[Mapping[str, Any]], refusals: _Refusals) -> None:
     for text in refusals.told:
         click.echo(text, err=True)
     for row in rows:
-        tell_differences(f"{row['kernel']} {row['size']}", "it", row.get("details") or ())
+        title = f"{row['kernel']} {row['size']}" if "size" in row else row["kernel"]
+        tell_differences(title, "it", row.get("details") or ())
 
 
 def _verdicts(runs: int, found: Mapping[str, Any]) -> None:
     click.echo(f"{found['verified']} of {runs} verified, {found['wrong']} wrong, {found['refused']} refused")
-    if (seconds := found["slowest_compile_seconds"]) is not None:
+    if (seconds := found.get("slowest_compile_seconds")) is not None:
         click.echo(f"slowest to compile, from C text to our code: {found['slowest_compile_kernel']}, {seconds:.2f} s")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from plant_core.loc import Loc
+from plant_core.loc import Loc, PlantError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,13 @@ class DspgenError(Exception):
 
     def render(self) -> str:
         return "\n".join(p.render() for p in self.problems)
+
+
+def problems_of(error: DspgenError | PlantError) -> tuple[Problem, ...]:
+    """What is wrong, told in one way wherever it was found."""
+    if isinstance(error, DspgenError):
+        return error.problems
+    return (Problem(error.code, error.message, error.loc, error.remedy),)
 
 
 class SourceError(DspgenError):

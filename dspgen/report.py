@@ -13,7 +13,9 @@ from rich.text import Text
 from dspgen.asmir.ir import Function
 from dspgen.cpu_road import CpuResult
 from dspgen.emit.linear import emit_linear
+from dspgen.emit.manifest import loop_object
 from dspgen.emit.text import print_lines
+from dspgen.pipeline import RunResult
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport, Scheduled
 from dspgen.target.model import Target
@@ -79,6 +81,18 @@ def results_table(rows: Iterable[Mapping[str, Any]]) -> Table:
             _format(row["simulate_seconds"], "{:.2f}"),
         )
     return table
+
+
+def run_object(result: RunResult) -> dict[str, Any]:
+    """The object of `--json` for a run on a machine's simulator."""
+    names = (
+        "kernel isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds unit_busy tiles"
+    )
+    return result_object(
+        **{name: getattr(result, name) for name in names.split()},
+        loops=[loop_object(loop) for loop in result.loops],
+        remarks=[remark_object(r) for r in result.remarks],
+    )
 
 
 def cpu_object(result: CpuResult) -> dict[str, Any]:

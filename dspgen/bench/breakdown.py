@@ -10,37 +10,32 @@ loops neither unrolled nor pipelined, each packet filled with what comes next wh
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from dspgen.bench.programs import Kernel
+from dspgen.bench.outcomes import Outcome, Row, first_refusal, geometric_mean, outcome_or_refusal
+from dspgen.bench.programs import Kernel, autocor, by_name, conv2d, fft, matmul
 from dspgen.bench.spread import spread
-from dspgen.errors import DspgenError, Problem
+from dspgen.errors import DspgenError
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
-from plant_core.loc import PlantError
 
 TileMode = Literal["one", "search"]
-Row = dict[str, Any]
 TILES: tuple[TileMode, ...] = ("one", "search")
 SEED_GAIN = 3.49  # Fig. 15: rewriting across scalar and vector units over the vectorization that it starts from
 SEED_SCHEDULING_GAIN = 4.67  # the same: instruction-level optimization
 
 
-def _kernels() -> dict[str, Kernel]:
-    found = [Kernel(f"autocor_{n}", "autocor.c", (("N", str(n)),)) for n in (10, 16, 256, 512)]
-    found += [Kernel(f"fft_{1 << k}", f"bench/fft_{1 << k}.c") for k in range(2, 11)]
-    for n, f in ((4, 2), (16, 2), (256, 4)):
-        sizes = (("H", str(n)), ("W", str(n)), ("F", str(f)))
-        found += [Kernel(f"conv2d_{kind}_{n}_{f}", f"conv2d_{kind}.c", sizes) for kind in ("valid", "full")]
-    found += [Kernel(f"matmul_{n}", "matmul.c", (("N", str(n)),)) for n in (4, 8, 16, 256)]
-    return {k.name: k for k in found}
-
-
-KERNELS = _kernels()
+KERNELS = by_name(
+    (
+        *(autocor(n) for n in (10, 16, 256, 512)),
+        *(fft(1 << k) for k in range(2, 11)),
+        *(conv2d(kind, n, f) for n, f in ((4, 2), (16, 2), (256, 4)) for kind in ("valid", "full")),
+        *(matmul(n) for n in (4, 8, 16, 256)),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +51,6 @@ class Run:
     @property
     def title(self) -> str:
         return f"{self.kernel.name}, {self.mode}, {self.tile}"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A run's cycles; without them `problems` tell why."""
-
-    cycles: int | None
-    verified: bool | None = None
-    details: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
 
 
 def measure(
@@ -89,36 +74,33 @@ def runs_of(kernel: Kernel, isa: str, sets: tuple[tuple[str, str], ...]) -> tupl
 
 
 def outcome_of(run: Run) -> Outcome:
-    """Compile, simulate and compare."""
+    """Compile, simulate and compare; `verified` is in the facts."""
+    return outcome_or_refusal(lambda: _simulated(run))
+
+
+def _simulated(run: Run) -> Outcome:
     if run.mode == "in order":
         options = Options(defines=run.kernel.defines, tile=run.tile, pipeline=False, sched="order")
     else:
         options = Options(defines=run.kernel.defines, tile=run.tile, rewrite=run.mode)
-    try:
-        result = run_file(run.kernel.source, load_target(run.isa, run.sets), options)
-    except DspgenError as error:
-        return Outcome(None, problems=error.problems)
-    except PlantError as error:
-        return Outcome(None, problems=(Problem(error.code, error.message, error.loc, error.remedy),))
-    return Outcome(result.cycles, result.verified, result.details)
+    result = run_file(run.kernel.source, load_target(run.isa, run.sets), options)
+    return Outcome(result.cycles, {"verified": result.verified}, result.details)
 
 
 def _row(
     kernel: Kernel, isa: str, outcomes: Mapping[Run, Outcome], on_refusal: Callable[[str, DspgenError], None]
 ) -> Row:
     of_kernel = {run: outcome for run, outcome in outcomes.items() if run.kernel == kernel}
-    row: Row = {"kernel": kernel.name, "isa": isa, "verified": None, "refused": None, "cycles": {}, "details": []}
+    row: Row = {"kernel": kernel.name, "isa": isa, "verified": None, "cycles": {}, "details": []}
     for run, outcome in of_kernel.items():
         if run.mode == "in order":
             row["in_order"] = outcome.cycles
         else:
             row["cycles"].setdefault(run.tile, {})[run.mode] = outcome.cycles
         row["details"] += outcome.details
-    if judged := [o.verified for o in of_kernel.values() if o.verified is not None]:
+    if judged := [v for o in of_kernel.values() if (v := o.facts.get("verified")) is not None]:
         row["verified"] = all(judged)
-    if problems := next((o.problems for o in of_kernel.values() if o.problems), ()):
-        on_refusal(kernel.name, DspgenError(*problems))
-        row["refused"] = problems[0].message
+    row["refused"] = first_refusal(kernel.name, of_kernel.values(), on_refusal)
     return row
 
 
@@ -139,8 +121,8 @@ def summary(rows: Sequence[Row]) -> Row:
         ],
     }
     found["slower_than_in_order"] = [r["kernel"] for r in whole if _best(r) > r["in_order"]]
-    found["scheduling_gain"] = _mean([r["in_order"] / _best(r) for r in whole])
-    found["scheduling_gain_alone"] = _mean([r["in_order"] / r["cycles"]["one"]["full"] for r in whole])
+    found["scheduling_gain"] = geometric_mean(r["in_order"] / _best(r) for r in whole)
+    found["scheduling_gain_alone"] = geometric_mean(r["in_order"] / r["cycles"]["one"]["full"] for r in whole)
     for tile, suffix in (("one", ""), ("search", "_tiled")):
         found[f"rewriting_gain{suffix}"] = _gain(whole, tile, "off")
         found[f"scalar_vector_gain{suffix}"] = _gain(whole, tile, "vector")
@@ -148,12 +130,8 @@ def summary(rows: Sequence[Row]) -> Row:
 
 
 def _gain(rows: Sequence[Row], tile: str, mode: str) -> float | None:
-    return _mean([r["cycles"][tile][mode] / r["cycles"][tile]["full"] for r in rows])
+    return geometric_mean(r["cycles"][tile][mode] / r["cycles"][tile]["full"] for r in rows)
 
 
 def _best(row: Row) -> int:
     return int(row["cycles"]["search"]["full"])
-
-
-def _mean(ratios: Sequence[float]) -> float | None:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from dspgen.errors import DspgenError, Problem
 from dspgen.target.structure import suggest
@@ -14,14 +15,44 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
+    """A program at one size: `side` is how many elements the longest side of its data has."""
+
     name: str
     file: str
+    side: int
     defines: tuple[tuple[str, str], ...] = ()
 
     @property
     def source(self) -> str:
         """The kernel's C file. Raises DspgenError where this installation came without the examples."""
         return program(self.file)
+
+
+def autocor(length: int) -> Kernel:
+    return Kernel(f"autocor_{length}", "autocor.c", length, (("N", str(length)),))
+
+
+def fft(points: int) -> Kernel:
+    """A transform whose stages are written one by one."""
+    return Kernel(f"fft_{points}", f"bench/fft_{points}.c", points)
+
+
+def fft_loop(points: int) -> Kernel:
+    """A transform whose stages are iterations of one loop."""
+    return Kernel(f"fft_loop_{points}", "fft/split.c", points, (("N", str(points)),))
+
+
+def conv2d(kind: Literal["valid", "full"], image: int, filter: int) -> Kernel:
+    sizes = (("H", str(image)), ("W", str(image)), ("F", str(filter)))
+    return Kernel(f"conv2d_{kind}_{image}_{filter}", f"conv2d_{kind}.c", image, sizes)
+
+
+def matmul(side: int) -> Kernel:
+    return Kernel(f"matmul_{side}", "matmul.c", side, (("N", str(side)),))
+
+
+def by_name(kernels: Iterable[Kernel]) -> dict[str, Kernel]:
+    return {k.name: k for k in kernels}
 
 
 def chosen(only: Sequence[str], kernels: Mapping[str, Kernel]) -> tuple[Kernel, ...]:

@@ -19,6 +19,7 @@ from backends.cpu.names import symbol
 from dspgen import oracle, report
 from dspgen.bench import polybench
 from dspgen.bench.apart import apart
+from dspgen.bench.outcomes import geometric_mean
 from dspgen.bench.peers import Blas, Compiler, compilers
 from dspgen.bench.verify import OnRefusal
 from dspgen.cpu_road import build_cpu, compile_cpu
@@ -268,9 +269,8 @@ def summary(rows: Sequence[Row]) -> Row:
         ratios = [(row[key], row["kernel"]) for row in _suite(rows, key)]
         if ratios:
             least, kernel = min(ratios)
-            mean = math.exp(sum(math.log(r) for r, _ in ratios) / len(ratios))
             found[name] = {
-                "geometric_mean": mean,
+                "geometric_mean": geometric_mean(r for r, _ in ratios),
                 "worst": least,
                 "worst_kernel": kernel,
                 "slower": sum(ratio < 1 for ratio, _ in ratios),

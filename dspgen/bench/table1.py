@@ -10,27 +10,23 @@ schedule checker tells how few cycles their instructions could take (`least_cycl
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from dspgen import oracle, report
-from dspgen.bench.programs import Kernel
+from dspgen.bench.outcomes import Outcome, Row, first_refusal, geometric_mean, outcome_or_refusal
+from dspgen.bench.programs import Kernel, autocor, by_name, conv2d, fft, fft_loop, matmul
 from dspgen.bench.spread import spread
 from dspgen.check.least import least_cycles
-from dspgen.emit.manifest import loop_object
-from dspgen.errors import DspgenError, Problem
-from dspgen.faults import message_of
+from dspgen.errors import DspgenError
 from dspgen.options import Options
 from dspgen.pipeline import compile_file, run_compiled
 from dspgen.sim.parse import assemble
 from dspgen.stages import Compiled, arguments_of, stack_of
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
-from plant_core.loc import PlantError
 
-Row = dict[str, Any]
 Data = Literal["onchip", "ddr"]
 Way = Literal["full", "chip", "scalar", "vector", "apart"]
 BASELINES: tuple[Way, ...] = ("scalar", "vector", "apart")
@@ -64,21 +60,15 @@ SEED: dict[str, tuple[int, float]] = {
 }
 
 
-def _kernels() -> dict[str, Kernel]:
-    found = [Kernel(f"autocor_{n}", "autocor.c", (("N", str(n)),)) for n in (10, 16, 256, 512)]
-    found += [Kernel(f"fft_{1 << k}", f"bench/fft_{1 << k}.c") for k in range(2, 11)]
-    found += [Kernel(f"fft_loop_{1 << k}", "fft/split.c", (("N", str(1 << k)),)) for k in range(2, 11)]
-    for n, f in ((4, 2), (16, 2), (256, 4), (512, 4)):
-        found.append(Kernel(f"conv2d_valid_{n}_{f}", "conv2d_valid.c", (("H", str(n)), ("W", str(n)), ("F", str(f)))))
-    found += [Kernel(f"matmul_{n}", "matmul.c", (("N", str(n)),)) for n in (4, 8, 16, 256, 512)]
-    return {k.name: k for k in found}
-
-
-KERNELS = _kernels()
-
-
-def is_small(kernel: Kernel) -> bool:
-    return max(int(part) for part in kernel.name.split("_") if part.isdigit()) <= SMALL
+KERNELS = by_name(
+    (
+        *(autocor(n) for n in (10, 16, 256, 512)),
+        *(fft(1 << k) for k in range(2, 11)),
+        *(fft_loop(1 << k) for k in range(2, 11)),
+        *(conv2d("valid", n, f) for n, f in ((4, 2), (16, 2), (256, 4), (512, 4))),
+        *(matmul(n) for n in (4, 8, 16, 256, 512)),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +86,6 @@ class Task:
         return f"{self.kernel.name}, {self.way}"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What is known of one way; without cycles `problems` tell why."""
-
-    cycles: int | None
-    facts: Row = field(default_factory=dict)
-    details: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
-
-
 def tasks(
     kernels: Sequence[Kernel], isa: str, sets: tuple[tuple[str, str], ...], data: Data, *, baselines: bool
 ) -> list[Task]:
@@ -114,7 +94,7 @@ def tasks(
         for kernel in kernels
         for way in (
             "full",
-            *(("chip",) if is_small(kernel) and data != "onchip" else ()),
+            *(("chip",) if kernel.side <= SMALL and data != "onchip" else ()),
             *(BASELINES if baselines else ()),
         )
     ]
@@ -134,16 +114,13 @@ def measure(
 
 def outcome_of(task: Task) -> Outcome:
     """Compile, simulate and compare."""
+    return outcome_or_refusal(lambda: _simulated(task))
+
+
+def _simulated(task: Task) -> Outcome:
     target, options = load_target(task.isa, task.sets), _options(task)
-    try:
-        compiled = compile_file(task.kernel.source, target, options)
-        if task.way == "full":
-            return _judged(compiled, task, target, options)
-        return _counted(compiled, task, target, options)
-    except DspgenError as error:
-        return Outcome(None, problems=error.problems)
-    except PlantError as error:
-        return Outcome(None, problems=(Problem(error.code, error.message, error.loc, error.remedy),))
+    compiled = compile_file(task.kernel.source, target, options)
+    return (_judged if task.way == "full" else _counted)(compiled, task, target, options)
 
 
 def _options(task: Task) -> Options:
@@ -164,14 +141,9 @@ def _options(task: Task) -> Options:
 
 def _judged(compiled: Compiled, task: Task, target: Target, options: Options) -> Outcome:
     result = run_compiled(compiled, task.kernel.source, target, options)
-    names = "isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds unit_busy tiles"
-    facts = report.result_object(
-        **{name: getattr(result, name) for name in names.split()},
-        loops=[loop_object(loop) for loop in result.loops],
-        remarks=[report.remark_object(r) for r in result.remarks],
-        candidates=sum(t.cycles is not None for c in compiled.choices for t in c.trials),
-    )
-    if is_small(task.kernel) and task.data == "onchip":
+    facts = report.run_object(result)
+    facts["candidates"] = sum(t.cycles is not None for c in compiled.choices for t in c.trials)
+    if task.kernel.side <= SMALL and task.data == "onchip":
         facts["least_cycles"] = _least(compiled, task, target, options)
     return Outcome(result.cycles, facts, result.details)
 
@@ -210,11 +182,7 @@ def _row(outcomes: Mapping[Task, Outcome], on_refusal: Callable[[str, DspgenErro
     row["over_least"] = _ratio(row["chip_cycles"], row["least_cycles"])
     row["details"] = [d for o in ways.values() for d in o.details]
     row["baselines_verified"] = all(ways[w].facts.get("verified") is not False for w in ways if w != "full")
-    row["refused"] = None
-    if problems := next((o.problems for o in ways.values() if o.problems), ()):
-        error = DspgenError(*problems)
-        on_refusal(first.kernel.name, error)
-        row["refused"] = message_of(error)
+    row["refused"] = first_refusal(first.kernel.name, ways.values(), on_refusal)
     return row
 
 
@@ -232,7 +200,7 @@ def summary(rows: Sequence[Row]) -> Row:
         "verified": sum(r["verified"] is True for r in rows),
         "wrong": sum(r["verified"] is False or not r["baselines_verified"] for r in rows),
         "refused": sum(r["refused"] is not None for r in rows),
-        **{f"over_{way}": _mean([r[f"over_{way}"] for r in rows]) for way in BASELINES},
+        **{f"over_{way}": geometric_mean(r[f"over_{way}"] for r in rows) for way in BASELINES},
         "seed_over_scalar": SEED_SPEEDUP,
         "slower_than_scalar": [r["kernel"] for r in rows if r["over_scalar"] is not None and r["over_scalar"] < 1],
         "most_over_least": max(least, default=None),
@@ -240,8 +208,3 @@ def summary(rows: Sequence[Row]) -> Row:
         "slowest_compile_seconds": slowest["compile_seconds"] if slowest else None,
         "slowest_compile_kernel": slowest["kernel"] if slowest else None,
     }
-
-
-def _mean(ratios: Sequence[float | None]) -> float | None:
-    known = [r for r in ratios if r is not None]
-    return math.exp(sum(map(math.log, known)) / len(known)) if known else None

@@ -9,7 +9,6 @@ from typing import Any
 from dspgen import report
 from dspgen.bench import polybench
 from dspgen.cpu_road import run_cpu
-from dspgen.emit.manifest import loop_object
 from dspgen.errors import DspgenError
 from dspgen.faults import is_of_the_computer, message_of
 from dspgen.options import Options
@@ -56,13 +55,7 @@ def on_isa(target: Target, fp: str) -> Run:
     def run(kernel: str, size: str) -> Row:
         options = Options(defines=polybench.defines(kernel, size), fp="strict" if fp == "strict" else "reassoc")
         result = run_file(polybench.source(kernel), target, options)
-        names = "cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds unit_busy tiles"
-        return report.result_object(
-            **{name: getattr(result, name) for name in names.split()},
-            loops=[loop_object(loop) for loop in result.loops],
-            refused=None,
-            details=list(result.details),
-        )
+        return report.run_object(result) | {"refused": None, "details": list(result.details)}
 
     return run
 

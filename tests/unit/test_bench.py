@@ -11,16 +11,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
-from dspgen.bench import breakdown, peers, polybench, programs, speed, table1, verify
+from dspgen.bench import breakdown, outcomes, peers, polybench, programs, speed, table1, verify
 from dspgen.bench.apart import apart
 from dspgen.cpu_road import CpuResult, run_cpu
 from dspgen.errors import DspgenError, Problem
 from dspgen.frontend.read import read_c
+from plant_core.loc import PlantError
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -165,7 +166,7 @@ def test_an_interrupt_does_not_wait_for_c() -> None:
     assert apart(lambda: 1, lambda: 2) == [1, 2]
 
 
-def _fail(why: str) -> None:
+def _fail(why: str) -> NoReturn:
     raise DspgenError(Problem("DG500", why))
 
 
@@ -273,8 +274,24 @@ def test_table1_compares_with_simpler_code(dspgen: Run) -> None:
 def test_table1_knows_its_kernels() -> None:
     assert set(table1.SEED) <= set(table1.KERNELS)
     assert all(Path(kernel.source).is_file() for kernel in table1.KERNELS.values())
-    small = [k.name for k in table1.KERNELS.values() if table1.is_small(k)]
+    small = [k.name for k in table1.KERNELS.values() if k.side <= table1.SMALL]
     assert "conv2d_valid_16_2" in small and "fft_loop_16" in small and "fft_32" not in small
+
+
+def test_of_several_refusals_the_first_is_told() -> None:
+    def refuse() -> outcomes.Outcome:
+        raise PlantError("too deep", code="DG201", remedy="fewer loops")
+
+    one = outcomes.outcome_or_refusal(refuse)
+    other = outcomes.outcome_or_refusal(partial(_fail, "too wide"))
+    told: list[tuple[str, str]] = []
+
+    def tell(kernel: str, error: DspgenError) -> None:
+        told.append((kernel, error.render()))
+
+    assert outcomes.first_refusal("f", [outcomes.Outcome(3), one, other], tell) == "too deep"
+    assert told == [("f", "error[DG201]: too deep\nhelp: fewer loops")]
+    assert outcomes.first_refusal("f", [outcomes.Outcome(3)], tell) is None and len(told) == 1
 
 
 def test_gains_are_geometric_means() -> None:
