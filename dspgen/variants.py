@@ -122,9 +122,12 @@ class Variants:
     def summed(self, best: Compiled, mode: RewriteMode, most: int | None = None) -> Compiled:
         """`best`, or its plan with partial sums where loops wait for their own sums, or add products apart so as not to
         wait, if that takes fewer cycles. With plain selection sums are as written."""
+        if mode == REWRITE_MODES[0]:
+            return best
         waiting = [x.rec_mii / max(x.res_mii, 1) for x in best.scheduled.loops if x.rec_mii > x.res_mii]
-        waiting += [MOST_PARTS] if adds_products(best.program) else []
-        if mode == REWRITE_MODES[0] or not waiting:
+        if adds_products(best.program):
+            waiting.append(MOST_PARTS)
+        if not waiting:
             return best
         planned, floats = best.planned, self.options.fp == "reassoc"
         split = split_sums(planned.promoted, min(math.ceil(max(waiting)), MOST_PARTS), floats=floats)

@@ -158,14 +158,17 @@ def _split(loop: Loop, factor: int, trip: Term, sums: set[str], names: Names) ->
         while len(terms) > 1:
             terms = [*terms[2:], Op("add", (terms[0], terms[1]), c.init.type)]
         after.append(Let(c.name, terms[0]))
+    least, most = loop.min_trip // factor, None if loop.max_trip is None else loop.max_trip // factor
+    if isinstance(trip, Const):
+        least = most = int(trip.value)
     made_loop = replace(
         loop,
         trip=trip,
         step=loop.step * factor,
         carried=tuple(carried),
         body=tuple(body),
-        min_trip=loop.min_trip // factor,
-        max_trip=None if loop.max_trip is None else loop.max_trip // factor,
+        min_trip=least,
+        max_trip=most,
     )
     return [made_loop, *after]
 

@@ -22,6 +22,12 @@ from dspgen.asmir.ir import (
     Stream,
     VReg,
 )
+from dspgen.check.check import check as against_packets
+from dspgen.emit.linear import emit_linear
+from dspgen.emit.text import print_lines
+from dspgen.sched.ir import Scheduled
+from dspgen.sched.schedule import schedule
+from dspgen.sim.run import SimResult, simulate
 from dspgen.target.model import Instruction, Target
 from dspgen.target.operations import Form, OperationTable
 
@@ -414,6 +420,28 @@ class RandomProgram:
         else:
             register = Reg(rng.choice(self.vectors))
             w.memory("vst" if kind == "store" else "vld", "i32", register, mem, (1, 0))
+
+
+def assert_same(
+    function: Function, target: Target, seed: int, count: int, *, pipeline: bool = True
+) -> tuple[Scheduled, SimResult]:
+    """A random program's packets do what its text does when run in order, by the simulator on random arrays and by the
+    schedule checker, in as many cycles as the scheduler tells."""
+    random = np.random.default_rng(seed)
+    memory = {name: random.integers(-100, 100, RandomProgram.WORDS).astype(np.int32) for name in "abc"}
+    expected = {name: array.copy() for name, array in memory.items()}
+    evaluate(function, target, expected, {"n": count})
+    scheduled = schedule(function, target, pipeline=pipeline)
+    text = ".global program\nprogram:\n" + print_lines(scheduled.lines, target)
+    arguments = [*memory.items(), ("n", count)]
+    result = simulate(text, target, function="program", arguments=arguments, engine="python", limit=500_000)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(result.outputs[name], array, err_msg=name)
+    assert result.stalls == 0
+    if scheduled.cycles is not None:
+        assert scheduled.cycles == result.cycles
+    assert against_packets(emit_linear(function, target), text, target, arguments).problems == ()
+    return scheduled, result
 
 
 def with_latencies(target: Target, seed: int) -> Target:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from dspgen.vecdsl.evaluate import evaluate
 from dspgen.vecdsl.ir import Loop, Program
 from dspgen.vecdsl.parser import parse_program
 from dspgen.vecdsl.partial_sums import split_sums
-from dspgen.vecdsl.terms import statements
+from dspgen.vecdsl.terms import integer, statements
 from dspgen.vecdsl.verify import verify
 from tests.support.vector_programs import LANES
 
@@ -45,6 +46,13 @@ def test_sums_are_split_and_other_values_run_on(body: str, carried: int) -> None
     inputs = {n: np.arange(200, dtype=np.int32) * 7 % 13 for n in ("A", "C")}
     wanted, found = (evaluate(p, LANES, inputs) for p in (program, split))
     assert np.array_equal(wanted["C"], found["C"])
+
+
+def test_a_known_trip_is_all_that_is_known_of_it() -> None:
+    (loop,) = (s for s in statements(_loop(SUM).body) if isinstance(s, Loop))
+    program = replace(_loop(SUM), body=(replace(loop, min_trip=2, max_trip=99),))
+    (split,) = (s for s in statements(split_sums(program, 3, floats=False).body) if isinstance(s, Loop))
+    assert (split.trip, split.min_trip, split.max_trip) == (integer(4), 4, 4)
 
 
 @pytest.mark.parametrize("body", [SUM, BESIDE], ids=["sum", "beside others"])

@@ -20,7 +20,7 @@ from dspgen.sched.schedule import schedule
 from dspgen.sim.run import simulate
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
-from tests.support.sched_programs import RandomProgram, Writer, evaluate, with_latencies
+from tests.support.sched_programs import RandomProgram, Writer, assert_same, with_latencies
 from tests.support.timed_machines import PIPELINES, PipelineKind, timed
 from tests.unit.test_sched_loops import inputs, pointer
 
@@ -74,21 +74,7 @@ class RandomNests(RandomProgram):
 
 def check(target: Target, seed: int, *, dynamic: bool = False) -> tuple[Scheduled, int]:
     function = RandomNests(target, seed, dynamic=dynamic).function()
-    random = np.random.default_rng(seed)
-    memory = {name: random.integers(-100, 100, RandomProgram.WORDS).astype(np.int32) for name in "abc"}
-    expected = {name: array.copy() for name, array in memory.items()}
-    evaluate(function, target, expected, {"n": seed % 3})
-    scheduled = schedule(function, target)
-    text = ".global program\nprogram:\n" + print_lines(scheduled.lines, target)
-    arguments = [*memory.items(), ("n", seed % 3)]
-    result = simulate(text, target, function="program", arguments=arguments, engine="python", limit=500_000)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(result.outputs[name], array, err_msg=name)
-    assert result.stalls == 0
-    if scheduled.cycles is not None:
-        assert scheduled.cycles == result.cycles
-    found = against_packets(emit_linear(function, target), text, target, arguments)
-    assert found.problems == ()
+    scheduled, result = assert_same(function, target, seed, seed % 3)
     return scheduled, result.cycles
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from dspgen.asmir.ir import Function, If, Item, Loop, Predicate, Reg, VReg
@@ -17,11 +16,10 @@ from dspgen.sched.live import NOTHING
 from dspgen.sched.schedule import schedule
 from dspgen.sched.settings import Settings
 from dspgen.sched.spill import Stack
-from dspgen.sim.run import simulate
 from dspgen.stages import schedule_remarks
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
-from tests.support.sched_programs import RandomProgram, Writer, evaluate, with_latencies
+from tests.support.sched_programs import RandomProgram, Writer, assert_same, with_latencies
 
 TARGET = load_target("ft_m7002")
 
@@ -81,16 +79,7 @@ class Crowded(RandomProgram):
 
 
 def check(function: Function, target: Target, seed: int) -> str:
-    random = np.random.default_rng(seed)
-    memory = {name: random.integers(-100, 100, RandomProgram.WORDS).astype(np.int32) for name in "abc"}
-    expected = {name: array.copy() for name, array in memory.items()}
-    evaluate(function, target, expected, {"n": seed % 7})
-    scheduled = schedule(function, target)
-    text = ".global program\nprogram:\n" + print_lines(scheduled.lines, target)
-    arguments = [*memory.items(), ("n", seed % 7)]
-    result = simulate(text, target, function="program", arguments=arguments, engine="python", limit=500_000)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(result.outputs[name], array, err_msg=name)
+    scheduled, _ = assert_same(function, target, seed, seed % 7)
     members = [m for line in scheduled.lines if isinstance(line, Packet) for m in line.members]
     return "\n".join(m.comment for m in members)
 
