@@ -9,10 +9,31 @@ import islpy as isl
 
 from plant_core.ir import Binary, BinaryOp, Buf, Comp, DType, Expr, Func, Iter, Load, Param, ScalarParam, Unary, Val
 from plant_core.loc import Loc
+from plant_core.nest import AstOption, Nest
+from plant_core.tree import Tag
 
 _OPS: dict[type[ast.operator], BinaryOp] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Div: "div", ast.Mod: "mod",
 }  # fmt: skip
+
+
+def nest_of(
+    name: str,
+    loops: str,
+    relation: str,
+    tags: dict[str, Tag] | None = None,
+    options: dict[str, AstOption] | None = None,
+) -> Nest:
+    return Nest(
+        name, tuple(loops.split()), isl.Map(relation), tuple((tags or {}).items()), tuple((options or {}).items())
+    )
+
+
+def lines_of(text: str) -> str:
+    """A golden text, without the indentation that it has in a test."""
+    lines = text.strip("\n").split("\n")
+    indent = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
+    return "".join(f"{line[indent:]}\n" for line in lines if line.strip())
 
 
 @dataclass

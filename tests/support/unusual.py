@@ -362,39 +362,18 @@ void f(int n, const float x[40], float y[40][40]) {
 """,
     n=21,
 )
-_add(
-    "symdot",
-    """
+for name, n in (("symdot", 53), ("symdot0", 0), ("symdot1", 1)):
+    _add(
+        name,
+        """
 void f(int n, const float x[80], const float z[80], float r[1]) {
   float s=0;
   for (int i=0;i<n;i++) s+=x[i]*z[i];
   r[0]=s;
 }
 """,
-    n=53,
-)
-_add(
-    "symdot0",
-    """
-void f(int n, const float x[80], const float z[80], float r[1]) {
-  float s=0;
-  for (int i=0;i<n;i++) s+=x[i]*z[i];
-  r[0]=s;
-}
-""",
-    n=0,
-)
-_add(
-    "symdot1",
-    """
-void f(int n, const float x[80], const float z[80], float r[1]) {
-  float s=0;
-  for (int i=0;i<n;i++) s+=x[i]*z[i];
-  r[0]=s;
-}
-""",
-    n=1,
-)
+        n=n,
+    )
 _add(
     "symrange",
     """

@@ -32,32 +32,14 @@ from plant_core.ir import (
     Verbatim,
 )
 from plant_core.loc import Loc, PlantError
-from plant_core.nest import AstOption, Nest, Scheduled
+from plant_core.nest import AstOption, Scheduled
 from plant_core.scan import scan
-from plant_core.tree import Do, For, Leaf, Seq, Tag, Tile
+from plant_core.tree import Do, For, Leaf, Seq, Tile
 from plant_core.tree_print import print_tree
 from plant_core.tree_run import run_tree
+from tests.support.plant_builder import lines_of, nest_of
 
 _LOC = Loc("t.c", 1)
-
-
-def _nest(
-    name: str,
-    loops: str,
-    relation: str,
-    tags: dict[str, Tag] | None = None,
-    options: dict[str, AstOption] | None = None,
-) -> Nest:
-    return Nest(
-        name, tuple(loops.split()), isl.Map(relation), tuple((tags or {}).items()), tuple((options or {}).items())
-    )
-
-
-def _lines(text: str) -> str:
-    """A golden text, without the indentation that it has in this file."""
-    lines = text.strip("\n").split("\n")
-    indent = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
-    return "".join(f"{line[indent:]}\n" for line in lines if line.strip())
 
 
 # --- values that bound loops --------------------------------------------------------------------------------------
@@ -118,26 +100,28 @@ _POSITIVE = "[m, b0, b1] -> { : m > 0 and b0 > 0 and b1 > b0%s }"
 
 
 def _sums_in_order(func: Func) -> Scheduled:
-    nests = [_nest("m", "", "{ m[] -> [0] }")]
-    nests += [_nest(n, "i0", f"{{ {n}[i] -> [1, i, {k}] }}") for k, n in enumerate(("b0", "b1", "init"))]
-    return Scheduled(func, (*nests, _nest("y", "i0 i1", "{ y[i, j] -> [1, i, 3, j, 0] }")))
+    nests = [nest_of("m", "", "{ m[] -> [0] }")]
+    nests += [nest_of(n, "i0", f"{{ {n}[i] -> [1, i, {k}] }}") for k, n in enumerate(("b0", "b1", "init"))]
+    return Scheduled(func, (*nests, nest_of("y", "i0 i1", "{ y[i, j] -> [1, i, 3, j, 0] }")))
 
 
 def _sums_in_fours(func: Func, *, separate: bool = True) -> Scheduled:
     last = "((c = 1 and 4o + 4 <= m) or (c = 2 and 4o + 4 > m))" if separate else "c = 1"
     four = f"i = 4o + u and 0 <= u < 4 and {last}"
-    nests = [_nest("m", "", "{ m[] -> [0] }")]
+    nests = [nest_of("m", "", "{ m[] -> [0] }")]
     nests += [
-        _nest(n, "i0 i1", f"[m] -> {{ {n}[i] -> [c, o, 0, u, {k}] : {four} }}")
+        nest_of(n, "i0 i1", f"[m] -> {{ {n}[i] -> [c, o, 0, u, {k}] : {four} }}")
         for k, n in enumerate(("b0", "b1", "init"))
     ]
-    return Scheduled(func, (*nests, _nest("y", "i0 i1 i2", f"[m] -> {{ y[i, j] -> [c, o, 0, u, 3, j, 0] : {four} }}")))
+    return Scheduled(
+        func, (*nests, nest_of("y", "i0 i1 i2", f"[m] -> {{ y[i, j] -> [c, o, 0, u, 3, j, 0] : {four} }}"))
+    )
 
 
 @pytest.mark.parametrize("context", [None, _POSITIVE % ""])
 def test_segment_sums(context: str | None) -> None:
     """PLANT, code 3.4: nothing is tested before it is known, with constraints or without."""
-    assert print_tree(scan(_sums_in_order(_segment_sum(context)))) == _lines("""
+    assert print_tree(scan(_sums_in_order(_segment_sum(context)))) == lines_of("""
         int m = count[0];
         for (i0 = 0; i0 < m; i0++) {
           int b0 = ptr[i0];
@@ -164,7 +148,7 @@ _FOURS = """
 
 def test_separated_segment_sums() -> None:
     """PLANT, code 3.5; and without its second loop where four divides m."""
-    assert print_tree(scan(_sums_in_fours(_segment_sum(_POSITIVE % "")))) == _lines(_FOURS) + _lines("""
+    assert print_tree(scan(_sums_in_fours(_segment_sum(_POSITIVE % "")))) == lines_of(_FOURS) + lines_of("""
         for (i1 = 0; i1 < m % 4; i1++) {
           int b0 = ptr[4 * ((m - 1) / 4) + i1];
           int b1 = ptr[4 * ((m - 1) / 4) + i1 + 1];
@@ -174,7 +158,7 @@ def test_separated_segment_sums() -> None:
         }
         """)
     func = _segment_sum(_POSITIVE % " and m mod 4 = 0")
-    assert print_tree(scan(_sums_in_fours(func))) == _lines(_FOURS)
+    assert print_tree(scan(_sums_in_fours(func))) == lines_of(_FOURS)
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 7, 100])
@@ -223,14 +207,14 @@ def _sparse_product() -> Scheduled:
     return Scheduled(
         func,
         (
-            _nest("b0", "i0", "{ b0[i] -> [0, i, 0] }"),
-            _nest("b1", "i0", "{ b1[i] -> [0, i, 1] }"),
-            _nest("av", "i0 o", "{ av[i, o] -> [0, i, 2, o, 0] }"),
-            _nest("cv", "i0 o i", "{ cv[i, o, u] -> [0, i, 2, o, 1, u, 0] }"),
-            _nest("ai", "i0 o", "{ ai[i, o] -> [0, i, 2, o, 2] }"),
-            _nest("ci", "i0 o i", "{ ci[i, o, u] -> [0, i, 2, o, 3, u, 0] }"),
-            _nest("y", "i0 o i j", "{ y[i, k, j] -> [0, i, 2, o, 4, u, 0, j, 0] : k = 32o + u and 0 <= u < 32 }"),
-            _nest("fi", "i0 o", "{ fi[i, o] -> [0, i, 2, o, 5] }"),
+            nest_of("b0", "i0", "{ b0[i] -> [0, i, 0] }"),
+            nest_of("b1", "i0", "{ b1[i] -> [0, i, 1] }"),
+            nest_of("av", "i0 o", "{ av[i, o] -> [0, i, 2, o, 0] }"),
+            nest_of("cv", "i0 o i", "{ cv[i, o, u] -> [0, i, 2, o, 1, u, 0] }"),
+            nest_of("ai", "i0 o", "{ ai[i, o] -> [0, i, 2, o, 2] }"),
+            nest_of("ci", "i0 o i", "{ ci[i, o, u] -> [0, i, 2, o, 3, u, 0] }"),
+            nest_of("y", "i0 o i j", "{ y[i, k, j] -> [0, i, 2, o, 4, u, 0, j, 0] : k = 32o + u and 0 <= u < 32 }"),
+            nest_of("fi", "i0 o", "{ fi[i, o] -> [0, i, 2, o, 5] }"),
         ),
     )
 
@@ -239,7 +223,7 @@ def test_a_sparse_product() -> None:
     """PLANT, code 3.8."""
     scheduled = _sparse_product()
     tree = scan(scheduled)
-    assert print_tree(tree) == _lines("""
+    assert print_tree(tree) == lines_of("""
         for (i0 = 0; i0 < m; i0++) {
           int b0 = ptr[i0];
           int b1 = ptr[i0 + 1];
@@ -295,11 +279,11 @@ def _nested(rng: random.Random) -> Scheduled:
     full: dict[str, AstOption] = {"u": "isolate", "v": "isolate"} if rng.random() < 0.5 else {}
     outer = {"u": full["u"]} if full else None
     nests = (
-        _nest("b", "o u", f"[n] -> {{ b[i] -> [p, o, 0, u, 0] : {row} }}", {}, outer),
-        _nest("free", "o u", f"[n] -> {{ free[i] -> [p, o, 0, u, {free}] : {row} }}", {}, outer),
-        _nest("s", "o u q v", f"[n] -> {{ s[i, j] -> [p, o, 0, u, 2, q, 0, v, 0] : {row} and {column} }}", {}, full),
-        _nest("c", "o u q v", f"[n] -> {{ c[i, j] -> [p, o, 0, u, 10, q, 0, v, 0] : {row} and {column} }}", {}, full),
-        _nest("w", "o u q v x", f"[n] -> {{ w[i, j, k] -> [p, o, 0, u, 10, q, 0, v, 1, x, 0] : {row} and {column} "
+        nest_of("b", "o u", f"[n] -> {{ b[i] -> [p, o, 0, u, 0] : {row} }}", {}, outer),
+        nest_of("free", "o u", f"[n] -> {{ free[i] -> [p, o, 0, u, {free}] : {row} }}", {}, outer),
+        nest_of("s", "o u q v", f"[n] -> {{ s[i, j] -> [p, o, 0, u, 2, q, 0, v, 0] : {row} and {column} }}", {}, full),
+        nest_of("c", "o u q v", f"[n] -> {{ c[i, j] -> [p, o, 0, u, 10, q, 0, v, 0] : {row} and {column} }}", {}, full),
+        nest_of("w", "o u q v x", f"[n] -> {{ w[i, j, k] -> [p, o, 0, u, 10, q, 0, v, 1, x, 0] : {row} and {column} "
               f"and {deep} }}", {}, full),
     )  # fmt: skip
     context = rng.choice([None, None, isl.Set("[n, b, c] -> { : n > 0 and b >= 0 and c >= 0 }")])
@@ -312,7 +296,7 @@ def test_values_at_two_depths(seed: int) -> None:
     scheduled = _nested(random.Random(seed))
     tree = scan(scheduled)
     comps = {c.name: c for c in scheduled.func.comps}
-    position = scheduled.nest("free").relation.range().dim_max_val(4).to_python()
+    position = scheduled.nest_of("free").relation.range().dim_max_val(4).to_python()
     table = np.random.default_rng(seed).integers(0, 9, 40).astype(np.int32)
     for n in (1, 5, 11):
         y, z = np.ones(40, np.int32), np.zeros((40, 40), np.int32)
@@ -335,12 +319,12 @@ def test_values_at_two_depths(seed: int) -> None:
 
 def test_a_value_must_be_known_where_it_bounds_a_loop() -> None:
     scheduled = _sums_in_order(_segment_sum())
-    early = _nest("y", "i0 i1", "{ y[i, j] -> [1, i, -1, j, 0] }")
+    early = nest_of("y", "i0 i1", "{ y[i, j] -> [1, i, -1, j, 0] }")
     with pytest.raises(PlantError, match="y depends on 'b0', which isn't known where it runs"):
-        scan(scheduled.with_nest(early))
-    elsewhere = _nest("y", "i0 i1", "{ y[i, j] -> [2, i, 0, j, 0] }")
+        scan(scheduled.withnest(early))
+    elsewhere = nest_of("y", "i0 i1", "{ y[i, j] -> [2, i, 0, j, 0] }")
     with pytest.raises(PlantError, match="y depends on 'b0', which isn't known where it runs"):
-        scan(scheduled.with_nest(elsewhere))
+        scan(scheduled.withnest(elsewhere))
 
 
 def test_an_array_lives_in_the_iterations_that_allocate_it() -> None:
@@ -353,8 +337,8 @@ def test_an_array_lives_in_the_iterations_that_allocate_it() -> None:
         _comp("r", "{ r[i] : 0 <= i < 30 }", _load("a", _plus(Iter("i"), _ONE), dtype="i32"), Iter("i")),
     )
     func = Func("f", bufs[:1], bufs, comps, _LOC, (_effect("z", f"{{ z[i] : {there} }}", Alloc("t")),))
-    nests = [_nest(name, "i", f"{{ {name}[i] -> [0, i, {k}] }}") for k, name in enumerate("zprq")]
-    assert print_tree(scan(Scheduled(func, tuple(nests)))) == _lines("""
+    nests = [nest_of(name, "i", f"{{ {name}[i] -> [0, i, {k}] }}") for k, name in enumerate("zprq")]
+    assert print_tree(scan(Scheduled(func, tuple(nests)))) == lines_of("""
         for (i = 0; i < 30; i++) {
           if (i >= 5 && i <= 19) {
             alloc(t);
@@ -385,7 +369,7 @@ def test_parallel_loops_in_any_order() -> None:
     comp = _comp("s", "{ s[i] : 0 <= i < 8 }", _load("a", _plus(Iter("i"), _ONE), dtype="i32"),
                  _plus(_load("a", Iter("i"), dtype="i32"), _ONE))  # fmt: skip
     func = Func("f", (buf,), (buf,), (comp,), _LOC)
-    leaf = scan(Scheduled(func, (_nest("s", "i", "{ s[i] -> [0, i, 0] }"),)))
+    leaf = scan(Scheduled(func, (nest_of("s", "i", "{ s[i] -> [0, i, 0] }"),)))
     assert isinstance(leaf, For)
     tagged = For(leaf.iterator, leaf.lower, leaf.upper, leaf.step, leaf.body, "parallel")
     inputs = {"a": np.zeros(9, np.int32)}
@@ -429,8 +413,8 @@ def test_computations_are_resolved_first() -> None:
     )
     second = _comp("q", "{ q[i] : 0 <= i < 8 }", _load("b", Iter("i")), Access("p", (Iter("i"),), "f32"))
     func = Func("f", bufs, bufs, (first, second), _LOC)
-    nests = (_nest("p", "i", "{ p[i] -> [0, i, 0] }"), _nest("q", "i", "{ q[i] -> [0, i, 1] }"))
-    assert print_tree(scan(Scheduled(func, nests))) == _lines("""
+    nests = (nest_of("p", "i", "{ p[i] -> [0, i, 0] }"), nest_of("q", "i", "{ q[i] -> [0, i, 1] }"))
+    assert print_tree(scan(Scheduled(func, nests))) == lines_of("""
         for (i = 0; i < 8; i++) {
           a[7 - i] = 2.0f;
           b[i] = a[7 - i];
@@ -449,7 +433,7 @@ def test_more_loops_than_python_nests() -> None:
         Scheduled(
             func,
             (
-                _nest(
+                nest_of(
                     "s", " ".join(iters), f"{{ s[{', '.join(iters)}] -> [{', '.join(f'0, {i}' for i in iters)}, 0] }}"
                 ),
             ),
