@@ -296,7 +296,7 @@ def test_values_at_two_depths(seed: int) -> None:
     scheduled = _nested(random.Random(seed))
     tree = scan(scheduled)
     comps = {c.name: c for c in scheduled.func.comps}
-    position = scheduled.nest_of("free").relation.range().dim_max_val(4).to_python()
+    position = scheduled.nest("free").relation.range().dim_max_val(4).to_python()
     table = np.random.default_rng(seed).integers(0, 9, 40).astype(np.int32)
     for n in (1, 5, 11):
         y, z = np.ones(40, np.int32), np.zeros((40, 40), np.int32)
@@ -321,10 +321,10 @@ def test_a_value_must_be_known_where_it_bounds_a_loop() -> None:
     scheduled = _sums_in_order(_segment_sum())
     early = nest_of("y", "i0 i1", "{ y[i, j] -> [1, i, -1, j, 0] }")
     with pytest.raises(PlantError, match="y depends on 'b0', which isn't known where it runs"):
-        scan(scheduled.withnest(early))
+        scan(scheduled.with_nest(early))
     elsewhere = nest_of("y", "i0 i1", "{ y[i, j] -> [2, i, 0, j, 0] }")
     with pytest.raises(PlantError, match="y depends on 'b0', which isn't known where it runs"):
-        scan(scheduled.withnest(elsewhere))
+        scan(scheduled.with_nest(elsewhere))
 
 
 def test_an_array_lives_in_the_iterations_that_allocate_it() -> None:
