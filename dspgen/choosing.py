@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from dspgen.tiling.bound import count
 from dspgen.tiling.candidates import Candidate, Plans, candidates, scalar_candidate
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
+from dspgen.tiling.ragged import strip_candidates
 from dspgen.tiling.search import Choice, Experience, Slower, search
 from dspgen.variants import Variants, modes_up_to
 from plant_core.affine import read_accesses
@@ -30,6 +32,7 @@ from plant_core.tiles import CompPlan, Plan
 
 FINALISTS = 8
 SIMULATED_FINALISTS = 5
+STRIPS = 2  # ways of strips that are tried
 TRIES = 8  # candidates that are compiled, those of all nests together, but for a few of each
 FEWEST_TRIES = 3
 LARGEST_CANDIDATE = 800  # instructions
@@ -191,7 +194,7 @@ class Chooser:
         """Where the nests' plans together need more registers than there are, nests give way to small tiles, and then
         to scalar code, one after the other."""
         for given_up in range(-1, len(choices)):
-            variants = self._variants(_plan(choices))
+            variants = self._variants(choices)
             try:
                 variants.under(mode, limit=limit)
             except NoSchedule:
@@ -201,13 +204,18 @@ class Chooser:
                     choices = tuple(_scalar(c) if k == given_up else c for k, c in enumerate(choices))
             else:
                 return choices, variants
-        return choices, self._variants(_plan(choices))
+        return choices, self._variants(choices)
 
-    def _variants(self, plan: Plan) -> Variants:
+    def _variants(self, choices: tuple[Choice, ...]) -> Variants:
+        plan = _plan(choices)
         if plan not in self.whole:
-            func, target, options = self.func, self.target, self.options
+            func, target, options = _in_forms(self.func, choices), self.target, self.options
             self.whole[plan] = Variants(
-                lambda: plan_program(func, plan, target, options), target, options, None, known=self.packets
+                lambda: plan_program(func, plan, target, options, strips=func is not self.func),
+                target,
+                options,
+                None,
+                known=self.packets,
             )
         return self.whole[plan]
 
@@ -258,10 +266,19 @@ class _Search:
             single=options.tile == "one",
             vectorize=options.vectorize,
         )
+        if not all(c.box for c in nest.comps) and options.vectorize and options.tile == "search":
+            self.finalists = [*self._in_strips(nest, machine), *self.finalists]
         self.nest = nest
         self.fallback = scalar_candidate(nest)
         self.most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
         self.made: dict[Plan, Variants] = {}
+
+    def _in_strips(self, nest: Nest, machine: Machine) -> list[Candidate]:
+        """The best legal ways of strips."""
+        target, options = self.chooser.target, self.chooser.options
+        found = strip_candidates(self.alone, nest, target, machine, ordered=options.fp == "strict")
+        legal = (c for c in found if c.form is not None and self._keeps(c.plans, c.form))
+        return list(itertools.islice(legal, STRIPS))
 
     @property
     def expected(self) -> float:
@@ -302,17 +319,23 @@ class _Search:
             target, options = self.chooser.target, self.chooser.options
 
             def planned() -> Planned:
-                return plan_program(self.alone, plan, target, options, known=self.known, candidate=most is not None)
+                func = candidate.form or self.alone
+                known = self.known if candidate.form is None else None
+                strips = candidate.form is not None
+                return plan_program(
+                    func, plan, target, options, known=known, candidate=most is not None, strips=strips
+                )  # fmt: skip
 
             self.made[plan] = Variants(planned, target, options, most, known=self.chooser.packets)
         return self.made[plan]
 
-    def _keeps(self, plans: Plans) -> bool:
-        """Whether the plans keep all dependences, found out at little cost."""
+    def _keeps(self, plans: Plans, form: Func | None = None) -> bool:
+        """Whether the plans, of the nest or of another form of it, keep all dependences, found out at little cost."""
         lanes, reassoc = self.chooser.target.lanes, self.chooser.options.fp == "reassoc"
+        known = self.known if form is None else None
         try:
             with at_most(CANDIDATE_SETS):
-                check_legal(self.alone, Plan(plans), reassoc=reassoc, lanes=lanes, known=self.known)
+                check_legal(form or self.alone, Plan(plans), reassoc=reassoc, lanes=lanes, known=known)
         except PlantError:
             return False
         return True
@@ -362,6 +385,17 @@ def _alone(func: Func, nest: Nest, most: int) -> Func:
     bufs = tuple(replace(b, kind="param") if b.name in passed else b for b in func.bufs)
     params = tuple(b for b in bufs if b.name in passed)
     return replace(func, params=(*params, *scalars), bufs=bufs, comps=comps)
+
+
+def _in_forms(func: Func, choices: tuple[Choice, ...]) -> Func:
+    """`func` with the nests in strips that are chosen so."""
+    forms = {c.comps: c.candidate.form for c in choices if c.candidate.form is not None}
+    if not forms:
+        return func
+    instead = {names[0]: form.comps for names, form in forms.items()}
+    gone = {name for names in forms for name in names}
+    comps = (instead.get(c.name, () if c.name in gone else (c,)) for c in func.comps)
+    return func.with_comps(tuple(itertools.chain.from_iterable(comps)))
 
 
 def _touched(comps: Iterable[Comp]) -> set[str]:

@@ -19,12 +19,13 @@ from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
 from dspgen.sched.ir import LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
 from dspgen.sched.schedule import schedule
-from dspgen.sim.run import Engine, SimResult, simulate
+from dspgen.sim.run import Engine, SimResult, cycles_only, simulate
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.search import Choice
 from dspgen.vecdsl.arithmetic import loop_arithmetic
 from dspgen.vecdsl.build import build
+from dspgen.vecdsl.chains import shorten_chains
 from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import ELEM_BYTES, Elem, Loop, Program
@@ -51,6 +52,7 @@ CANDIDATE_LOOK = 40_000  # operations, in search of short straight code
 FINAL_LOOK = 800_000
 CANDIDATE_SETS = 500_000  # operations on integer sets
 SPARE = 2  # times the instructions of a candidate, before moves are coalesced
+_WAIT = 0.95  # the share of a loop's arithmetic that a sum may wait for itself
 COPIES = 4  # the part of the stack's memory that copies of arrays may take
 SPILL_ROOM = 8192  # bytes of stack besides local arrays
 
@@ -102,8 +104,10 @@ def plan_program(
     *,
     known: tuple[Dependence, ...] | None = None,
     candidate: bool = False,
+    strips: bool = False,
 ) -> Planned:
-    """One plan: loop tree, vector DSL, memory in registers.
+    """One plan: loop tree, vector DSL, memory in registers. Of nests in `strips`, sums are in parts that don't wait for
+    themselves.
 
     A `candidate` among others may cost so much only: raises PlantError where integer sets take more.
     """
@@ -111,10 +115,26 @@ def plan_program(
         check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
         tree = generate(func, plan)
     built = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
-    promoted = hoist(straighten(promote(built, target.lanes), target.lanes), target.lanes)
+    promoted = promote(built, target.lanes)
+    if strips:
+        promoted = shorten_chains(promoted, _sums_side_by_side(promoted, target), floats=options.fp == "reassoc")
+    promoted = hoist(straighten(promoted, target.lanes), target.lanes)
     skewed = skew(promoted, target.lanes, partial(load_granule, target), _room_for_copies(target))
     in_place = None if skewed is promoted else deal(promoted, target)
     return Planned(func, tree, built, deal(skewed, target), in_place)
+
+
+def _sums_side_by_side(program: Program, target: Target) -> Callable[[Loop, int, Elem], int]:
+    """In how many parts a loop's sum of so many terms is made, so that its arithmetic and not the sum takes longest."""
+    arithmetic, table = loop_arithmetic(program, target), OperationTable(target)
+
+    def parts(loop: Loop, terms: int, elem: Elem) -> int:
+        forms = table.forms("mac", elem) or table.forms("add", elem)
+        latency = max((f.instruction.latency for f in forms), default=1)
+        interval = max(float(arithmetic.get(loop.iterator, 0) * abs(loop.step)), 1.0)
+        return next((n for n in range(1, terms) if -(-terms // n) * latency <= _WAIT * interval), terms)
+
+    return parts
 
 
 def straight_program(func: Func, program: Program, target: Target) -> Planned:
@@ -284,7 +304,10 @@ def cycles_of(compiled: Compiled, target: Target) -> int | None:
         return None
     zeros = {p.name: np.zeros(p.extents, NUMPY[p.dtype]) if isinstance(p, Buf) else 0.0 for p in params}
     asm = emit_asm(compiled.scheduled, target, func=compiled.func)
-    return simulate_kernel(replace(compiled, source=compiled.func, asm=asm), target, zeros).cycles
+    kernel = replace(compiled, source=compiled.func, asm=asm)
+    given = arguments_of(kernel, zeros)
+    cycles = cycles_only(asm, target.real, function=compiled.func.name, arguments=given, stack=stack_of(kernel))
+    return simulate_kernel(kernel, target, zeros).cycles if cycles is None else cycles
 
 
 class RefusedCode(RuntimeError):

@@ -257,7 +257,7 @@ class _Converter:
         args = tuple(from_ast(call.get_op_arg(k), values) for k in range(1, given))
         comp, tile = statement.tiles.comp, statement.tiles.tile
         if statement.tiles.last is None or tile.lane is None:
-            return Leaf(comp, args, tile)
+            return Leaf(comp, args, tile, guards=statement.tiles.guards)
         lane = comp.iters.index(tile.lane)
         left = add(sub(args[-1], args[lane]), integer(1))
         count = extremum("min", (left, integer(tile.spans[lane])))

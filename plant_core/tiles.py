@@ -4,6 +4,9 @@ A plan tries the shapes of a Comp in turn. A shape with spans s takes every orig
 box o + [0, s) is still uncovered; what is left goes to the next shape, and at last to single instances. Rectangular
 rests are kept as disjoint rectangles, each with a lattice of its own from its own lower corner (outermost loop of the
 plan's order first); any other rest has one lattice, from its least iterations where these are constant, else from 0.
+
+A shape of which some loop is `part` covers all that is left, its boxes on the lattice from the least iterations; what
+of a box is no instance doesn't run.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from functools import reduce
 
 import islpy as isl
 
-from plant_core.affine import domain_of
-from plant_core.ir import Comp, Func
+from plant_core.affine import domain_of, from_linear
+from plant_core.ir import Comp, Expr, Func
 from plant_core.loc import PlantError
 from plant_core.tree import Tile
 
@@ -25,7 +28,8 @@ class LoopShape:
     """How a tile covers one loop: `span` consecutive iterations, across lanes or not. See `tree.Tile`.
 
     `row`: the tiles of a lane loop start at the first iteration of each row that is left; rows with gaps are left to
-    the shapes that follow. `cut`: they do, and cover all of the row, the last tile only as far as the row goes.
+    the shapes that follow. `cut`: they do, and cover all of the row, the last tile only as far as the row goes. `part`:
+    the box may hold more than there are instances.
     """
 
     span: int
@@ -37,6 +41,7 @@ class LoopShape:
     cut: bool = False
     row: bool = False
     scan: bool = False
+    part: bool = False
 
 
 Shape = tuple[tuple[str, LoopShape], ...]
@@ -75,7 +80,8 @@ class TileSet:
 
     `origins` and `points` (the instances covered) are sets of the Comp's iteration space; `to_origin` is the function
     from a point to its tile's origin, meaningful on `points` only. `last`: for tiles that may be cut short, the last
-    iteration of the lane loop in the row of an origin.
+    iteration of the lane loop in the row of an origin. `guards`: for boxes that may hold more than there are instances,
+    what is at least 0 on these alone.
     """
 
     comp: Comp
@@ -84,6 +90,7 @@ class TileSet:
     points: isl.Set
     to_origin: isl.MultiPwAff
     last: isl.PwAff | None = None
+    guards: tuple[Expr, ...] = ()
 
 
 def plan_default(func: Func) -> Plan:
@@ -124,6 +131,8 @@ def _validate_comp(comp: Comp, plan: CompPlan) -> None:
             _validate_inner(shape, refuse)
         if by_rows(shape) and sum(loop.span > 1 for _, loop in shape) > 1:
             raise refuse("cuts tiles of several loops")
+        if in_parts(shape) and (by_rows(shape) or any(loop.inner or loop.scan for _, loop in shape)):
+            raise refuse("cuts, scans or interleaves lanes of boxes that may reach beyond its instances")
 
 
 def _validate_inner(shape: Shape, refuse: Callable[[str], PlantError]) -> None:
@@ -136,6 +145,10 @@ def _validate_inner(shape: Shape, refuse: Callable[[str], PlantError]) -> None:
 
 def by_rows(shape: Shape) -> bool:
     return any(loop.cut or loop.row for _, loop in shape)
+
+
+def in_parts(shape: Shape) -> bool:
+    return any(loop.part for _, loop in shape)
 
 
 def tile_of(comp: Comp, shape: Shape) -> Tile:
@@ -155,6 +168,12 @@ def tile_sets(comp: Comp, plan: CompPlan) -> tuple[TileSet, ...]:
     pieces = [_Piece(domain_of(comp).coalesce(), None)]
     for shape in plan.shapes:
         tile = tile_of(comp, shape)
+        if in_parts(shape):
+            whole = reduce(isl.Set.union, [piece.points for piece in pieces], isl.Set.empty(comp.domain.get_space()))
+            pieces = []
+            if not whole.is_empty():
+                found.append(_cover_parts(comp, tile, whole.coalesce()))
+            continue
         covers, rests = [], []
         for piece in _convex_rows(pieces) if by_rows(shape) else pieces:
             cover = _cover(comp, plan, shape, piece)
@@ -354,6 +373,43 @@ def _cover_any(tile: Tile, piece: isl.Set) -> _Cover:
         to_origin = to_origin.set_at(k, here.sub(phase))
     points = full.preimage_multi_pw_aff(to_origin).coalesce()
     return _Cover(full, points, to_origin, [_Piece(piece.subtract(points).coalesce(), None)])
+
+
+def _cover_parts(comp: Comp, tile: Tile, points: isl.Set) -> TileSet:
+    """Every box that holds a point."""
+    local = isl.LocalSpace.from_space(points.get_space())
+    to_origin = _identity(points)
+    for k, span in enumerate(tile.spans):
+        least = points.dim_min_val(k)
+        if span == 1:
+            continue
+        if not least.is_int():
+            raise PlantError(f"the boxes of {comp.name} begin nowhere", code="DG202", loc=comp.loc)
+        here = isl.PwAff.from_aff(isl.Aff.var_on_domain(local, isl.dim_type.set, k))
+        to_origin = to_origin.set_at(k, here.sub(here.add_constant_val(least.neg()).mod_val(isl.Val(span))))
+    origins = points.apply(isl.Map.from_multi_pw_aff(to_origin)).coalesce()
+    return TileSet(comp, tile, origins, points, to_origin, guards=_guards(comp, tile, points))
+
+
+def _guards(comp: Comp, tile: Tile, points: isl.Set) -> tuple[Expr, ...]:
+    """What limits the loops that the boxes span."""
+    if points.n_basic_set() != 1 or any(map(_has_division, points.get_basic_sets()[0].get_constraints())):
+        raise PlantError(f"the rest of {comp.name} is no convex region", code="DG202", loc=comp.loc)
+    spanned = [k for k, span in enumerate(tile.spans) if span > 1]
+    found: list[Expr] = []
+    for constraint in points.get_basic_sets()[0].get_constraints():
+        if not any(constraint.involves_dims(isl.dim_type.set, k, 1) for k in spanned):
+            continue
+        terms: dict[str, int] = {}
+        for kind, names in ((isl.dim_type.set, comp.iters), (isl.dim_type.param, None)):
+            for k in range(constraint.dim(kind)):
+                name = names[k] if names is not None else constraint.get_dim_name(kind, k)
+                terms[name] = constraint.get_coefficient_val(kind, k).to_python()
+        form = (constraint.get_constant_val().to_python(), {n: c for n, c in terms.items() if c})
+        found.append(from_linear(form, set(comp.iters)))
+        if constraint.is_equality():
+            found.append(from_linear((-form[0], {n: -c for n, c in form[1].items()}), set(comp.iters)))
+    return tuple(found)
 
 
 def _eroded(region: isl.Set, dim: int, span: int) -> isl.Set:

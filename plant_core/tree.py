@@ -54,7 +54,8 @@ class Leaf:
     tile of one instance. A Comp that `defines` a parameter declares it here, for the rest of the enclosing Seq.
 
     `count`, where given, is how many iterations of the lane loop are there at run time, from 1 to its span: a row that
-    may be cut short.
+    may be cut short. `guards` are expressions of the Comp's iterators that are at least 0 at the points of the box that
+    run; the others don't.
     """
 
     comp: Comp
@@ -63,6 +64,7 @@ class Leaf:
     target: Load | None = None
     value: Expr | None = None
     count: Expr | None = None
+    guards: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

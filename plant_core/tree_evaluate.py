@@ -134,7 +134,9 @@ class _Machine:
                 part = {lane: k // period, inner: k % period}
                 shift = [d + part.get(dim, 0) for dim, d in enumerate(offset)]
                 place = [o + d for o, d in zip(origin, shift, strict=True)]
-                points.append({**scope, **dict(zip(comp.iters, place, strict=True))})
+                point = {**scope, **dict(zip(comp.iters, place, strict=True))}
+                if all(self.value(g, point) >= 0 for g in leaf.guards):
+                    points.append(point)
             if _accumulates(leaf):
                 self.accumulate(leaf, points, offset)
             elif tile.scan:

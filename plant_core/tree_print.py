@@ -52,6 +52,7 @@ def _leaf(leaf: Leaf) -> str:
         lane += f",{tile.inner}" if tile.inner else ""
         extra = (" reduce" if tile.reduce else "") + (f" split {','.join(tile.split)}" if tile.split else "")
         extra += f" first {print_expr(leaf.count)}" if leaf.count is not None else ""
+        extra += "".join(f" where {print_expr(g)} >= 0" for g in leaf.guards)
         spans = "{" + "x".join(map(str, tile.spans)) + lane + extra + "}"
     return f"{comp.name}{spans}({', '.join(map(print_expr, leaf.origin))})"
 

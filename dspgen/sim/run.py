@@ -10,6 +10,7 @@ import numpy as np
 
 from dspgen.errors import Problem, SourceError
 from dspgen.sim import native
+from dspgen.sim.control import control
 from dspgen.sim.ir import Assembled, Code
 from dspgen.sim.load import Argument, Loaded, load
 from dspgen.sim.luck import lucky
@@ -26,6 +27,7 @@ CYCLE_LIMIT = 20_000_000_000
 PYTHON_CYCLE_LIMIT = 50_000_000
 # What the Python machine may take before native code is made, which takes longer for longer programs.
 TRIAL_CYCLES = 3000
+CONTROL_CYCLES = 200_000  # as many as the Python machine runs of what decides control flow alone
 TRIAL_ROUNDS = 15  # times the program's packets
 
 
@@ -117,6 +119,36 @@ def simulate(
     if not strict:
         extra += lucky(loaded, outcome, target)
     return _result(loaded, assembled, target, outcome, used, extra)
+
+
+def cycles_only(
+    program: str,
+    target: Target,
+    *,
+    function: str,
+    arguments: Sequence[tuple[str, Argument]],
+    stack: int,
+) -> int | None:
+    """The cycles that `simulate` tells, at the cost of what decides control flow alone; None where that takes more than
+    registers, or many cycles."""
+    assembled = assemble(program, target)
+    loaded = load(
+        assembled,
+        target,
+        function=function,
+        arguments=arguments,
+        placement={},
+        strict=True,
+        limit=PYTHON_CYCLE_LIMIT,
+        stack=stack,
+    )
+    code = control(loaded.code)
+    if code is None:
+        return None
+    try:
+        return Machine(code, loaded.memories, loaded.start).run(target.pipeline.branch_delay, CONTROL_CYCLES).cycles
+    except Interrupted:
+        return None
 
 
 def _native_or_python(

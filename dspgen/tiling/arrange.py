@@ -38,8 +38,9 @@ class Arrangement:
 
 
 def spaced(func: Func) -> Func:
-    """The same order of execution, with room between nests for one textual position for each comp of a nest."""
-    room = len(func.comps)
+    """The same order of execution, with room between nests for one textual position for each comp of a nest, and for
+    what comes before strips of it and after them."""
+    room = len(func.comps) + 2
     comps = []
     for comp in func.comps:
         place = position(comp)

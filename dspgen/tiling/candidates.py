@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dspgen.target.model import Target
@@ -15,6 +15,7 @@ from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import Known, Tiling, across, nest_cycles, rows, vectors_of, working
 from dspgen.tiling.nests import CompInfo, FlatAccess, LoopId, LoopInfo, Nest
 from plant_core.dependence import Dependence
+from plant_core.ir import Func
 from plant_core.tiles import CompPlan, LoopShape, Shape
 
 _UNROLLS = (1, 2, 3, 4, 6, 8, 9, 12)
@@ -63,6 +64,7 @@ class Candidate:
     unrolled: Unrolled = "shared"
     turned: bool = False
     whole: bool = False  # one tile of each comp covers all its iterations
+    form: Func | None = field(default=None, compare=False)  # the nest in strips, which the plans are of
 
     @property
     def code(self) -> tuple[object, ...]:

@@ -61,9 +61,9 @@ class _Renaming:
         defines = None if comp.defines is None else self.names.fresh(comp.defines)
         origin = tuple(self.expr(o, known, loc) for o in leaf.origin)
         count = None if leaf.count is None else self.expr(leaf.count, known, loc)
-        return replace(
-            leaf, comp=replace(comp, target=target, value=value, defines=defines), origin=origin, count=count
-        )
+        guards = tuple(self.expr(g, known, loc) for g in leaf.guards)
+        comp = replace(comp, target=target, value=value, defines=defines)
+        return replace(leaf, comp=comp, origin=origin, count=count, guards=guards)
 
     def expr(self, expr: Expr, known: _Known, loc: Loc | None = None) -> Expr:
         def inside(part: Expr) -> Expr:

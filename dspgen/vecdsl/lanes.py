@@ -17,7 +17,7 @@ class Lanes:
 
     Lane k runs iteration k // period of `outer` and k % period of `inner` after these (before them where `direction`
     is -1; then there is no `inner`). `active`: how many lanes run, None for all `count`; `present`: how many at run
-    time, as a term, where only that tells.
+    time, as a term, where only that tells; `limit`: a mask of those that run, where they need not be the first ones.
     """
 
     count: int
@@ -28,6 +28,7 @@ class Lanes:
     direction: int = 1
     active: int | None = None
     present: Term | None = None
+    limit: Term | None = None
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -76,7 +77,21 @@ class Lanes:
         """The lanes that run, None for all."""
         if self.present is not None:
             return Op("lt", (Op("iota", (), WORDS), as_vector(self.present)), WORDS)
-        return None if self.active is None else Op("mask_first", (), WORDS, (self.active,))
+        first = None if self.active is None else Op("mask_first", (), WORDS, (self.active,))
+        return both([m for m in (first, self.limit) if m is not None])
+
+
+def both(masks: list[Term]) -> Term | None:
+    """The conjunction of masks that are 0 or 1."""
+    found: Term | None = None
+    for mask in masks:
+        if found is None:
+            found = mask
+            continue
+        vector = found.type.vector or mask.type.vector
+        args = (as_vector(found), as_vector(mask)) if vector else (found, mask)
+        found = make("and", args, VType("i32", vector))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dspgen.errors import NoSchedule, Problem
-from dspgen.vecdsl.affine import add, affine, integer_term
+from dspgen.vecdsl.affine import add, affine, integer_term, scale
 from dspgen.vecdsl.bounds import Scope
 from dspgen.vecdsl.expressions import Translator, dtype_of, lift, stored
 from dspgen.vecdsl.fold import make
 from dspgen.vecdsl.guards import any_holds, conditional, given, guards_of, holds
 from dspgen.vecdsl.ir import Address, ArrayDecl, Elem, Let, Load, Loop, Op, Stmt, Store, Term, VType
-from dspgen.vecdsl.lanes import Lanes, Pattern
+from dspgen.vecdsl.lanes import WORDS, Lanes, Pattern, both
 from dspgen.vecdsl.reductions import (
     accesses,
     across_lanes,
@@ -27,7 +27,16 @@ from dspgen.vecdsl.reductions import (
 )
 from dspgen.vecdsl.scans import Part, Scan
 from dspgen.vecdsl.subscripts import Located, Subscripts
-from dspgen.vecdsl.terms import INTEGER, SCALAR_STRIDE, Names, as_vector, integer, leaves, register_elem
+from dspgen.vecdsl.terms import (
+    INTEGER,
+    SCALAR_STRIDE,
+    Names,
+    address_term,
+    as_vector,
+    integer,
+    leaves,
+    register_elem,
+)
 from plant_core.ir import Buf, Comp, Expr
 from plant_core.ir import Load as MemoryLoad
 from plant_core.recurrences import Recurrence, recurrence_of
@@ -62,6 +71,8 @@ class LeafBuilder:
             raise self.refuse(f"{self.period} iterations of '{leaf.tile.inner}' can't share {lanes} lanes")
         self.present = None if leaf.count is None else self._count(leaf.count, scope)
         self.subscripts = Subscripts(buffers, leaf.comp.iters, scope.ranges)
+        if leaf.guards and (self.tile.flip or self.period > 1):
+            raise self.refuse("a box with holes has lanes that run down, or of two loops")
         self.guards = guards_of(leaf.comp)
         self.kept = None if leaf.tile.scan else conditional(leaf.comp)
 
@@ -85,6 +96,27 @@ class LeafBuilder:
             return None
         return term, self._named(count, scope) if self.tile.flip else Address(0)
 
+    def runs(self, offset: dict[str, int]) -> tuple[Term, ...] | None:
+        """The lanes that run of one vector of the box, as masks of which all must hold; None where none runs."""
+        masks = list[Term]()
+        lane = self.tile.lane
+        first = {n: self.origin[n].plus(o) for n, o in offset.items()}
+        last = 0 if lane is None else min(self.spans[lane] - offset[lane], self.lanes) - 1
+        second = first if lane is None else {**first, lane: first[lane].plus(1)}
+        for guard in self.leaf.guards:
+            here, next_ = (affine(guard, place, self.ranges) for place in (first, second))
+            if here is None or next_ is None:
+                raise self.refuse("what limits a box is not affine")
+            step = next_.constant - here.constant
+            low, high = (here, here.plus(step * last)) if step >= 0 else (here.plus(step * last), here)
+            least, most = self.ranges.minimum(low), self.ranges.maximum(high)
+            if least is not None and least >= 0:
+                continue
+            if most is not None and most < 0:
+                return None
+            masks.append(_at_least_zero(here, step))
+        return tuple(dict.fromkeys(masks))
+
     def around(self, stmts: list[Stmt]) -> list[Stmt]:
         """The statements below the loops that name origins."""
         for name, value in reversed(self.opened):
@@ -98,7 +130,8 @@ class LeafBuilder:
         """The points of the box, last iterator fastest; what lies across lanes in whole vectors."""
         steps = {self.tile.lane: self.lanes // self.period, self.tile.inner: self.period}
         ranges = [range(0, self.spans[n], steps.get(n, 1)) for n in self.comp.iters]
-        return [dict(zip(self.comp.iters, point, strict=True)) for point in itertools.product(*ranges)]
+        found = [dict(zip(self.comp.iters, point, strict=True)) for point in itertools.product(*ranges)]
+        return [o for o in found if self.runs(o) is not None] if self.leaf.guards else found
 
     def vector(self, offset: dict[str, int]) -> Lanes:
         first = {n: self.origin[n].plus(o) for n, o in offset.items()}
@@ -112,7 +145,8 @@ class LeafBuilder:
             last = Address((active or self.lanes) - 1) if self.present is None else self.present[1].plus(-1)
             first[lane] = add(first[lane], last)
         direction = -1 if self.tile.flip else 1
-        return Lanes(self.lanes, first, lane, self.tile.inner, self.period, direction, active, present)
+        limit = both([as_vector(m) for m in self.runs(offset) or ()]) if self.leaf.guards else None
+        return Lanes(self.lanes, first, lane, self.tile.inner, self.period, direction, active, present, limit)
 
     def stores(self) -> list[Stmt]:
         if not self.tile.scan:
@@ -195,7 +229,7 @@ class LeafBuilder:
         target, vector = self.comp.target, lanes.outer is not None
         point = _Point(self, lanes)
         located = point.locate(target)
-        masks = [] if lanes.present is None else [lanes.mask()]
+        masks = [lanes.limit] if lanes.present is None else [lanes.mask()]
         expr = self.comp.value
         meeting = vector and (located.uniform or located.pattern.period > 0)
         inside = located.inside(size_of(self.buffers[target.buf]), lanes, self.ranges)
@@ -205,7 +239,7 @@ class LeafBuilder:
             target = replace(target, indices=tuple(given(index, guard) for index in target.indices))
             located = point.locate(target)
         value = point.value(expr) if value is None else value
-        mask = _both([m for m in masks if m is not None])
+        mask = both([m for m in masks if m is not None])
         if vector and located.uniform:
             # Of the lanes, which are in the order of the iterations, the last one's value stays.
             if lanes.direction < 0:
@@ -250,7 +284,7 @@ class LeafBuilder:
             value = partial_value(family, _Point(self, lanes, cell).value(self.comp.value), dtype)
             if vector:
                 value = as_vector(value)
-            if self.tile.reduce and (mask := lanes.mask()) is not None:
+            if (mask := lanes.mask() if self.tile.reduce else lanes.limit) is not None:
                 value = Op("select", (mask, value, cell), type)
             first = as_vector(start) if vector else start
             before.append(Store(array, cell.address, SCALAR_STRIDE, type.elem, first, None, self.comp.loc))
@@ -332,27 +366,29 @@ class _Point:
         guards = self.leaf.guards.get(access)
         if guards and not located.inside(size_of(self.leaf.buffers[access.buf]), self.lanes, self.leaf.ranges):
             masks.append(self.translator().value(any_holds(guards)))
-        mask = _both(masks)
+        mask = both(masks)
         if mask is None or mask.type.vector == vector:
             return mask
         if vector:
             return as_vector(mask)
         # One element for all lanes is read if any of them wants it.
         running = self.lanes.mask()
-        return Op("reduce_or", (mask if running is None else _both([mask, running]) or mask,), INTEGER)
+        return Op("reduce_or", (mask if running is None else both([mask, running]) or mask,), INTEGER)
 
 
-def _both(masks: list[Term]) -> Term | None:
-    """The conjunction of masks that are 0 or 1."""
-    found: Term | None = None
-    for mask in masks:
-        if found is None:
-            found = mask
-            continue
-        vector = found.type.vector or mask.type.vector
-        args = (as_vector(found), as_vector(mask)) if vector else (found, mask)
-        found = make("and", args, VType("i32", vector))
-    return found
+def _at_least_zero(here: Address, step: int) -> Term:
+    """A mask, not 0 where `here` plus `step` times the lane's number is no less than 0: its sign, or that of how far it
+    is from there."""
+    if step == 0:
+        return Op("shr", (address_term(scale(here.plus(1), -1)), integer(31)), INTEGER)
+    numbers: Term = Op("iota", (), WORDS)
+    if abs(step) > 1:
+        numbers = Op("mul", (numbers, as_vector(integer(abs(step)))), WORDS)
+    if step < 0:
+        beyond = make("sub", (numbers, as_vector(address_term(here.plus(1)))), WORDS)
+        return Op("shr", (beyond, as_vector(integer(31))), WORDS)
+    below = make("add", (numbers, as_vector(address_term(here))), WORDS)
+    return Op("add", (Op("shr", (below, as_vector(integer(31))), WORDS), as_vector(integer(1))), WORDS)
 
 
 def size_of(buf: Buf) -> int:

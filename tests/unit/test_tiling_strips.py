@@ -1,0 +1,114 @@
+"""Ragged nests in strips: the same values at every stage, whatever the rows' ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from dspgen.frontend.read import read_c
+from dspgen.options import Options
+from dspgen.pipeline import run_file
+from dspgen.target.load import load_target
+from dspgen.target.operations import OperationTable
+from dspgen.tiling.arrange import spaced
+from dspgen.tiling.machine import Machine
+from dspgen.tiling.nests import nests
+from dspgen.tiling.ragged import strip_candidates
+from dspgen.tiling.strips import Strips, in_strips, ragged_loops
+from dspgen.vecdsl.build import build
+from dspgen.vecdsl.evaluate import evaluate as evaluate_program
+from plant_core.astgen import generate
+from plant_core.evaluate import evaluate
+from plant_core.ir import Buf, Func
+from plant_core.legality import check_legal
+from plant_core.loc import IllegalSchedule
+from plant_core.scalars import expand_scalars
+from plant_core.schedule import normalise_loops
+from plant_core.tiles import Plan
+from plant_core.tree_evaluate import evaluate_tree
+
+_SIZE = 400
+
+
+def func_of(text: str, folder: Path) -> Func:
+    path = folder / "f.c"
+    path.write_text(text, encoding="utf-8")
+    return spaced(expand_scalars(normalise_loops(read_c(str(path)))))
+
+
+def ragged_text(seed: int) -> str:
+    """A sum of rows whose first or last iterations differ."""
+    random = Random(seed)
+    rows, slope = random.randint(5, 75), random.choice([-2, -1, -1, 1, 1, 2])
+    first = random.choice([0, 0, 1, 3])
+    moving = f"{random.choice([2, 1, 0]) + (-slope * (first + rows) if slope < 0 else 0)} + {slope} * i"
+    low, high = ("0", moving) if random.random() < 0.6 else (moving, str(150 + random.randint(0, 40)))
+    end = random.choice(["<", "<="])
+    before = random.choice(["r[i] = 0;", "r[i] = y[i];", ""])
+    after = random.choice(["", "", "r[i] = 3 * r[i];"])
+    term = random.choice(["x[k] * y[k + i]", "x[k + i]", "x[k] * y[2 * k + i]", "(x[k] - y[i]) * y[k + i]"])
+    body = f"for (int k = {low}; k {end} {high}; k++) r[i] {random.choice(['+=', '+=', '-='])} {term};"
+    loop = f"for (int i = {first}; i < {first + rows}; i++) {{ {before} {body} {after} }}"
+    if random.random() < 0.3:
+        loop = f"for (int j = 0; j < 3; j++) {loop.replace('y[k + i]', 'y[k + i + j]')}"
+    return f"void f(const int x[{_SIZE}], const int y[{2 * _SIZE}], int r[{_SIZE}]) {{ {loop} }}"
+
+
+def inputs_of(func: Func) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(1)
+    return {p.name: generator.integers(-9, 9, p.extents).astype(np.int32) for p in func.params if isinstance(p, Buf)}
+
+
+def check_same(expected: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> None:
+    assert all(np.array_equal(value, np.asarray(got[name]).reshape(value.shape)) for name, value in expected.items())
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_strips_have_the_same_instances_in_the_same_order(seed: int, tmp_path: Path) -> None:
+    func = func_of(ragged_text(seed), tmp_path)
+    random = Random(seed)
+    for ragged in ragged_loops(func.comps):
+        digits = random.choice([1, 2, 3])
+        made = in_strips(func, ragged, Strips(4 * digits, random.choice([1, 2, 4]), digits))
+        if made is not None:
+            check_same(evaluate(func, inputs_of(func)), evaluate(made[0], inputs_of(func)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("ordered", [False, True])
+def test_candidates_in_strips_compute_the_same(seed: int, ordered: bool, tmp_path: Path) -> None:
+    target = load_target("ft_m7002")
+    func = func_of(ragged_text(seed), tmp_path)
+    inputs = inputs_of(func)
+    expected = evaluate(func, inputs)
+    machine = Machine(target, OperationTable(target))
+    for nest in nests(func):
+        for candidate in strip_candidates(func, nest, target, machine, ordered=ordered)[:2]:
+            assert candidate.form is not None
+            plan = Plan(candidate.plans)
+            try:
+                check_legal(candidate.form, plan, reassoc=True, lanes=target.lanes)
+            except IllegalSchedule:
+                continue
+            tree = generate(candidate.form, plan)
+            check_same(expected, evaluate_tree(candidate.form, tree, inputs, lanes=target.lanes))
+            program = build(candidate.form, tree, target.lanes)
+            check_same(expected, evaluate_program(program, target.lanes, inputs, slack=64))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_runs_is_what_the_program_says(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(ragged_text(100 + seed), encoding="utf-8")
+    assert run_file(str(path), load_target("ft_m7002"), Options()).verified
+
+
+def test_autocorrelation_is_done_in_strips(tmp_path: Path) -> None:
+    func = func_of(Path("examples/autocor.c").read_text(encoding="utf-8").replace("N 64", "N 256"), tmp_path)
+    (ragged,) = ragged_loops(func.comps)
+    made = in_strips(func, ragged, Strips(64, 32, 4))
+    assert made is not None
+    assert [p.kind for p in made[1]] == ["other", "common", "ragged"]
