@@ -50,6 +50,9 @@ class Shape:
 
 @dataclass(slots=True)
 class Pipelined:
+    """`constants` and `entry` go before the prolog; registers that `constants` fill stay the same in the loop."""
+
+    constants: list[Instr]
     entry: list[Instr]
     prolog: Section
     kernel: list[list[tuple[Op, int]]]
@@ -229,6 +232,7 @@ def expand(
     after = envelope_of([(op, at) for op, at, _ in epilog] + last_pass, facts, first=False)
     end = max((at + 1 for _, at, _ in epilog), default=0)
     return Pipelined(
+        _steps(work, kit),
         _entry(work, kit) + control,
         Section(prolog, start, before),
         kernel,
@@ -264,20 +268,23 @@ def _still_busy(
     return list(held)
 
 
+def _steps(work: _Expander, kit: Kit) -> list[Instr]:
+    """The registers by which addresses advance, and offset registers."""
+    units: dict[VReg, int] = {}
+    for group in work.body.groups:
+        if group.step_register is not None:
+            units.setdefault(group.step_register, group.stream.step // group.leader.scale)
+        for _, register, offset in group.guests:
+            units.setdefault(register, offset)
+    return [instr for register, value in units.items() for instr in kit.offset_constant(register, value)]
+
+
 def _entry(work: _Expander, kit: Kit) -> list[Instr]:
-    """What must be set up before the prolog: address registers, steps, and copies of carried variables."""
+    """What else must be set up before the prolog: address registers, and copies of carried variables."""
     entry: list[Instr] = []
-    steps: dict[VReg, None] = {}
     for group in sorted(work.body.groups, key=lambda g: g.base == g.stream.base):
         if group.base != group.stream.base:
             entry += kit.add(group.base, group.stream.base, group.bias)
-        if group.step_register is not None and group.step_register not in steps:
-            steps[group.step_register] = None
-            entry += kit.offset_constant(group.step_register, group.stream.step // group.leader.scale)
-        for _, register, units in group.guests:
-            if register not in steps:
-                steps[register] = None
-                entry += kit.offset_constant(register, units)
     replaced = {v.vreg for op, k in work.first if isinstance(v := work.body.ops[op].operands[k], Reg)}
     for index, web in enumerate(work.body.values.webs):
         first = work.name(index, -1)

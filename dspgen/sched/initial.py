@@ -14,6 +14,7 @@ from dspgen.sched.facts import Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.ops import make_op
 from dspgen.sched.straight import settle_writes
+from dspgen.sched.streams import Group
 
 
 @dataclass(slots=True)
@@ -124,3 +125,39 @@ def _first_reads(register: VReg, body: Body, shape: Shape) -> list[tuple[int, in
     # A write that keeps part of what was there needs it in the variable's own register.
     tied = any(atom[0] == register for op in body.ops for atom in op.tied)
     return [] if tied else found
+
+
+def with_biased_bases(code: Sequence[Instr], groups: Sequence[Group], facts: Facts, kit: Kit) -> list[Instr]:
+    """The code before a loop, with the registers of its address groups filled as they are wanted.
+
+    Before: a = s; b = a + 8.    After: t = s + 8; b = t, so that no address register waits beside b.
+    """
+    wanted = {g.base: g for g in groups if g.base != g.stream.base}
+    made: list[Instr] = []
+    sources: dict[VReg, tuple[int, VReg]] = {}  # of address registers: after which instruction, and from where, filled
+    for instr in code:
+        written = {atom[0] for atom, _ in make_op(instr, facts).writes}
+        found = kit.filled(instr)
+        base = next((r for r in written if isinstance(r, VReg) and r in wanted), None)
+        source = sources.get(wanted[base].stream.base) if base is not None else None
+        if base is not None and source is not None:
+            at, scalar = source
+            moved = kit.fresh(kit.scalar)
+            extra = [*kit.add(moved, scalar, wanted[base].bias), _refilled(made[at], base, moved, kit)]
+            made[at + 1 : at + 1] = extra
+            sources = {a: (n + len(extra) if n > at else n, s) for a, (n, s) in sources.items()}
+            continue
+        sources = {a: s for a, s in sources.items() if a not in written}
+        made.append(instr)
+        if found is not None:
+            sources[found[0]] = len(made) - 1, found[1]
+    return made
+
+
+def _refilled(instr: Instr, target: VReg, source: VReg, kit: Kit) -> Instr:
+    """The same instruction, from one register into another."""
+    filled = kit.filled(instr)
+    assert filled is not None
+    others = {filled[0]: target, filled[1]: source}
+    operands = tuple(Reg(others[o.vreg]) if isinstance(o, Reg) and o.vreg in others else o for o in instr.operands)
+    return replace(instr, operands=operands)

@@ -132,6 +132,18 @@ class Kit:
         source = instr.operands[names.index(copy.source.name)]
         return source.vreg if isinstance(source, Reg) and not source.part else None
 
+    def filled(self, instr: Instr) -> tuple[VReg, VReg] | None:
+        """The address register that an instruction fills from a scalar one, and that one, if that is what it does."""
+        copy = next((c for c in self._copies if c.instruction.id == instr.instruction.id), None)
+        if copy is None or instr.predicate is not None or any(e.op not in _WIDENINGS for e in _chain(copy.value)):
+            return None
+        named = {o.name: value for o, value in zip(instr.instruction.operands, instr.operands, strict=True)}
+        to, source = named[copy.result.name], named[copy.source.name]
+        if not isinstance(to, Reg) or not isinstance(source, Reg) or to.part or source.part:
+            return None
+        is_address = self.facts.classes[to.vreg.cls].kind == "address"
+        return (to.vreg, source.vreg) if is_address and source.vreg.cls == self.scalar else None
+
     def shelter(self, name: str, room: Mapping[str, int]) -> tuple[Instr, Instr] | None:
         """Copy a physical register away and back, to the class with the most `room` that can hold it; or None."""
         cls = self.class_of(name)
@@ -328,6 +340,9 @@ def _chain(expr: SemExpr) -> Iterator[SemExpr]:
 
 def _copies(copy: _Copy, source: str, target: str) -> bool:
     return source in copy.source.classes and target in copy.result.classes and _plain_copy(copy.value)
+
+
+_WIDENINGS = ("mov", "place", "addr", "sext", "zext")
 
 
 def _plain_copy(expr: SemExpr) -> bool:

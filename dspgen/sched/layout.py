@@ -10,7 +10,7 @@ from dspgen.errors import NoSchedule
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.fit import fit_block
-from dspgen.sched.initial import initial_reads
+from dspgen.sched.initial import initial_reads, with_biased_bases
 from dspgen.sched.ir import LoopReport, StraightReport
 from dspgen.sched.kit import Kit
 from dspgen.sched.live import NOTHING, Live, live_around, live_before, registers, remove_dead
@@ -255,24 +255,29 @@ class Layout:
         live_out: Live,
         passes: int | VReg,
         back: tuple[VReg, Instr, str] | None = None,
+        again: bool = False,
     ) -> None:
         """Append the prolog, with the pending code before and between; `back` is a branch to end it: what it reads,
-        and where it leads."""
+        and where it leads. `again`: constants of the loop are in their registers from the run before."""
         loop = plan.loop
         initial = initial_reads(self.pending, plan.body, plan.shape, self.facts, self.kit)
         if initial.reads:
-            again = pieces_of(plan, self.facts, self.kit, passes, initial.reads)
-            if not isinstance(again, str):
-                made = again
+            better = pieces_of(plan, self.facts, self.kit, passes, initial.reads)
+            if not isinstance(better, str):
+                made = better
                 self.pending += initial.setup
         bases = {s.base for s in plan.streams}
-        before = live_before((loop,), live_out, self.facts)
-        inside = {a for a in before if a[0] not in initial.replaced and (a[0] not in bases or a in live_out)}
+        needed = live_before((loop,), live_out, self.facts)
+        inside = {a for a in needed if a[0] not in initial.replaced and (a[0] not in bases or a in live_out)}
         wanted = {*inside, *(a for a in made.prolog.envelope.reads if a[0] not in initial.replaced)}
         for register in (*(g.base for g in plan.body.groups), made.counter, back[0] if back else None):
             if register is not None:
                 wanted.update(self.facts.atoms(register))
-        self.pending = remove_dead([*self.pending, *plan.setup, *made.entry], wanted, self.facts)
+        constants = [] if again else made.constants
+        before = with_biased_bases(
+            [*self.pending, *plan.setup, *constants, *made.entry], plan.body.groups, self.facts, self.kit
+        )
+        self.pending = remove_dead(before, wanted, self.facts)
         self.live = frozenset(wanted) - self._own_values(made.prolog, inside)
         branch, target = (back[1], back[2]) if back else (None, None)
         self.flush(tail=made.prolog, tail_owner=(loop.label,), branch=branch, target=target)
@@ -345,7 +350,7 @@ class Layout:
         self.pending += [*kit.add(predicate, counter, -1), *kit.add(counter, counter, -1)]
         self.head_owner = (*self.head_owner, loop.label)
         back = predicate, kit.branch(loop.label, Predicate(predicate)), loop.label
-        self._into_run(runs[0], next_iteration(loop, runs[0].before), back)
+        self._into_run(runs[0], next_iteration(loop, runs[0].before), back, again=len(runs) == 1)
         self.trips = outer
         length = sum(len(b.cycles) for b in self.laid.blocks[first:])
         self.laid.overlapped[loop.label] = len(runs)
@@ -366,10 +371,12 @@ class Layout:
         self.pending += instrs
         self.flattened.update(flattened)
 
-    def _into_run(self, run: Run, before: Sequence[Instr], back: tuple[VReg, Instr, str] | None = None) -> None:
+    def _into_run(
+        self, run: Run, before: Sequence[Instr], back: tuple[VReg, Instr, str] | None = None, *, again: bool = False
+    ) -> None:
         """Append the prolog of an inner loop, after the straight code before it."""
         self._add(before, run.flattened)
-        self._lead_in(run.found.plan, run.found.made, run.live_after, run.passes, back)
+        self._lead_in(run.found.plan, run.found.made, run.live_after, run.passes, back, again)
 
     def _copies(self, blocks: Sequence[tuple[Block, tuple[str, ...], int]], passes: Mapping[str, int]) -> None:
         """Append blocks of a loop's body again, for its last iteration; kernels make so many `passes`."""

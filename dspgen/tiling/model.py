@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dspgen.tiling.lanes import Lane
 from dspgen.tiling.machine import Across, Machine
-from dspgen.tiling.nests import CompInfo, FlatAccess, LoopId, Nest
+from dspgen.tiling.nests import CompInfo, FlatAccess, LoopId, LoopInfo, Nest
 from plant_core.dependence import reduction_of
 from plant_core.ir import Binary, Call, Cast, Expr, Select, Unary
 from plant_core.recurrences import recurrence_of
@@ -103,16 +103,24 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine) -> float | No
         share *= max(comp.loop(iterator).extent, 1) / spans[iterator]
         entries *= tiles[iterator] if iterator != inner else 1
     vectors = vectors_of(spans[lane.iterator], lane, machine.lanes) if lane else 1
-    body, registers = _body_cycles(comp, spans, lane, vectors, inner, machine)
+    body, registers, depth = _body_cycles(comp, spans, lane, vectors, inner, machine)
     if registers > machine.vector_registers - 4:
         return None
     overhead = _ENTRY_CYCLES if inner is not None else 10.0
+    if inner is not None and _leaves_over(comp.loop(inner), spans[inner]):
+        # One run can't overlap the next, and what the innermost loop leaves over is not pipelined.
+        overhead += 2 * depth
     if lane is not None and lane.reduce:
         sums = _sums(spans, lane.iterator)
         if sums * 2 * machine.lanes > _MOST_INSTRUCTIONS:
             return None
         overhead += sums * (machine.lanes + 4)
     return share * max(body, 1.0) + entries * overhead
+
+
+def _leaves_over(loop: LoopInfo, span: int) -> bool:
+    """Whether some iterations of a loop of known size don't fill a tile."""
+    return loop.known and loop.free and loop.extent % span != 0
 
 
 def _sums(spans: dict[str, int], lane: str) -> int:
@@ -131,8 +139,8 @@ def _body_cycles(
     vectors: int,
     inner: str | None,
     machine: Machine,
-) -> tuple[float, int]:
-    """Cycles of one innermost iteration, and the vector registers it needs about."""
+) -> tuple[float, int, float]:
+    """Cycles of one innermost iteration, the vector registers it needs about, and its longest chain of operations."""
     points = 1
     for iterator, span in spans.items():
         points *= _steps(lane, iterator, span, vectors)
@@ -143,7 +151,7 @@ def _body_cycles(
     steps, chains = _scan_steps(comp, lane, machine.lanes)
     machine.add_scan(pressure, elem, steps * chains * points)
     registers = 0
-    streamed, sums = 0, 0
+    streamed, sums, results = 0, 0, 1
     groups: dict[tuple[object, ...], list[FlatAccess]] = {}
     for access in comp.accesses:
         # Of elements that aren't affine it is not known which are the same.
@@ -155,6 +163,7 @@ def _body_cycles(
         first = members[0]
         invariant = inner is None or first.stays(inner)
         written = any(a.write for a in members)
+        results = max(results, distinct if written else 1)
         if written and invariant and inner is not None:
             accumulators += distinct if not (lane and lane.reduce) else points
             continue
@@ -173,7 +182,8 @@ def _body_cycles(
     if sums and not accumulators:
         # Chains of one iteration run on through the next ones.
         accumulators = round(points * latency / body)
-    return body, registers + accumulators + max(min(streamed, 12), round(_HELD * streamed))
+    held = registers + accumulators + max(min(streamed, 12), round(_HELD * streamed))
+    return body, held, points / results * latency
 
 
 def _scan_steps(comp: CompInfo, lane: Lane | None, lanes: int) -> tuple[int, int]:

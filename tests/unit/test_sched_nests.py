@@ -9,14 +9,19 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from dspgen.asmir.ir import Function, Loop, Mem, MemRef, Reg, Stream, VReg
+from dspgen.asmir.ir import Function, Imm, Instr, Loop, Mem, MemRef, Reg, Stream, VReg
 from dspgen.check.check import check as against_packets
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.text import print_lines
 from dspgen.sched import layout
+from dspgen.sched.facts import Facts
+from dspgen.sched.initial import with_biased_bases
 from dspgen.sched.ir import Scheduled
+from dspgen.sched.kit import Kit
+from dspgen.sched.live import remove_dead
 from dspgen.sched.nests import Nest, nest_of
 from dspgen.sched.schedule import schedule
+from dspgen.sched.streams import Access, Group
 from dspgen.sim.run import simulate
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
@@ -158,3 +163,18 @@ def test_trips_fewer_than_the_stages_and_more(trips: tuple[int, ...]) -> None:
             apart = [run_stages(TARGET, outer, trips).cycles for outer in (4, 5)]
     assert None not in cycles and None not in apart
     assert [c for c in cycles if c] < [c for c in apart if c]
+
+
+def test_an_address_register_is_filled_as_a_loop_wants_it() -> None:
+    """No second register waits beside it for what it begins with, which would keep runs from overlapping."""
+    facts = Facts(TARGET)
+    kit = Kit(facts)
+    scalar, stream, base = VReg("s", kit.scalar), VReg("a", "ARV"), VReg("b", "ARV")
+    group = Group(Stream(stream, 64, "vector"), base, 12, Access(0, 0, 12, 4, False, False, None), (), None)
+    fill = Instr(next(i for i in TARGET.instructions if i.id == "SMVAGA32"), (Reg(scalar), Reg(stream)))
+    code = with_biased_bases([fill, *kit.add(scalar, scalar, 1), *kit.add(base, stream, 12)], [group], facts, kit)
+    after = remove_dead(code, facts.atoms(base), facts)
+    assert [i.instruction.id for i in after] == ["SADD", "SMVAGA32"]
+    assert after[0].operands[:2] == (Imm(12), Reg(scalar)) and after[1].operands[1] == Reg(base)
+    lost = with_biased_bases([fill, *kit.add(stream, stream, 4), *kit.add(base, stream, 12)], [group], facts, kit)
+    assert len(lost) == 3, "the register has another value by then"
