@@ -18,6 +18,7 @@ from dspgen.rewrite.machine import machine_of
 from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
 from dspgen.sched.ir import LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
+from dspgen.sched.modulo import GAVE_UP
 from dspgen.sched.schedule import schedule
 from dspgen.sim.run import Engine, SimResult, cycles_only, simulate
 from dspgen.target.model import Target
@@ -50,6 +51,7 @@ CANDIDATE_ATTEMPTS = 6
 CANDIDATE_PLACED = 16_000  # operations, in search of loop schedules
 CANDIDATE_LOOK = 40_000  # operations, in search of short straight code
 FINAL_LOOK = 800_000
+FINAL_TIMES = 4
 CANDIDATE_SETS = 500_000  # operations on integer sets
 SPARE = 2  # times the instructions of a candidate, before moves are coalesced
 _WAIT = 0.95  # the share of a loop's arithmetic that a sum may wait for itself
@@ -222,22 +224,50 @@ def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
     """The same, scheduled again with more patience (`--sched exact`: and with proofs) where that gains something."""
     before = compiled.scheduled
     if options.sched in ("list", "order") or (
-        options.sched == "dp" and not (before.cut and any(not block.optimal for block in before.straight))
+        options.sched == "dp"
+        and not (before.cut and any(not block.optimal for block in before.straight))
+        and not any(_gave_up(loop) for loop in before.loops)
     ):
         return compiled
     try:
         after = schedule(
-            compiled.assembly, target, pipeline=options.pipeline, method=options.sched, look=FINAL_LOOK
-        )  # fmt: skip
+            compiled.assembly,
+            target,
+            pipeline=options.pipeline,
+            method=options.sched,
+            look=FINAL_LOOK,
+            times=FINAL_TIMES,
+        )
     except NoSchedule:
         return compiled
     if before.cycles is None or after.cycles is None:
         better = len(after.loops) == len(before.loops) and all(
-            (a.pipelined, a.ii) == (b.pipelined, b.ii) for a, b in zip(after.loops, before.loops, strict=True)
+            a.pipelined == b.pipelined and a.ii <= b.ii for a, b in zip(after.loops, before.loops, strict=True)
         )
     else:
         better = after.cycles <= before.cycles
-    return replace(compiled, scheduled=after) if better else compiled
+    return replace(compiled, scheduled=after if better else outdone(before, after))
+
+
+def outdone(before: Scheduled, after: Scheduled) -> Scheduled:
+    """The better schedule, which tells of loops that have a shorter interval in the other one."""
+    if before.cycles is None or after.cycles is None:
+        return before
+    others = {loop.label: loop for loop in after.loops}
+    loops = []
+    for loop in before.loops:
+        other = others.get(loop.label)
+        if loop.pipelined and other is not None and other.pipelined and other.ii < loop.ii:
+            quicker = f"the function is quicker at {loop.ii}: {before.cycles} cycles against {after.cycles}"
+            tried = (t for t in loop.tried if t[0] != other.ii)
+            loop = replace(loop, tried=tuple(sorted((*tried, (other.ii, quicker)))))
+        loops.append(loop)
+    return replace(before, loops=tuple(loops))
+
+
+def _gave_up(loop: LoopReport) -> bool:
+    """Whether a shorter interval was given up, rather than refuted or without registers."""
+    return loop.pipelined and not loop.optimal and any(why == GAVE_UP for _, why in loop.tried)
 
 
 def with_source_bounds(compiled: Compiled, target: Target) -> Compiled:

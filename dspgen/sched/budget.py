@@ -13,10 +13,12 @@ _PLENTY = 40_000  # operations, after which loops get less patience
 
 @dataclass(slots=True)
 class Budget:
-    """`spent` operations so far, in all attempts at all loops; with `most`, there is no code beyond that."""
+    """`spent` operations so far, in all attempts at all loops; with `most`, there is no code beyond that. The searches
+    for a schedule at one interval give up `times` as late."""
 
     most: int | None = None
     spent: int = 0
+    times: int = 1
 
     @property
     def patience(self) -> int:

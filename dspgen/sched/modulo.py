@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +15,7 @@ from dspgen.sched.machine import ReservationTable
 Edge = tuple[int, int, int, int]  # source, target, latency, distance in iterations
 
 GAVE_UP = "no schedule found in the search budget"
+LONGER = "a dependence cycle is longer"
 _BUDGET = 6  # operations placed, per operation of the body, before an interval is given up
 
 
@@ -144,16 +146,48 @@ def _components(graph: Graph) -> list[int]:
 
 
 def modulo_schedule(
-    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int
+    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int, *, times: int = 1
 ) -> ModuloSchedule | str:
-    """A schedule at this initiation interval, or why there is none."""
+    """A schedule at this initiation interval, or why there is none. It gives up `times` as late."""
     heights = _heights(graph, interval)
     if heights is None:
-        return "a dependence cycle is longer"
+        return LONGER
+    return _iterative(graph, reservations, facts, interval, heights, [0] * graph.size, times)
+
+
+def modulo_schedule_cyclic(
+    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int, *, times: int = 1
+) -> ModuloSchedule | str:
+    """Like `modulo_schedule`, but operations on cycles of dependences come first, at the cycles that they can have at
+    the earliest: they find the units free that others may take at any time."""
+    heights, soonest = _heights(graph, interval), _heights(_backward(graph), interval)
+    if heights is None or soonest is None:
+        return LONGER
+    component = _components(graph)
+    sizes = Counter(component)
+    cyclic = [sizes[c] > 1 for c in component]
+    if all(cyclic) or not any(cyclic):
+        return "all or none of its operations are on cycles of dependences"
+    above = max(heights) + 1
+    worth = [h + above if c else h for h, c in zip(heights, cyclic, strict=True)]
+    first = [s if c else 0 for s, c in zip(soonest, cyclic, strict=True)]
+    return _iterative(graph, reservations, facts, interval, worth, first, times)
+
+
+def _iterative(
+    graph: Graph,
+    reservations: Sequence[Reservation],
+    facts: Facts,
+    interval: int,
+    heights: Sequence[int],
+    first: Sequence[int],
+    times: int,
+) -> ModuloSchedule | str:
+    """Operations in the order of `heights`, none before its `first` cycle."""
     table = ReservationTable(facts, interval)
     cycle: list[int | None] = [None] * graph.size
     last_tried = [-1] * graph.size
-    budget = _BUDGET * graph.size + 64
+    budget = times * (_BUDGET * graph.size + 64)
     key = [(-heights[k], len(reservations[k].alternatives), k) for k in range(graph.size)]
     waiting = sorted(key)
     while waiting:
@@ -161,7 +195,7 @@ def modulo_schedule(
             return GAVE_UP
         budget -= 1
         op = heappop(waiting)[2]
-        earliest = 0
+        earliest = first[op]
         for source, latency, distance in graph.predecessors[op]:
             at = cycle[source]
             if at is not None and source != op:
@@ -193,11 +227,10 @@ def modulo_schedule(
 
 
 def modulo_schedule_late(
-    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int
+    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int, *, times: int = 1
 ) -> ModuloSchedule | str:
     """Like `modulo_schedule`, from the end of the iteration: everything as late as its readers allow."""
-    backward = Graph(graph.size, graph.predecessors, graph.successors)
-    found = modulo_schedule(backward, reservations, facts, interval)
+    found = modulo_schedule(_backward(graph), reservations, facts, interval, times=times)
     if isinstance(found, str):
         return found
     end = max(found.cycles, default=0)
@@ -207,6 +240,10 @@ def modulo_schedule_late(
         if not table.place(op, cycle, reservations[op]):
             return "no schedule found from the end of the iteration"
     return ModuloSchedule(interval, cycles, table)
+
+
+def _backward(graph: Graph) -> Graph:
+    return Graph(graph.size, graph.predecessors, graph.successors)
 
 
 def _normalise(cycles: list[int], table: ReservationTable) -> None:

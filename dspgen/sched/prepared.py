@@ -15,6 +15,7 @@ from dspgen.sched.machine import resource_bound
 from dspgen.sched.modulo import (
     ModuloSchedule,
     modulo_schedule,
+    modulo_schedule_cyclic,
     modulo_schedule_late,
     recurrence_bound,
     shorten_lifetimes,
@@ -28,7 +29,7 @@ from dspgen.sched.streams import Access, can_lead, stream_accesses, windows_in_r
 from dspgen.sched.unroll import instructions, legal_offsets, with_advances, without_idle_streams
 from dspgen.sched.values import Values, analyse
 
-HEURISTICS = (modulo_schedule, modulo_schedule_late, slack_schedule)
+HEURISTICS = (modulo_schedule, modulo_schedule_late, slack_schedule, modulo_schedule_cyclic)
 
 
 @dataclass(slots=True)
@@ -121,7 +122,7 @@ def scheduled(
             made = moved or "its values can't wait less"
     else:
         budget.spend(len(reservations))
-        made = HEURISTICS[number](prepared.graph, reservations, facts, interval)
+        made = HEURISTICS[number](prepared.graph, reservations, facts, interval, times=budget.times)
     if not isinstance(made, str):
         shorten_lifetimes(graph, reservations, made, values)
     prepared.schedules[key] = made

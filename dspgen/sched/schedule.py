@@ -39,15 +39,17 @@ def schedule(
     attempts: int = _ATTEMPTS,
     most: int | None = None,
     look: int = _LOOK,
+    times: int = 1,
 ) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
     `attempts` bounds how often it is tried anew, each time asking for less; `most` bounds the operations placed in
-    search of loop schedules, `look` those looked at in search of short straight code. `method` "order" leaves loops as
+    search of loop schedules, `look` those looked at in search of short straight code; the searches for a loop's
+    schedule at one interval give up `times` as late. `method` "order" leaves loops as
     they are and packs what is independent in the order of the text.
     """
     facts = Facts(target)
-    settings = Settings(pipeline=pipeline, method=method, budget=Budget(most), searches=Searches(look))
+    settings = Settings(pipeline=pipeline, method=method, budget=Budget(most, times=times), searches=Searches(look))
     if method == "order":
         settings.pipeline, settings.flat_limit = False, 0
     failure: Failure | None = None

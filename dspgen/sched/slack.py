@@ -13,21 +13,21 @@ import numpy as np
 from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.facts import Facts, Reservation
 from dspgen.sched.machine import ReservationTable
-from dspgen.sched.modulo import GAVE_UP, ModuloSchedule
+from dspgen.sched.modulo import GAVE_UP, LONGER, ModuloSchedule
 
 _BUDGET = 3  # operations forced into their places, per operation of the body, before an interval is given up
 _FAR = 1 << 20
 
 
 def slack_schedule(
-    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int
+    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int, *, times: int = 1
 ) -> ModuloSchedule | str:
-    """A schedule at this initiation interval, or why there is none."""
+    """A schedule at this initiation interval, or why there is none. It gives up `times` as late."""
     distance = least_distances(graph, interval)
     if distance is None:
-        return "a dependence cycle is longer"
+        return LONGER
     work = _Slack(distance, reservations, facts, interval)
-    budget = _BUDGET * graph.size + 64
+    budget = times * (_BUDGET * graph.size + 64)
     while len(work.table.cycle_of) < graph.size:
         if work.forced > budget:
             return GAVE_UP

@@ -19,8 +19,8 @@ from dspgen.sched.fit import Searches, fit_block
 from dspgen.sched.limits import Limits
 from dspgen.sched.list_sched import Fitted
 from dspgen.sched.machine import ReservationTable
-from dspgen.sched.modulo import ModuloSchedule, modulo_schedule, modulo_schedule_late
-from dspgen.sched.slack import slack_schedule
+from dspgen.sched.modulo import ModuloSchedule
+from dspgen.sched.prepared import HEURISTICS
 from dspgen.sim.run import simulate
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
@@ -93,10 +93,7 @@ def test_modulo_schedules_keep_the_limits(target: Target) -> None:
         body = cyclic_graph(facts, seed)
         for interval in (body.least, body.least + 1):
             exact = exact_modulo_schedule(body.graph, body.reservations, facts, interval, effort=1.0)
-            found = [
-                scheduler(body.graph, body.reservations, facts, interval)
-                for scheduler in (modulo_schedule, modulo_schedule_late, slack_schedule)
-            ]
+            found = [scheduler(body.graph, body.reservations, facts, interval) for scheduler in HEURISTICS]
             for schedule in (exact, *found):
                 if isinstance(schedule, ModuloSchedule):
                     assert exact != "infeasible"

@@ -25,6 +25,7 @@ from dspgen.sched.ir import LoopReport, Method, Packet, Scheduled
 from dspgen.sched.ops import make_op
 from dspgen.sched.schedule import schedule
 from dspgen.sim.run import simulate
+from dspgen.stages import outdone
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from tests.support.sched_programs import Writer
@@ -356,8 +357,8 @@ def test_the_exact_scheduler_finds_what_the_others_miss() -> None:
     least = report(schedule(function, TARGET), "product_k").ii
 
     def short_of_breath(find: Callable[..., object]) -> Callable[..., object]:
-        def found(graph: object, kinds: object, facts: object, interval: int) -> object:
-            return "missed" if interval <= least else find(graph, kinds, facts, interval)
+        def found(graph: object, kinds: object, facts: object, interval: int, **how: int) -> object:
+            return "missed" if interval <= least else find(graph, kinds, facts, interval, **how)
 
         return found
 
@@ -379,3 +380,15 @@ def test_a_loop_says_how_good_its_interval_is() -> None:
     worse = replace(found, ii=15, refused=12)
     assert not worse.optimal and any("15, 13 at least" in line for line in loop_block(worse))
     assert replace(worse, refused=14).optimal
+
+
+def test_a_shorter_interval_that_takes_longer_in_all_is_told() -> None:
+    found = schedule(matrix_product(TARGET, 9, 4, 64), TARGET)
+    loop = report(found, "product_k")
+    hurried = replace(found, loops=(replace(loop, ii=14, tried=((12, "given up"), (13, "given up"))),))
+    patient = replace(found, cycles=found.cycles + 30)
+    assert outdone(hurried, patient).loops[0].tried == (
+        (12, f"the function is quicker at 14: {found.cycles} cycles against {found.cycles + 30}"),
+        (13, "given up"),
+    )
+    assert outdone(patient, hurried) == patient
