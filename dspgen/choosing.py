@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from dspgen.errors import NoSchedule
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.sched.ir import Scheduled
-from dspgen.stages import CANDIDATE_SETS, Compiled, Packets, Planned, cycles_of, plan_program
+from dspgen.stages import CANDIDATE_SETS, Compiled, OnStage, Packets, Planned, cycles_of, plan_program
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.arrange import arrangements
@@ -19,7 +19,7 @@ from dspgen.tiling.candidates import Candidate, Plans, candidates, scalar_candid
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
 from dspgen.tiling.ragged import strip_candidates
-from dspgen.tiling.search import Choice, Experience, Slower, search
+from dspgen.tiling.search import PATIENT, Choice, Experience, Slower, search
 from dspgen.variants import Variants, modes_up_to
 from plant_core.affine import read_accesses
 from plant_core.budget import at_most
@@ -124,6 +124,7 @@ class Chooser:
     counted: list[tuple[Scheduled, int | None]] = field(default_factory=list)
     known: dict[RewriteMode, tuple[Choice, ...]] = field(default_factory=dict)
     packets: Packets = field(default_factory=dict)
+    seen: OnStage = lambda name, value: None  # is told how far a long search is
 
     def __post_init__(self) -> None:
         machine = Machine(self.target, OperationTable(self.target))
@@ -265,6 +266,7 @@ class _Search:
             kept=self._keeps,
             single=options.tile == "one",
             vectorize=options.vectorize,
+            every=options.tiler in PATIENT,
         )
         if not all(c.box for c in nest.comps) and options.vectorize and options.tile == "search":
             self.finalists = [*self._in_strips(nest, machine), *self.finalists]
@@ -308,6 +310,7 @@ class _Search:
                 experience=experience,
                 enough=enough,
                 before=before,
+                tiler=self.chooser.options.tiler,
             )
         except Slower as bound:
             raise Outdone(bound.cycles, known=False) from None
@@ -348,10 +351,14 @@ class _Evaluate:
 
     search: _Search
     mode: RewriteMode
+    tried: int = 0
     simulated: int = 0
     ratio: float | None = None
 
     def __call__(self, candidate: Candidate, limit: float) -> float:
+        self.tried += 1
+        if self.search.chooser.options.tiler in PATIENT:
+            self.search.chooser.seen(f"tile {self.tried}, of {len(self.search.finalists)} that there are", None)
         compiled = self.search.variants(candidate).least(self.mode, fresh=False, limit=limit)
         cycles = compiled.scheduled.cycles
         return float(cycles) if cycles is not None else self._unscheduled(compiled, candidate)

@@ -294,6 +294,7 @@ def _compiled_object(compiled: Compiled, target: Target) -> dict[str, Any]:
         compile_seconds=compiled.compile_seconds,
         tiles=[choice.candidate.title for choice in compiled.choices],
         loops=[loop_object(loop) for loop in compiled.scheduled.loops],
+        search=[report.search_object(choice) for choice in compiled.choices],
         remarks=[report.remark_object(r) for r in compiled.remarks],
     )
 

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from dspgen import files, report
 from dspgen.errors import DspgenError, Problem
-from dspgen.options import SCHED_MODES, Options, SchedMode
+from dspgen.options import SCHED_MODES, TILERS, Options, SchedMode
 from dspgen.rewrite.optimise import Remark
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
@@ -54,8 +54,14 @@ def sched_option(command: Command) -> Command:
     return click.option("--sched", type=click.Choice(SCHED_MODES), default="dp", show_default=True, help=help)(command)
 
 
+def tiler_option(command: Command) -> Command:
+    help = "How register tiles are found."
+    return click.option("--tiler", type=click.Choice(TILERS), default="feedback", show_default=True, help=help)(command)
+
+
 def source_options(command: Command) -> Command:
     for option in (
+        tiler_option,
         sched_option,
         click.option("--data", type=click.Choice(["onchip", "ddr"]), default="onchip", show_default=True),
         click.option("--fp", type=click.Choice(["strict", "reassoc"]), default="reassoc", show_default=True),
@@ -108,7 +114,7 @@ def road_of(given: Mapping[str, Any]) -> str:
         raise click.UsageError("Missing option '--isa', or '--backend' in its place", context)
     if backend == "cuda":
         raise not_yet("`--backend cuda`")
-    for option in ("threads",) if isa is not None else ("sets", "data", "sched"):
+    for option in ("threads",) if isa is not None else ("sets", "data", "sched", "tiler"):
         if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
             shown = {"sets": "set"}.get(option, option)
             raise click.UsageError(f"--{shown} goes with {'--backend cpu' if isa is not None else '--isa'}", context)
@@ -129,6 +135,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
         fp=given["fp"],
         data=given["data"],
         sched=sched_mode(given["sched"]),
+        tiler=given["tiler"],
     )
 
 

@@ -9,6 +9,8 @@ RewriteMode = Literal["off", "vector", "full"]
 REWRITE_MODES: tuple[RewriteMode, ...] = ("off", "vector", "full")  # each with all rules of the ones before
 SchedMode = Literal["dp", "list", "exact", "order"]
 SCHED_MODES: tuple[SchedMode, ...] = ("dp", "list", "exact")  # those for users
+Tiler = Literal["feedback", "model", "exhaustive", "evolve"]
+TILERS: tuple[Tiler, ...] = ("feedback", "model", "exhaustive", "evolve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,9 @@ class Options:
     side. `tile` "one": a single vector of each statement in an iteration, no register tiles. Without `vectorize`:
     scalar code only. `sched`: "list" takes the first packets that list scheduling finds, "dp" searches for shorter
     ones, "exact" proves them the shortest where it can; "order" packs what is independent in the order of the program,
-    loops as they are, for the benches to compare with.
+    loops as they are, for the benches to compare with. `tiler` tells which register tiles are compiled: "feedback"
+    those that the model, corrected by what others took, expects to win; "model" its first that works; "exhaustive" all
+    that it knows; "evolve" some of all, bred from the best.
     """
 
     function: str | None = None
@@ -33,3 +37,4 @@ class Options:
     vectorize: bool = True
     pipeline: bool = True
     sched: SchedMode = "dp"
+    tiler: Tiler = "feedback"

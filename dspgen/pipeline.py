@@ -72,6 +72,7 @@ class RunResult:
     unit_busy: dict[str, float]
     loops: tuple[LoopReport, ...]
     tiles: tuple[str, ...]
+    choices: tuple[Choice, ...]
     remarks: tuple[Remark, ...]
     outputs: dict[str, np.ndarray] = field(repr=False)
     details: tuple[str, ...] = ()
@@ -97,7 +98,7 @@ def _best_view(source: Func, target: Target, options: Options, seen: OnStage) ->
     """The code for the machine's view that takes the fewest cycles, of those with as many elements in each lane as
     the function's types allow. Views are not compiled that the model expects to take longer than what was found, or
     whose nests take many times the cycles of another's."""
-    found = [_View(source, _chooser(source, view, options)) for view in _fitting_views(source, target)]
+    found = [_View(source, _chooser(source, view, options, seen)) for view in _fitting_views(source, target)]
     if len(found) == 1:
         return _polished_code(found[0], seen)
     if all(v.chooser.expected for v in found):
@@ -174,15 +175,15 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     view = next(v for v in views(target) if v.packed == 1)
 
     def near(piece: Func) -> Compiled:
-        code, remarks = _best_code(_View(piece, _chooser(piece, view, options)), lambda name, value: None)
+        code, remarks = _best_code(_View(piece, _chooser(piece, view, options, seen)), lambda name, value: None)
         return replace(code, remarks=(*remarks, *code.remarks))
 
     return compile_blocked(func, source, view, options, near), ()
 
 
-def _chooser(source: Func, target: Target, options: Options) -> Chooser:
+def _chooser(source: Func, target: Target, options: Options, seen: OnStage) -> Chooser:
     func = split(canonical(source, reassoc=options.fp == "reassoc"))
-    return Chooser(spaced(align_stores(func, partial(store_granule, target), target.lanes)), target, options)
+    return Chooser(spaced(align_stores(func, partial(store_granule, target), target.lanes)), target, options, seen=seen)
 
 
 def _fitting_views(source: Func, target: Target) -> list[Target]:
@@ -400,6 +401,7 @@ def run_compiled(
         unit_busy=dict(result.unit_busy),
         loops=compiled.scheduled.loops,
         tiles=compiled.tiles,
+        choices=compiled.choices,
         remarks=compiled.remarks,
         outputs=result.outputs,
         details=details,

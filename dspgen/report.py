@@ -91,8 +91,20 @@ def run_object(result: RunResult) -> dict[str, Any]:
     return result_object(
         **{name: getattr(result, name) for name in names.split()},
         loops=[loop_object(loop) for loop in result.loops],
+        search=[search_object(choice) for choice in result.choices],
         remarks=[remark_object(r) for r in result.remarks],
     )
+
+
+def search_object(choice: Choice) -> dict[str, Any]:
+    """How the tile of a nest was found: each candidate in the order in which it was looked at, what the model expected
+    of it, and its cycles or why there are none."""
+    trials = [
+        {"tile": t.title, "expected": t.estimate, "cycles": t.cycles, "refused": t.refused or None}
+        for t in choice.trials
+    ]
+    evaluations = sum(t.tried for t in choice.trials)
+    return {"tile": choice.candidate.title, "evaluations": evaluations, "trials": trials}
 
 
 def cpu_object(result: CpuResult) -> dict[str, Any]:

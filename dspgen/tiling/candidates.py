@@ -97,6 +97,7 @@ def candidates(
     kept: Callable[[Plans], bool] = lambda plans: True,
     single: bool = False,
     vectorize: bool = True,
+    every: bool = False,
 ) -> list[Candidate]:
     """At most `most` plans: the best tile of each choice of lanes, then further small tiles, the model's best first,
     then large ones; besides, for what registers forbid, a few that don't unroll loops which several comps share, a few
@@ -104,7 +105,7 @@ def candidates(
 
     `known` are the nest's dependences; loops that they keep from the lanes are not tried there, and none of the comps
     `scalars`. `kept` tells whether plans keep all dependences. `single`: one vector of each statement at a time, no
-    register tiles. Not `vectorize`: none with lanes.
+    register tiles. Not `vectorize`: none with lanes. `every`: all that there are, the model's best first.
     """
     groups = []
     for arrangement in arrangements:
@@ -113,7 +114,12 @@ def candidates(
             if (lanes and vectorize) or not (lanes or arrangement.moved):
                 here = sorted(_tiled(arrangement, lanes, target, machine, single), key=_rank)
                 groups += [here] if here else []
-    groups = _legal(_worth_turning(sorted(groups, key=lambda here: _rank(here[0]))), kept)
+    groups.sort(key=lambda here: _rank(here[0]))
+    if every:
+        return sorted(
+            _unique([c for here in _legal(groups, kept, len(groups)) for c in here]), key=lambda c: c.rank[1:]
+        )
+    groups = _legal(_worth_turning(groups), kept, _PROBES)
     if not all(c.box for c in arrangements[0].nest.comps):
         return _ragged(groups, most, arrangements[0].nest)
     found = [c for here in groups for c in _diverse(here)]
@@ -149,10 +155,10 @@ def _in_long_rows(candidate: Candidate, nest: Nest) -> bool:
     return all(loop.known and loop.extent >= _LONG_ROW * span for loop, span in lanes)
 
 
-def _legal(groups: list[list[Candidate]], kept: Callable[[Plans], bool]) -> list[list[Candidate]]:
+def _legal(groups: list[list[Candidate]], kept: Callable[[Plans], bool], probes: int) -> list[list[Candidate]]:
     """The groups whose smallest tile keeps all dependences, of the first ones."""
     found = []
-    for here in groups[:_PROBES]:
+    for here in groups[:probes]:
         if kept(min(here, key=lambda c: (c.points, c.rank)).plans):
             found.append(here)
     return found

@@ -10,9 +10,11 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from dspgen.errors import NoSchedule, TooLarge
 from dspgen.tiling.candidates import Candidate
+from dspgen.tiling.evolution import evolve
 from plant_core.loc import IllegalSchedule, PlantError
 
 # How far above the best a candidate's predicted cycles may be and still be tried; the prediction is the model's cycles
@@ -36,6 +38,9 @@ _DOUBTFUL = 2.0
 _MOST_WAITING = 3
 # Where a tile makes so much code, one that is smaller in proportion makes too much, too, if it is so many times larger.
 _SURELY = 1.25
+
+Tiler = Literal["feedback", "model", "exhaustive", "evolve"]
+PATIENT: tuple[Tiler, ...] = ("exhaustive", "evolve")  # these are given all candidates
 
 Evaluate = Callable[[Candidate, float], float]
 Pattern = tuple[object, ...]
@@ -63,6 +68,8 @@ class Trial:
     refused: str = ""
     laned: tuple[str, ...] = ()  # the comps that it puts across lanes
     large: bool = False  # refused for its size
+    least: float | None = None  # what it takes, as far as it was looked at, where that was too much
+    tried: bool = True  # whether it was compiled at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +118,42 @@ def search(
     experience: Experience | None = None,
     enough: float = math.inf,
     before: Choice | None = None,
+    tiler: Tiler = "feedback",
 ) -> Choice:
     """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out. No more are
     tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
     scalar one are, unless the model is sure of them. What `experience` tells of other nests saves trials. Where the
     first that works out takes over `enough` cycles, it is the only one; Slower is raised where that is known of it
     before it is scheduled. `before` is the choice by fewer rules: its winner goes first, and what was too large for
-    them last, the smaller before the larger.
+    them last, the smaller before the larger. All that is about "feedback"; "model" tries the
+    model's first that works, "exhaustive" all of `finalists`, "evolve" some of them, bred from the best.
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
-    found = _Search(evaluate, most, tries, experience or Experience(), enough)
-    known = found.experience.expected
+    found = _Search(
+        evaluate, most, tries, experience or Experience(), enough, patient=tiler in ("exhaustive", "evolve")
+    )
+    if tiler == "feedback":
+        _by_feedback(found, finalists, before)
+    elif tiler == "evolve":
+        evolve(finalists, found.fitness)
+    else:
+        for candidate in finalists:
+            found.visit(candidate, True, last=True)
+            if tiler == "model" and found.best is not None:
+                break
+    if found.outdone is not None:
+        raise found.outdone
+    if found.best is None:
+        cycles = evaluate(fallback, math.inf)
+        found.trials.append(_trial(fallback, cycles))
+        found.best = (cycles, fallback)
+    modest = _modest(finalists, found.failed)
+    return Choice(tuple(name for name, _ in fallback.plans), found.best[1], tuple(found.trials), modest)
+
+
+def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice | None) -> None:
+    known, most = found.experience.expected, found.most
     hopeful = finalists if most is not None else sorted(finalists, key=lambda c: (c.large, known(c) or c.cycles))
     ordered = _in_order(hopeful)
     if before is not None and before.candidate in hopeful:
@@ -136,14 +167,6 @@ def search(
     else:
         found.visit_waiting()
     found.experience.learn(found.seen)
-    if found.outdone is not None:
-        raise found.outdone
-    if found.best is None:
-        cycles = evaluate(fallback, math.inf)
-        found.trials.append(_trial(fallback, cycles))
-        found.best = (cycles, fallback)
-    modest = _modest(finalists, found.failed)
-    return Choice(tuple(name for name, _ in fallback.plans), found.best[1], tuple(found.trials), modest)
 
 
 @dataclass(slots=True)
@@ -153,6 +176,7 @@ class _Search:
     tries: int
     experience: Experience
     enough: float
+    patient: bool = False  # no candidate is tried in vain
     outdone: Slower | None = None
     trials: list[Trial] = field(default_factory=list)
     best: tuple[float, Candidate] | None = None
@@ -180,12 +204,15 @@ class _Search:
     def visit(self, candidate: Candidate, certain: bool, *, last: bool = False) -> None:
         """Evaluate the candidate, unless that is thought to be in vain, or, if it is not the `last` chance, better put
         off. `certain`: beyond the budget, too."""
-        if any(loops == _pattern(candidate)[0] and candidate.size >= size for loops, size in self.large):
-            self.trials.append(_trial(candidate, None, "tiles of this kind and size make too much code", large=True))
+        too_large = (loops == _pattern(candidate)[0] and candidate.size >= size for loops, size in self.large)
+        if not self.patient and any(too_large):
+            self.trials.append(
+                _trial(candidate, None, "tiles of this kind and size make too much code", large=True, tried=False)
+            )
             return
         vain = self._vain(candidate, certain)
         if vain:
-            self.trials.append(_trial(candidate, None, vain))
+            self.trials.append(_trial(candidate, None, vain, tried=False))
             return
         wait = self.best is None and not last and len(self.waiting) < _MOST_WAITING
         doubtful = _DOUBTFUL * candidate.cycles if wait else math.inf
@@ -202,7 +229,7 @@ class _Search:
                 self.work -= candidate.size
                 self.tried -= 1
             else:
-                self.trials.append(_trial(candidate, None, str(bound)))
+                self.trials.append(_trial(candidate, None, str(bound), least=bound.cycles))
                 self.seen.append((candidate, bound.cycles))
             return
         except (NoSchedule, IllegalSchedule, PlantError) as refusal:
@@ -220,15 +247,23 @@ class _Search:
         if self.best is None or cycles < self.best[0]:
             self.best = (cycles, candidate)
 
+    def fitness(self, candidate: Candidate) -> float:
+        """Its cycles; those that it takes at least, where it can't be the best; infinite where it is refused."""
+        self.visit(candidate, True, last=True)
+        trial = self.trials[-1]
+        return next((c for c in (trial.cycles, trial.least) if c is not None), math.inf)
+
     def _vain(self, candidate: Candidate, certain: bool) -> str:
         """Why the candidate is not tried; empty where it is."""
         worked = sum(t.cycles is not None for t in self.trials)
-        if worked == self.most:
+        if worked == self.most and not self.patient:
             return "enough others were tried"
         if self.best is None:
             return ""
         if candidate.whole and candidate.code in self.codes:
             return "it makes the same code as another"
+        if self.patient:
+            return ""
         expected = self.experience.expected(candidate)
         if expected is not None and expected > _MARGIN_KNOWN * self.best[0]:
             return "it is slower in a nest like this"
@@ -275,5 +310,13 @@ def _modest(finalists: Sequence[Candidate], failed: set[str]) -> Candidate | Non
     return min(laned, key=lambda c: (c.size, c.rank), default=None)
 
 
-def _trial(candidate: Candidate, cycles: float | None, refused: str = "", *, large: bool = False) -> Trial:
-    return Trial(candidate.title, candidate.cycles, cycles, refused, candidate.laned, large)
+def _trial(
+    candidate: Candidate,
+    cycles: float | None,
+    refused: str = "",
+    *,
+    large: bool = False,
+    least: float | None = None,
+    tried: bool = True,
+) -> Trial:
+    return Trial(candidate.title, candidate.cycles, cycles, refused, candidate.laned, large, least, tried)

@@ -70,6 +70,10 @@ def test_a_transform_of_four_points(script: Script) -> None:
     assert script("fft").row("split", 4).startswith("| split | 4 | yes | ")
 
 
+def test_a_kernel_by_all_tilers(script: Script) -> None:
+    assert script("tilers").row("stencil").endswith(" | 1.000 |")
+
+
 def test_a_loop_beside_scalar_code(script: Script) -> None:
     loops = script("loops")
     row = loops.row(*next(k for k in loops.kernels() if k[1] == "scale_and_add"))

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from dspgen.errors import NoSchedule, Problem, TooLarge
+from dspgen.options import TILERS, Tiler
 from dspgen.tiling.candidates import Candidate, Plans
 from dspgen.tiling.search import Choice, Experience, Slower, search
 from plant_core.tiles import CompPlan, LoopShape
@@ -31,6 +32,7 @@ def _search(
     enough: float = math.inf,
     least: dict[str, float] | None = None,
     before: Choice | None = None,
+    tiler: Tiler = "feedback",
 ) -> tuple[Choice, list[str]]:
     """The choice, and which candidates were scheduled; `least` are the cycles that code takes at least."""
     seen: list[str] = []
@@ -44,7 +46,7 @@ def _search(
         return cycles[candidate.title]
 
     choice = search(
-        finalists, FALLBACK, evaluate, tries=tries, experience=experience, enough=enough, before=before
+        finalists, FALLBACK, evaluate, tries=tries, experience=experience, enough=enough, before=before, tiler=tiler
     )  # fmt: skip
     return choice, seen
 
@@ -143,3 +145,33 @@ def test_of_tiles_that_were_too_large_the_smallest_is_tried_last_and_the_others_
     seen = []
     again = search(finalists, FALLBACK, evaluate, before=first)
     assert seen == [1, 2] and again.candidate.size == 1
+
+
+GRID = [(i, j) for i in range(1, 13) for j in range(16, 193, 16)]
+
+
+def grid() -> dict[str, float]:
+    """Cycles of tiles of which those in the middle are best; the model thinks the opposite."""
+    return {f"S(i:{i} j*:{j})": 100.0 + abs(i - 8) * 7 + abs(j - 64) for i, j in GRID}
+
+
+@pytest.mark.parametrize("tiler", TILERS)
+def test_ways_of_searching(tiler: Tiler) -> None:
+    cycles = grid()
+    tiles = sorted((_laned(t, 1000 - c, k) for k, (t, c) in enumerate(cycles.items(), 1)), key=lambda c: c.rank)
+    choice, asked = _search(tiles, cycles, tiler=tiler)
+    assert len(asked) == len(set(asked)) == sum(t.tried for t in choice.trials)
+    found = cycles[choice.candidate.title]
+    if tiler == "exhaustive":
+        assert len(asked) == len(GRID) and found == min(cycles.values())
+    elif tiler == "evolve":
+        assert len(asked) < len(GRID) and found <= sorted(cycles.values())[9]
+    elif tiler == "model":
+        assert asked == [tiles[0].title] == [choice.candidate.title]
+    else:
+        assert choice.candidate.title in asked
+
+
+def test_breeding_from_what_is_refused_ends() -> None:
+    with pytest.raises(NoSchedule):
+        _search([_laned(t, c, 1) for t, c in grid().items()], {}, tiler="evolve")
