@@ -19,12 +19,14 @@ def coalesce_moves(items: list[Item], keep: frozenset[VReg] = frozenset()) -> li
     block = _Block(items)
     for index in range(len(items) - 1, -1, -1):
         item = block.items[index]
-        if isinstance(item, Instr) and (move := _plain_move(item)) is not None:
+        if isinstance(item, Instr) and item.predicate is None and (move := moved(item)) is not None:
             source, destination = move
-            start = None if source in keep else block.only_definition(index, source)
+            start = None if source in keep or source == destination else block.only_definition(index, source)
             if start is not None and not block.disturbed(start, index, source, destination):
                 block.remove(index)
                 block.rename(start, source, destination)
+                if isinstance(begun := block.items[start], Instr) and moved(begun) == (destination, destination):
+                    block.remove(start)
     return [item for item in block.items if item is not None]
 
 
@@ -43,8 +45,8 @@ class _Block:
         for register in self.reads[k] | self.writes[k].keys():
             self.places[register].discard(k)
         self.items[k] = item
-        self.reads[k] = set() if item is None else _reads(item)
-        self.writes[k] = {} if item is None else _writes(item)
+        self.reads[k] = set() if item is None else item_reads(item)
+        self.writes[k] = {} if item is None else item_writes(item)
         for register in self.reads[k] | self.writes[k].keys():
             self.places.setdefault(register, set()).add(k)
 
@@ -59,14 +61,15 @@ class _Block:
                 self._put(k, _rename(item, old, new))
 
     def only_definition(self, before: int, register: VReg) -> int | None:
-        """Where `register` is defined, if that is one whole unpredicated write in this block, and nothing else writes
-        it."""
-        writers = [k for k in self.places.get(register, ()) if register in self.writes[k]]
-        if len(writers) != 1 or writers[0] >= before:
+        """Where `register` is defined, if that is one whole unpredicated write in this block, which others under
+        predicates may follow, and nothing else writes it."""
+        writers = sorted(k for k in self.places.get(register, ()) if register in self.writes[k])
+        if not writers or writers[-1] >= before:
             return None
-        item = self.items[writers[0]]
-        whole = isinstance(item, Instr) and item.predicate is None and self.writes[writers[0]][register]
-        return writers[0] if whole else None
+        first, *others = (self.items[k] for k in writers)
+        whole = isinstance(first, Instr) and first.predicate is None and self.writes[writers[0]][register]
+        later = all(isinstance(x, Instr) and x.predicate is not None for x in others)
+        return writers[0] if whole and later else None
 
     def disturbed(self, start: int, end: int, source: VReg, destination: VReg) -> bool:
         """Whether the destination is touched between the definition and the move, or written while the source is
@@ -78,9 +81,10 @@ class _Block:
         return any(end < k <= last_read and destination in self.writes[k] for k in touched)
 
 
-def _plain_move(instr: Instr) -> tuple[VReg, VReg] | None:
+def moved(instr: Instr) -> tuple[VReg, VReg] | None:
+    """From which whole register to which one the instruction moves a value, if that is all it does."""
     semantics = instr.instruction.semantics
-    if len(semantics) != 1 or instr.predicate is not None:
+    if len(semantics) != 1:
         return None
     target, value = semantics[0].target, semantics[0].value
     by_name = {o.name: v for o, v in zip(instr.instruction.operands, instr.operands, strict=True)}
@@ -90,38 +94,38 @@ def _plain_move(instr: Instr) -> tuple[VReg, VReg] | None:
         return None
     source, destination = by_name.get(value.name), by_name.get(target.name)
     match source, destination:
-        case Reg(vreg=s, part=""), Reg(vreg=d, part="") if s.cls == d.cls and s != d:
+        case Reg(vreg=s, part=""), Reg(vreg=d, part="") if s.cls == d.cls:
             return s, d
         case _:
             return None
 
 
-def _reads(item: Item) -> set[VReg]:
+def item_reads(item: Item) -> set[VReg]:
     match item:
         case Instr():
-            kept = set(_writes(item)) if item.predicate is not None else set()
+            kept = set(item_writes(item)) if item.predicate is not None else set()
             return {register for register, _ in reads(item)} | kept
         case Loop():
-            inside = {r for x in item.body for r in _reads(x)} | {s.base for s in item.streams}
+            inside = {r for x in item.body for r in item_reads(x)} | {s.base for s in item.streams}
             return inside | ({item.trip} if isinstance(item.trip, VReg) else set())
         case If():
-            return {r for x in item.then for r in _reads(x)} | {item.condition}
+            return {r for x in item.then for r in item_reads(x)} | {item.condition}
         case Jump(branch=branch, keeps=keeps):
-            return _reads(branch) | set(keeps)
+            return item_reads(branch) | set(keeps)
         case Mark():
             return set()
 
 
-def _writes(item: Item) -> dict[VReg, bool]:
+def item_writes(item: Item) -> dict[VReg, bool]:
     """Registers written, and whether wholly."""
     match item:
         case Instr():
             whole = {register for register, part in overwrites(item) if not part}
             return {register: register in whole for register, _ in writes(item)}
         case Loop():
-            return {r: False for x in item.body for r in _writes(x)} | {s.base: False for s in item.streams}
+            return {r: False for x in item.body for r in item_writes(x)} | {s.base: False for s in item.streams}
         case If():
-            return {r: False for x in item.then for r in _writes(x)}
+            return {r: False for x in item.then for r in item_writes(x)}
         case Mark() | Jump():
             return {}
 

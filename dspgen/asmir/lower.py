@@ -31,6 +31,7 @@ from dspgen.asmir.grouping import by_mode
 from dspgen.asmir.ir import Function, If, Item, Loop, Mem, MemRef, Predicate, Reg, Stream, VReg
 from dspgen.asmir.legalise import Readable, legalise
 from dspgen.asmir.pointers import Pointers, address_registers
+from dspgen.asmir.predicated import predicate_operations
 from dspgen.target.model import Side, Target
 from dspgen.target.operations import Form, OperationTable
 from dspgen.target.query import Index
@@ -107,7 +108,9 @@ class _Lowering:
             items += emitter.sink + block
         below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
         entry = [] if emitter.shuffles is None else emitter.shuffles.entry
-        return Function(self.program.name, inputs, tuple(coalesce_moves(entry + items)), below=below)
+        return Function(
+            self.program.name, inputs, tuple(coalesce_moves(predicate_operations(entry + items))), below=below
+        )
 
     def _take(self, items: list[Item], action: object) -> None:
         """Run `action` with the emitter appending to `items`."""
@@ -228,6 +231,7 @@ class _Lowering:
             mode, body = emitter.shuffles.hoisted(body)
             emitter.items += mode
         self.labels += 1
+        keep = frozenset(r.vreg for r in carried) | set(level.scaled.values())
         emitter.items.append(
             Loop(
                 label=f"{self.program.name}_L{self.labels}",
@@ -235,7 +239,7 @@ class _Lowering:
                 step=stmt.step,
                 trip=trip,
                 streams=streams,
-                body=tuple(coalesce_moves(body, frozenset(r.vreg for r in carried) | set(level.scaled.values()))),
+                body=tuple(coalesce_moves(predicate_operations(body, keep), keep)),
                 min_trip=trip if isinstance(trip, int) else stmt.min_trip,
                 pipeline=self.pipeline and not _always_short(stmt),
                 loc=stmt.loc or next((x.loc for x in stores_below(stmt.body) if x.loc), None),

@@ -19,7 +19,7 @@ from plant_core.ir import Comp, Func
 from plant_core.schedule import position
 from plant_core.tiles import CompPlan, LoopShape, Shape
 
-_VECTORS = (8, 6, 4, 3, 2, 1)
+_VECTORS = (16, 12, 8, 6, 4, 3, 2, 1)
 _BLOCKS = (32, 16, 8, 4, 2, 1)
 _ROUNDS = (2, 1)  # iterations of a ragged run at once
 _MOST_POINTS = 160

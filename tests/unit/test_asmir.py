@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from dspgen.asmir.coalesce import coalesce_moves
-from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Loop, Mem, Reg, VReg
+from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Loop, Mem, Predicate, Reg, VReg
 from dspgen.asmir.lower import lower
+from dspgen.asmir.predicated import predicate_operations
 from dspgen.asmir.verify import MalformedFunction, verify
 from dspgen.errors import NoSchedule
 from dspgen.target.model import Target
@@ -148,6 +150,31 @@ def test_a_move_stays_where_the_variable_is_read_in_between(ft_m7002: Target) ->
     a, b, t, c = (VReg(n, ft_m7002.abi.scalar_class) for n in "abtc")
     items = [move_of(ft_m7002, a, t), move_of(ft_m7002, c, b), move_of(ft_m7002, t, c)]
     assert coalesce_moves(items) == items
+
+
+def product_of(target: Target, a: VReg, b: VReg, c: VReg, d: VReg) -> Instr:
+    return Instr(target.instruction("VFMULAS32"), (Reg(a), Reg(b), Reg(c), Reg(d)))
+
+
+def test_an_operation_takes_the_predicate_of_the_move_of_its_result(ft_m7002: Target) -> None:
+    a, b, p, t, c, d = (VReg(n, "VR") for n in "abptcd")
+    under = replace(move_of(ft_m7002, t, d), predicate=Predicate(p, lane=True))
+    items = [product_of(ft_m7002, a, b, c, t), move_of(ft_m7002, c, d), under, move_of(ft_m7002, d, c)]
+    made = predicate_operations(items, frozenset({c}))
+    predicated = replace(product_of(ft_m7002, a, b, d, d), predicate=Predicate(p, lane=True))
+    assert made == [move_of(ft_m7002, c, d), predicated, move_of(ft_m7002, d, c)]
+    # The carried sum stays in its register then.
+    alone = replace(product_of(ft_m7002, a, b, c, c), predicate=Predicate(p, lane=True))
+    assert coalesce_moves(made, frozenset({c})) == [alone]
+
+
+def test_an_operation_whose_result_is_read_elsewhere_keeps_it(ft_m7002: Target) -> None:
+    a, b, p, t, c, d, e = (VReg(n, "VR") for n in "abptcde")
+    under = replace(move_of(ft_m7002, t, d), predicate=Predicate(p, lane=True))
+    items = [product_of(ft_m7002, a, b, c, t), move_of(ft_m7002, c, d), under, move_of(ft_m7002, t, e)]
+    assert predicate_operations(items) == items
+    changed = [product_of(ft_m7002, a, b, c, t), move_of(ft_m7002, e, a), move_of(ft_m7002, c, d), under]
+    assert predicate_operations(changed) == changed
 
 
 def test_verify_finds_a_read_of_nothing(ft_m7002: Target) -> None:
