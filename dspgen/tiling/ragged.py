@@ -145,9 +145,9 @@ def _cycles(
     for iterator, span in spans.items():
         box *= span
         entries *= -(-info.loop(iterator).extent // span) if iterator != inner else 1
-    share = info.volume * _share(part, info) / box
-    size = vectors * box // spans[lane.iterator]
-    return share * body + entries * (_STRAIGHT_CYCLES if inner is None else _ENTRY_CYCLES), size
+    share = _share(part, info)
+    size = math.ceil(vectors * box / spans[lane.iterator] * (share if part.kind == "ragged" else 1))
+    return info.volume * share / box * body + entries * (_STRAIGHT_CYCLES if inner is None else _ENTRY_CYCLES), size
 
 
 def _body(
