@@ -38,7 +38,8 @@ def compile_blocked(
     )
     remarks = tuple(Remark(m.func.comps[0].loc, "blocks", _told(m)) for m in made)
     inner = tuple(dict.fromkeys(r for code in pieces for c in code for r in c.remarks))
-    found = replace(pieces[0][0], source=source, assembly=function, scheduled=scheduled, tiles=titles)
+    choices = tuple(choice for code in pieces for c in code for choice in c.choices)
+    found = replace(pieces[0][0], source=source, choices=choices, assembly=function, scheduled=scheduled, tiles=titles)
     after = polished(found, target, options)
     return replace(after, remarks=(*remarks, *inner, *schedule_remarks(after.scheduled)))
 

@@ -292,7 +292,7 @@ def _compiled_object(compiled: Compiled, target: Target) -> dict[str, Any]:
         isa=target.name,
         cycles=compiled.scheduled.cycles,
         compile_seconds=compiled.compile_seconds,
-        tiles=[choice.candidate.title for choice in compiled.choices],
+        tiles=compiled.tiles,
         loops=[loop_object(loop) for loop in compiled.scheduled.loops],
         search=[report.search_object(choice) for choice in compiled.choices],
         remarks=[report.remark_object(r) for r in compiled.remarks],

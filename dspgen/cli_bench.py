@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,7 +13,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from dspgen import report
-from dspgen.bench import breakdown, polybench, programs, speed, table1, verify
+from dspgen.bench import breakdown, plots, polybench, programs, speed, table1, verify
 from dspgen.bench import peers as rivals
 from dspgen.cli_shared import (
     DIFFERS,
@@ -47,6 +47,8 @@ _beginnings_option = click.option(
 _jobs_option = click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Compile so many at a time.  [default: one a core]"
 )
+
+_plot_option = click.option("--plot", metavar="DIR", type=click.Path(), help="Pictures of the table, as SVG files.")
 
 
 @click.group("bench", invoke_without_command=True)
@@ -124,18 +126,21 @@ def cpu_command(threads: int, size: str, only: tuple[str, ...], peers: str | Non
 @isa_options(required=False)
 @_beginnings_option
 @_jobs_option
+@_plot_option
 @json_option
 def breakdown_command(
-    isa: str | None, sets: tuple[str, ...], only: tuple[str, ...], jobs: int | None, as_json: bool
+    isa: str | None, sets: tuple[str, ...], only: tuple[str, ...], jobs: int | None, plot: str | None, as_json: bool
 ) -> int:
     """Measure what rewriting is worth: without it, with the vector side's rules, with all; without tiles and with."""
     kernels = programs.chosen(only, breakdown.KERNELS)
+    _can_draw(plot)
     machine, figures = _machine(isa, sets)
     refusals = _Refusals()
     with _Bar(sum(len(breakdown.runs_of(k, machine, figures)) for k in kernels)) as bar:
         rows = breakdown.measure(kernels, machine, figures, thread_count(jobs), bar.ended, refusals)
     found = breakdown.summary(rows)
     _tell(rows, refusals)
+    _draw(plots.breakdown_plots, rows, plot)
     if as_json:
         print_json({"rows": rows, "summary": found})
     else:
@@ -171,6 +176,7 @@ def _gains(found: Mapping[str, Any]) -> list[str]:
 )
 @click.option("--no-baselines", is_flag=True, help="Leave out the simpler code that ours is compared with.")
 @_jobs_option
+@_plot_option
 @json_option
 def table1_command(
     isa: str | None,
@@ -179,10 +185,12 @@ def table1_command(
     data: table1.Data,
     no_baselines: bool,
     jobs: int | None,
+    plot: str | None,
     as_json: bool,
 ) -> int:
     """Measure the kernels of the seed paper's Table 1 against the machine's bound and against simpler code."""
     kernels = programs.chosen(only, table1.KERNELS)
+    _can_draw(plot)
     machine, figures = _machine(isa, sets)
     wanted = table1.tasks(kernels, machine, figures, data, baselines=not no_baselines)
     refusals = _Refusals()
@@ -190,6 +198,7 @@ def table1_command(
         rows = table1.measure(wanted, thread_count(jobs), bar.ended, refusals)
     found = table1.summary(rows)
     _tell(rows, refusals)
+    _draw(plots.table1_plots, rows, plot)
     if as_json:
         print_json({"rows": rows, "summary": found})
     else:
@@ -209,6 +218,22 @@ def _machine(isa: str | None, sets: tuple[str, ...]) -> tuple[str, tuple[tuple[s
     machine, figures = isa or isa_names()[0], pairs("--set", sets)
     load_target(machine, figures)
     return machine, figures
+
+
+def _can_draw(folder: str | None) -> None:
+    """What pictures lack is told before the bench runs."""
+    if folder is not None:
+        plots.figure_of(0)
+
+
+def _draw(
+    pictures: Callable[[Sequence[Mapping[str, Any]], Path], list[Path]],
+    rows: Sequence[Mapping[str, Any]],
+    folder: str | None,
+) -> None:
+    if folder is not None:
+        for path in pictures(rows, Path(folder)):
+            click.echo(path, err=True)
 
 
 def _later(name: str) -> None:

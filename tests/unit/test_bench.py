@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from dspgen.bench import breakdown, outcomes, peers, polybench, programs, speed, table1, verify
+from dspgen.bench import breakdown, outcomes, peers, plots, polybench, programs, speed, table1, verify
 from dspgen.bench.apart import apart
 from dspgen.cpu_road import CpuResult, run_cpu
 from dspgen.errors import DspgenError, Problem
@@ -305,3 +306,28 @@ def test_gains_are_geometric_means() -> None:
     assert found["scalar_vector_gain"] == pytest.approx(2 ** (1 / 3))
     assert found["slower"] == ["c"]
     assert found["scheduling_gain"] == pytest.approx(2) and found["slower_than_in_order"] == []
+
+
+def _nest(*cycles: float | None) -> dict[str, Any]:
+    return {"trials": [{"cycles": c} for c in cycles]}
+
+
+def test_the_curve_of_a_search_is_that_of_all_its_nests() -> None:
+    row = {"search": [_nest(300.0, None, 400.0, 200.0), _nest(150.0, 100.0)]}
+    assert plots.curve(row) == [1.5, 1.5, 7 / 6, 1.0]
+    assert plots.curve({"search": []}) == plots.curve({}) == []
+
+
+def test_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
+    row = {"kernel": "one", "efficiency": 0.5, "search": [_nest(30.0, 20.0)]}
+    made = plots.table1_plots([row, {"kernel": "two", "efficiency": None}], tmp_path)
+    made += plots.breakdown_plots([{"kernel": "one", "cycles": {"one": {"off": 9, "full": 3}}}], tmp_path / "new")
+    assert [p.name for p in made] == ["efficiency.svg", "search.svg", "breakdown.svg"]
+    assert all("<svg" in p.read_text(encoding="utf-8") for p in made)
+
+
+def test_pictures_without_their_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(DspgenError, match="takes a library that is not installed"):
+        plots.figure_of(1)
