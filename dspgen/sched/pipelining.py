@@ -209,15 +209,17 @@ def _schedules(
     scarce: bool,
 ) -> Iterator[tuple[Body, Shape] | str]:
     """What each of the heuristics finds, and the same with values that wait less: that first where registers are
-    `scarce`, as other code showed, else where the schedule itself lacks some."""
+    `scarce`, as other code showed, else where the schedule itself lacks some. Last, why others were not found."""
+    missed: list[str] = []
     trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
     for less in (scarce, not scarce):
         for number in range(len(HEURISTICS)):
             made = scheduled(prepared, interval, number, facts, budget, less=less)
             if isinstance(made, str):
-                yield made
+                missed.append(made)
             else:
                 yield _attempt(prepared, made, trip, facts, kit, through, live_out)
+    yield from missed
 
 
 def _quicker_whole(

@@ -18,10 +18,11 @@ from dspgen.emit.text import print_lines
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
-from dspgen.sched import prepared
+from dspgen.sched import pipelining, prepared
 from dspgen.sched.facts import Facts
 from dspgen.sched.fit import fit_block
 from dspgen.sched.ir import LoopReport, Method, Packet, Scheduled
+from dspgen.sched.modulo import GAVE_UP
 from dspgen.sched.ops import make_op
 from dspgen.sched.schedule import schedule
 from dspgen.sim.run import simulate
@@ -392,3 +393,13 @@ def test_a_shorter_interval_that_takes_longer_in_all_is_told() -> None:
         (13, "given up"),
     )
     assert outdone(patient, hurried) == patient
+
+
+def test_what_a_schedule_lacks_is_told_before_that_others_were_not_found() -> None:
+    made = (lambda *given, **how: GAVE_UP, *prepared.HEURISTICS[1:])
+    with (
+        patch.object(prepared, "HEURISTICS", made),
+        patch.object(pipelining, "_attempt", lambda *given: "no registers"),
+    ):
+        loop = report(schedule(matrix_product(TARGET, 2, 1, 64), TARGET), "product_k")
+    assert not loop.pipelined and {why for _, why in loop.tried} == {"no registers"}
