@@ -33,9 +33,11 @@ from plant_core.tiles import CompPlan, Plan
 FINALISTS = 8
 SIMULATED_FINALISTS = 5
 STRIPS = 2  # ways of strips that are tried
+APART = 1.1  # times the cycles of the best: ways of strips that take more are not tried with more rules
 TRIES = 8  # candidates that are compiled, those of all nests together, but for a few of each
 FEWEST_TRIES = 3
 LARGEST_CANDIDATE = 800  # instructions
+LARGEST_STRIPS = 1200  # those of nests in strips, some of which may be there twice
 LARGEST_REPEATED = 1200  # instructions of a function that is compiled again, with fewer rules
 SURE = 1.5  # times the cycles of other code: no more is tried for nests that take so many
 HOPELESS = 1.1  # times the best cycles: nests are not compiled together that would take more, gaining by that as others
@@ -302,7 +304,7 @@ class _Search:
         case."""
         try:
             return search(
-                self.finalists,
+                self._hopeful(before),
                 self.fallback,
                 _Evaluate(self, mode),
                 most=self.most,
@@ -315,10 +317,22 @@ class _Search:
         except Slower as bound:
             raise Outdone(bound.cycles, known=False) from None
 
+    def _hopeful(self, before: Choice | None) -> list[Candidate]:
+        """The finalists without ways of strips that took far more cycles than others by fewer rules."""
+        trials = () if before is None else before.trials
+        slower = {t.title for t in trials if t.cycles is not None and before and t.cycles > APART * before.cycles}
+        return [c for c in self.finalists if c.form is None or c.title not in slower]
+
     def variants(self, candidate: Candidate) -> Variants:
         plan = Plan(candidate.plans)
         if plan not in self.made:
-            most = None if candidate.cycles == math.inf else LARGEST_CANDIDATE
+            most = (
+                None
+                if candidate.cycles == math.inf
+                else LARGEST_CANDIDATE
+                if candidate.form is None
+                else LARGEST_STRIPS
+            )
             target, options = self.chooser.target, self.chooser.options
 
             def planned() -> Planned:

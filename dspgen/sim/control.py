@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dspgen.sim.ir import Code, Node, Op, Slot, Write
+from dspgen.sim.ir import Code, Op, Slot
 
 
 def control(code: Code) -> Code | None:
-    """The branches, and what makes the registers that they read, in their packets: as many cycles as `code`. None where
-    memory or other results have a part in it."""
+    """The branches, and what makes the registers that they read, in their packets: as many cycles as `code`, if what it
+    stores has no part in where control goes. None for machines whose packets wait for results."""
     if code.interlocked or code.settled:
         return None
     needed: set[int] = set()
@@ -21,8 +21,6 @@ def control(code: Code) -> Code | None:
                 needed |= _read(op, code)
     while True:
         makers = [op for slot in code.slots for op in slot.ops if any(w.cell in needed for w in op.writes)]
-        if any(op.stores or (op.address is not None and any(map(_loads, op.writes))) for op in makers):
-            return None
         found = needed.union(*(_read(op, code) for op in makers))
         if found == needed:
             return replace(code, slots=tuple(_kept(slot, needed) for slot in code.slots))
@@ -39,14 +37,6 @@ def _read(op: Op, code: Code) -> set[int]:
     return cells
 
 
-def _loads(write: Write) -> bool:
-    return _has_load(write.value)
-
-
-def _has_load(node: Node) -> bool:
-    return node.op in ("load", "gather") or any(map(_has_load, node.args))
-
-
 def _kept(slot: Slot, needed: set[int]) -> Slot:
     ops = tuple(op for op in slot.ops if op.branch is not None or any(w.cell in needed for w in op.writes))
-    return replace(slot, ops=ops)
+    return replace(slot, ops=tuple(replace(op, stores=()) for op in ops))

@@ -129,8 +129,8 @@ def cycles_only(
     arguments: Sequence[tuple[str, Argument]],
     stack: int,
 ) -> int | None:
-    """The cycles that `simulate` tells, at the cost of what decides control flow alone; None where that takes more than
-    registers, or many cycles."""
+    """The cycles that `simulate` tells, at the cost of what decides control flow alone: nothing stored has a part in
+    it, is the guess. None where it can't be told apart, or takes many cycles."""
     assembled = assemble(program, target)
     loaded = load(
         assembled,

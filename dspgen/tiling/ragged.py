@@ -25,6 +25,7 @@ _ROUNDS = (2, 1)  # iterations of a ragged run at once
 _MOST_POINTS = 160
 _ENTRY_CYCLES = 45.0
 _STRAIGHT_CYCLES = 20.0
+_UNPAIRED = 4 / 3  # loads where none go in pairs, to those where some do
 _STREAMED = 12  # registers of what is loaded for one iteration after the other
 
 
@@ -169,10 +170,12 @@ def _body(
             sums, kept = (distinct, kept) if access.write else (sums, kept + distinct)
             continue
         streamed += distinct
-        machine.add_access(
-            pressure, access, across(access, lane, machine.lanes), distinct, access.write, read=not access.write
-        )
-    body = max(1.0, *pressure.values())
+        # Of vectors that advance by an odd number of elements, none are known to begin where pairs of them may.
+        odd = inner is not None and access.coefficient(inner) * spans[inner] % 2
+        how = across(access, lane, machine.lanes)
+        times = round(distinct * _UNPAIRED) if odd and how is not None and how.stride else distinct
+        machine.add_access(pressure, access, how, times, access.write, read=not access.write)
+    body = max(pressure.values(), default=1.0)
     if sums:
         latency = machine.latency("mac", elem, vector=True)
         chain = -(-points // sums)
