@@ -286,7 +286,7 @@ def _spans(
         elif written.stays(iterator):
             spans = sorted({1, 2, 4, *([loop.extent] if loop.extent <= 8 else [])} & set(range(1, loop.extent + 1)))
         else:
-            spans = [u for u in _UNROLLS if u <= loop.extent]
+            spans = _unrolls(loop.extent)
         options.append([(loop.id, s) for s in spans])
     known = all(x.known for x in heavy.loops)
     most_spanned = len(options) if known else 2
@@ -300,6 +300,12 @@ def _spans(
             chosen = dict(combination)
             wide = max((-(-span // lane_loops[id]) for id, span in chosen.items() if id in lane_loops), default=1)
             yield {**_alike(nest, lane_loops, wide), **chosen}
+
+
+def _unrolls(extent: int) -> list[int]:
+    """The usual ones, and those up to the largest of them that leave nothing over."""
+    even = {u for u in range(1, _UNROLLS[-1]) if extent % u == 0}
+    return sorted(u for u in {*_UNROLLS, *even} if u <= extent)
 
 
 def _widths(nest: Nest, lanes: dict[str, Lane], width: int) -> dict[LoopId, int]:
