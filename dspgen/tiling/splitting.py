@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
-import networkx as nx
 
 from plant_core.affine import access_key, accesses, all_bufs, children, from_linear, read_accesses, rebuild
+from plant_core.components import strong_components
 from plant_core.dependence import Dependence, flows, memory_dependences
 from plant_core.ir import Buf, Comp, Expr, Func, Load
 from plant_core.schedule import Loop, Position, common_loops, position, schedule_map, shared_depth
@@ -82,21 +82,19 @@ def _candidates(func: Func, known: Sequence[Dependence]) -> Iterator[_Read]:
                 yield _Read(reader, access, writer)
 
 
-def _graph(known: Sequence[Dependence]) -> nx.DiGraph:
-    graph = nx.DiGraph()
-    graph.add_edges_from((d.source, d.sink) for d in known)
-    return graph
+def _circles(known: Sequence[Dependence]) -> list[list[str]]:
+    return strong_components((), ((d.source, d.sink) for d in known))
 
 
 def _circle(known: Sequence[Dependence], name: str) -> frozenset[str]:
     """The statements that depend on this one and it on them."""
-    found = next((c for c in nx.strongly_connected_components(_graph(known)) if name in c), {name})
+    found = next((c for c in _circles(known) if name in c), [name])
     return frozenset(found)
 
 
 def _inside(known: Sequence[Dependence]) -> int:
     """How many dependences lie within circles of several statements."""
-    place = {n: k for k, part in enumerate(nx.strongly_connected_components(_graph(known))) for n in part}
+    place = {n: k for k, part in enumerate(_circles(known)) for n in part}
     return sum(place[d.source] == place[d.sink] and d.source != d.sink for d in known)
 
 

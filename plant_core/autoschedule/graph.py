@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
-import networkx as nx
 
 from plant_core.autoschedule.facts import Facts
+from plant_core.components import ordered_components
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,4 @@ class Graph:
 
 def components(names: Sequence[str], edges: Iterable[Edge]) -> list[tuple[str, ...]]:
     """The strongly connected components, in an order that keeps all edges and else follows the text."""
-    graph = nx.DiGraph()
-    graph.add_nodes_from(names)
-    graph.add_edges_from((e.source, e.sink) for e in edges if e.source != e.sink)
-    place = {name: k for k, name in enumerate(names)}
-    condensed = nx.condensation(graph)
-    members = {node: tuple(sorted(data["members"], key=place.__getitem__)) for node, data in condensed.nodes(data=True)}
-    order = nx.lexicographical_topological_sort(condensed, key=lambda node: place[members[node][0]])
-    return [members[node] for node in order]
+    return ordered_components(names, [(e.source, e.sink) for e in edges])
