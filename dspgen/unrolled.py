@@ -16,7 +16,7 @@ from dspgen.stages import Compiled, straight_program
 from dspgen.straight.build import Straight, straight_programs
 from dspgen.target.model import Target
 from dspgen.tiling.search import Slower
-from dspgen.variants import Variants
+from dspgen.variants import Variants, modes_up_to
 from dspgen.vecdsl.ir import Program, Store
 from dspgen.vecdsl.terms import statements
 from plant_core.affine import access_map, read_accesses
@@ -66,16 +66,20 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
         tried.append((straight, variants, _plain(variants, CLOSE * plain)))
         plain = min(plain, tried[-1][2])
     best: Unrolled | None = None
-    for straight, variants, cycles in tried:
-        if CLOSE * plain <= cycles < math.inf:
-            continue
-        try:
-            compiled = replace(variants.least(options.rewrite, limit=limit), tiles=(straight.title,))
-        except (NoSchedule, Slower):
-            continue
-        found = Unrolled(compiled, straight.title, _laned(straight.program), plain)
-        if found.cycles < limit:
-            limit, best = found.cycles, found
+    between = modes_up_to(options.rewrite)[1:-1]  # by fewer rules only what is best by all, or by none
+    close = [(s, v) for s, v, cycles in tried if not CLOSE * plain <= cycles < math.inf]
+    for without in (between, ()) if between else ((),):
+        for straight, variants in close:
+            if not without and best is not None and straight.title != best.title:
+                continue
+            try:
+                compiled = variants.least(options.rewrite, limit=limit, without=without)
+            except (NoSchedule, Slower):
+                continue
+            made = replace(compiled, tiles=(straight.title,))
+            found = Unrolled(made, straight.title, _laned(straight.program), plain)
+            if found.cycles < limit:
+                limit, best = found.cycles, found
     return best
 
 

@@ -27,6 +27,7 @@ from plant_core.ir import (
     Verbatim,
 )
 from plant_core.loc import PlantError
+from plant_core.remembered import by_identity
 
 Linear = tuple[int, dict[str, int]]
 _INTEGERS = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32"})
@@ -247,11 +248,13 @@ def _pw_binary(op: BinaryOp, a: isl.PwAff, b: isl.PwAff, la: Linear | None, lb: 
 # --- access relations ---------------------------------------------------------------------------------------------
 
 
+@by_identity
 def domain_of(comp: Comp | Effect) -> isl.Set:
     """The Comp's domain with its own name on the tuple."""
     return comp.domain.set_tuple_name(comp.name)
 
 
+@by_identity
 def access_map(comp: Comp, access: Load) -> tuple[isl.Map, bool]:
     """`{ comp[i] -> buf[x] }` on the domain, and whether that is exact: a subscript that isn't affine may be any."""
     domain = domain_of(comp)
@@ -274,6 +277,7 @@ def write(comp: Comp) -> isl.Map:
     return access_map(comp, comp.target)[0]
 
 
+@by_identity
 def read_accesses(comp: Comp) -> tuple[Load, ...]:
     """The distinct accesses that `comp` reads, in text order (the locations of later equal ones are dropped)."""
     found: dict[tuple[str, tuple[Expr, ...]], Load] = {}

@@ -61,15 +61,15 @@ def ordered_components(names: Sequence[str], edges: Sequence[tuple[str, str]]) -
         for k in sinks:
             missing[k] += 1
     ready: list[tuple[int, int]] = []
-    for k, part in enumerate(members):
+    for k, own in enumerate(members):
         if not missing[k]:
-            heappush(ready, (place[part[0]], k))
-    found = []
+            heappush(ready, (place[own[0]], k))
+    found: list[tuple[str, ...]] = []
     while ready:
         _, k = heappop(ready)
         found.append(members[k])
-        for sink in after[k]:
-            missing[sink] -= 1
-            if not missing[sink]:
-                heappush(ready, (place[members[sink][0]], sink))
+        for later in after[k]:
+            missing[later] -= 1
+            if not missing[later]:
+                heappush(ready, (place[members[later][0]], later))
     return found

@@ -13,6 +13,7 @@ from plant_core.affine import access_key, access_map, accesses, domain_of, is_in
 from plant_core.canonical.strides import same_steps
 from plant_core.defined import for_any_value, used_parameters, varying_parameters
 from plant_core.ir import Binary, BinaryOp, Cast, Comp, Expr, Func, Load
+from plant_core.remembered import by_identity
 from plant_core.schedule import Loop, Position, common_loops, line_value, position, schedule_map, shared_depth
 
 Kind = Literal["flow", "anti", "output"]
@@ -57,6 +58,7 @@ class Reduction:
     rest: tuple[tuple[Expr, bool], ...]
 
 
+@by_identity
 def reduction_of(comp: Comp) -> Reduction | None:
     """How `comp` accumulates into its target, or None. Nested sums such as `(t + a) - b` count."""
     value = comp.value
@@ -143,6 +145,7 @@ def rebalanced(comp: Comp, found: Reduction) -> Expr:
 # --- dependences --------------------------------------------------------------------------------------------------
 
 
+@by_identity
 def flows(func: Func, *, reader: str | None = None) -> tuple[Flow, ...]:
     """Which instance's write each read sees (value-based), one entry for each writer, reader and read access; of one
     `reader` only, if that is given.
@@ -325,6 +328,7 @@ class _Order:
         return self._known[key]
 
 
+@by_identity
 def _before(a: Comp, at: Position, b: Comp, bt: Position) -> isl.Map | None:
     depth = shared_depth(at, bt)
     spaces = domain_of(a).get_space().map_from_domain_and_range(domain_of(b).get_space())

@@ -13,6 +13,7 @@ import islpy as isl
 
 from plant_core.affine import access_key, accesses, is_integer, linear
 from plant_core.ir import Binary, Cast, Comp, DType, Expr, Load, Select, Unary, Val
+from plant_core.remembered import by_identity
 from plant_core.schedule import position
 from plant_core.tree import Tile
 from plant_core.values import dtype_of, is_float, size_of
@@ -36,6 +37,7 @@ class Recurrence:
     term: Expr | None
 
 
+@by_identity
 def recurrence_of(comp: Comp, iterator: str) -> Recurrence | None:
     """How `comp` continues itself along the loop over `iterator`, or None. Integers wrap round, so that only their low
     bits matter where the target is narrow."""

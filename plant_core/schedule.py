@@ -14,6 +14,7 @@ import islpy as isl
 from plant_core.affine import children, domain_of, from_linear, linear, rebuild, substitute, with_param
 from plant_core.ir import Cast, Comp, Effect, Expr, Func, Iter, Load
 from plant_core.loc import PlantError
+from plant_core.remembered import by_identity
 from plant_core.values import dtype_of
 
 
@@ -39,6 +40,7 @@ class Loop:
     children: tuple[Loop, ...]
 
 
+@by_identity
 def position(comp: Comp | Effect) -> Position:
     """The Comp's place in time; PlantError where the schedule isn't of the 2d+1 form."""
     depth = len(comp.iters)

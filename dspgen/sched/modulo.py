@@ -15,6 +15,7 @@ from dspgen.sched.machine import ReservationTable
 Edge = tuple[int, int, int, int]  # source, target, latency, distance in iterations
 
 GAVE_UP = "no schedule found in the search budget"
+ALL_OR_NONE = "all or none of its operations are on cycles of dependences"
 LONGER = "a dependence cycle is longer"
 _BUDGET = 6  # operations placed, per operation of the body, before an interval is given up
 
@@ -167,7 +168,7 @@ def modulo_schedule_cyclic(
     sizes = Counter(component)
     cyclic = [sizes[c] > 1 for c in component]
     if all(cyclic) or not any(cyclic):
-        return "all or none of its operations are on cycles of dependences"
+        return ALL_OR_NONE
     above = max(heights) + 1
     worth = [h + above if c else h for h, c in zip(heights, cyclic, strict=True)]
     first = [s if c else 0 for s, c in zip(soonest, cyclic, strict=True)]

@@ -16,9 +16,9 @@ from dspgen.sched.ir import Dependence, LoopReport, Step
 from dspgen.sched.kit import Kit
 from dspgen.sched.list_sched import listed_length
 from dspgen.sched.machine import binding_units, group_bounds, resource_bound
-from dspgen.sched.modulo import GAVE_UP, ModuloSchedule, critical_recurrence, shorten_lifetimes
+from dspgen.sched.modulo import ALL_OR_NONE, GAVE_UP, ModuloSchedule, critical_recurrence, shorten_lifetimes
 from dspgen.sched.ops import Op
-from dspgen.sched.prepared import HEURISTICS, Prepared, ceiling, prepare, scheduled
+from dspgen.sched.prepared import HEURISTICS, WAIT_ALIKE, Prepared, ceiling, prepare, scheduled
 from dspgen.sched.pressure import lifetimes, register_excess
 from dspgen.sched.straight import straight_ops
 from dspgen.sched.streams import Group, merge_groups, split_stream, stream_accesses
@@ -31,8 +31,13 @@ _GAIN = Fraction(20, 19)  # an unrolled body must be over 5 % faster
 _ARITHMETIC = ("mac", "msub", "mul", "add", "sub")
 _MOST_WHOLE = 8  # longer intervals tried for a loop with more stages than iterations
 _CLOSE = 4  # intervals tried one by one; then each is longer by an eighth, up to that of a loop without overlap
+_ALIKE = 2  # times that the next interval lacks as many registers, before a far one is tried, and then none
 _MOST_UNKNOWN = 2  # intervals left undecided by the exact scheduler before it stops
 _NO_LEADER = "no access can advance its address register"
+
+
+class FewRegisters(str):
+    """What a schedule lacks where that is registers, in words."""
 
 
 @dataclass(slots=True)
@@ -137,13 +142,16 @@ def plan_loop(
     interval = max(forms[0][2].least_interval, least_interval)
     longest = 0
     refused = forms[0][2].least_interval - 1  # no schedule has an interval up to this one
+    alike = 0  # intervals in a row at which as many registers are lacking as at the one before
+    before: list[str] = []
     for attempt in range(budget.patience):
         failure = ""
+        reasons: list[str] = []
         for form, setup, prepared in forms:
             if interval < prepared.least_interval:
                 continue
             found = _at_interval(prepared, interval, facts, kit, through, live_out, budget, scarce)
-            if not isinstance(found, str):
+            if isinstance(found, tuple):
                 if exact is not None:
                     found, proven = _missed(prepared, found, least_interval, facts, kit, through, live_out, exact)
                     refused = max(refused, proven)
@@ -151,8 +159,10 @@ def plan_loop(
                 tried += slower
                 report = replace(_report(prepared, *found, factor, facts, tried), refused=refused)
                 return Plan(*found, report, prepared.loop.streams, form, (*setup, *prepared.setup))
-            failure = failure or found
-            if found == _NO_LEADER and len(forms) == made.whole and (apart := with_conditional_apart(loop, kit)):
+            reasons += found
+            lacking = _NO_LEADER if _NO_LEADER in found else found[0]
+            failure = failure or lacking
+            if lacking == _NO_LEADER and len(forms) == made.whole and (apart := with_conditional_apart(loop, kit)):
                 forms.append((*apart, _ready(apart[0], factor, facts, kit, live_out)))
             if form is loop and not prepared.scattered.keys() <= made.advanced:
                 made.advanced |= prepared.scattered.keys()
@@ -164,13 +174,23 @@ def plan_loop(
         ):
             refused, failure = interval, "no room between dependent operations for what goes there"
         tried.append((interval, failure))
-        interval += 1 if attempt < _CLOSE else max(1, interval // 8)
-        if attempt == _CLOSE:
+        alike = alike + 1 if reasons == before and _few_registers(reasons) else 0
+        before = reasons
+        if alike > _ALIKE:
+            break
+        interval += 1 if attempt < _CLOSE and alike < _ALIKE else max(1, interval // 8)
+        if attempt >= _CLOSE and not longest:
             one = straight_ops(flat_iterations(loop, factor, kit), facts, kit, rename=True)
             longest = listed_length(one, facts) + facts.branch_delay
-        if attempt >= _CLOSE and interval > longest:
+        if longest and interval > longest:
             break
     return tried
+
+
+def _few_registers(reasons: Sequence[str]) -> bool:
+    """Whether it is registers that schedules lack, wherever there are any."""
+    others = {r for r in reasons if not isinstance(r, FewRegisters)}
+    return len(others) < len(reasons) and others <= {GAVE_UP, WAIT_ALIKE, ALL_OR_NONE}
 
 
 def _refuted(prepared: Prepared, interval: int) -> bool:
@@ -188,14 +208,14 @@ def _at_interval(
     live_out: Collection[VReg],
     budget: Budget,
     scarce: bool,
-) -> tuple[Body, Shape] | str:
-    """A schedule with its registers, or what is lacking."""
+) -> tuple[Body, Shape] | list[str]:
+    """A schedule with its registers, or what each of the heuristics lacks."""
     failures = []
     for found in _schedules(prepared, interval, facts, kit, through, live_out, budget, scarce):
         if not isinstance(found, str):
             return found
         failures.append(found)
-    return _NO_LEADER if _NO_LEADER in failures else failures[0]
+    return failures
 
 
 def _schedules(
@@ -329,7 +349,7 @@ def _attempt(
     if (excess := register_excess(body, facts, kit, through, trip)) is not None:
         cls, text = excess
         prepared.scattered.update((base, None) for base in several if base.cls == cls)
-        return text
+        return FewRegisters(text)
     if isinstance(made := expand(body, shape, facts, kit, passes=shape.passes), str):
         return made
     return body, shape

@@ -30,6 +30,9 @@ from dspgen.sched.unroll import instructions, legal_offsets, with_advances, with
 from dspgen.sched.values import Values, analyse
 
 HEURISTICS = (modulo_schedule, modulo_schedule_late, slack_schedule, modulo_schedule_cyclic)
+_NUMBERS = range(len(HEURISTICS))
+_VAIN = 2  # intervals at which a heuristic failed though there was a schedule, before it is asked no more
+WAIT_ALIKE = "its values can't wait less"
 
 
 @dataclass(slots=True)
@@ -47,6 +50,19 @@ class Prepared:
     setup: tuple[Instr, ...] = ()
     scattered: dict[VReg, None] = field(default_factory=dict)
     schedules: dict[tuple[int, int, bool], ModuloSchedule | str] = field(default_factory=dict)  # see `scheduled`
+
+    def in_vain(self, number: int, *, less: bool) -> str | None:
+        """What a heuristic lacked, if it failed so often where there was a schedule that it isn't worth asking: where
+        another one found it, or, for values that wait `less`, itself."""
+        tried = ((i, made) for (i, n, x), made in self.schedules.items() if (n, x) == (number, less))
+        failed = [(i, made) for i, made in tried if isinstance(made, str)]
+        often = sum(self.has(i, number if less else None) for i, _ in failed) >= _VAIN
+        return failed[-1][1] if often else None
+
+    def has(self, interval: int, number: int | None = None) -> bool:
+        """Whether a heuristic, or any of them, found a schedule at this interval."""
+        asked = _NUMBERS if number is None else (number,)
+        return any(isinstance(self.schedules.get((interval, n, False)), ModuloSchedule) for n in asked)
 
     @property
     def least_interval(self) -> int:
@@ -111,7 +127,9 @@ def scheduled(
     reservations, values = [op.reservation for op in prepared.ops], lifetimes(prepared.values, interval)
     graph = prepared.graph
     made: ModuloSchedule | str
-    if less:
+    if budget.times == 1 and (lacking := prepared.in_vain(number, less=less)) is not None:
+        made = lacking
+    elif less:
         made = scheduled(prepared, interval, number, facts, budget, less=False)
         if not isinstance(made, str):
             graph = _within_reach(prepared, interval, facts)
@@ -119,7 +137,7 @@ def scheduled(
             if moved is None and graph is not prepared.graph:
                 graph = prepared.graph
                 moved = with_stages_moved(graph, reservations, made, values, facts)
-            made = moved or "its values can't wait less"
+            made = moved or WAIT_ALIKE
     else:
         budget.spend(len(reservations))
         made = HEURISTICS[number](prepared.graph, reservations, facts, interval, times=budget.times)

@@ -60,7 +60,7 @@ class _Slack:
 
     def __init__(self, reach: np.ndarray, reservations: Sequence[Reservation], facts: Facts, interval: int) -> None:
         self.reach, self.reservations, self.interval = reach, reservations, interval
-        self.back, self.sums = np.ascontiguousarray(reach.T), np.empty_like(reach)
+        self.back = np.ascontiguousarray(reach.T)
         self.table = ReservationTable(facts, interval)
         size = len(reservations)
         self.placed = np.zeros(size, dtype=bool)
@@ -68,8 +68,9 @@ class _Slack:
         self.first = reach.max(axis=0, initial=0)
         height = reach.max(axis=1, initial=0)
         self.last = int((self.first + height).max(initial=0)) + interval - 1 - height
-        # Where each operation may issue, given those that are placed; None when one of these was taken out again.
-        self.range: tuple[np.ndarray, np.ndarray] | None = (self.first.copy(), self.last.copy())
+        # Where each operation may issue, given those that are placed, but for what one bound that was taken out again.
+        self.early, self.late = self.first.copy(), self.last.copy()
+        self.freed: list[int] = []
         self.last_tried = np.full(size, -1, dtype=np.int32)
         self.forced = 0
         self.readers = (reach > 0).sum(axis=1)
@@ -97,19 +98,23 @@ class _Slack:
                 return False
         self.placed[op] = True
         self.cycle[op] = self.last_tried[op] = at
-        if self.range is not None:
-            early, late = self.range
-            np.maximum(early, self.reach[op] + at, out=early)
-            np.minimum(late, at - self.reach[:, op], out=late)
+        np.maximum(self.early, self.reach[op] + at, out=self.early)
+        np.minimum(self.late, at - self.back[op], out=self.late)
         return True
 
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        if self.range is None:
-            np.add(self.reach, np.where(self.placed, self.cycle, -2 * _FAR)[:, None], out=self.sums)
-            early = np.maximum(self.first, self.sums.max(axis=0, initial=0))
-            np.subtract(np.where(self.placed, self.cycle, 2 * _FAR)[:, None], self.back, out=self.sums)
-            self.range = early, np.minimum(self.last, self.sums.min(axis=0, initial=4 * _FAR))
-        return self.range
+        if self.freed:
+            freed, self.freed = np.array(self.freed), []
+            at = self.cycle[freed, None]
+            placed = np.flatnonzero(self.placed)
+            cycles = self.cycle[placed]
+            bound = np.flatnonzero((self.early == self.reach[freed] + at).any(axis=0))
+            sums = self.back[bound[:, None], placed] + cycles
+            self.early[bound] = np.maximum(self.first[bound], sums.max(axis=1, initial=-4 * _FAR))
+            bound = np.flatnonzero((self.late == at - self.back[freed]).any(axis=0))
+            sums = cycles - self.reach[bound[:, None], placed]
+            self.late[bound] = np.minimum(self.last[bound], sums.min(axis=1, initial=4 * _FAR))
+        return self.early, self.late
 
     def _free_cycle(self, op: int, early: int, late: int) -> int | None:
         """The first cycle with room: from the early end where it reads more of what is placed than it is read by."""
@@ -138,4 +143,4 @@ class _Slack:
     def _remove(self, op: int) -> None:
         self.table.remove(op)
         self.placed[op] = False
-        self.range = None
+        self.freed.append(op)

@@ -67,7 +67,11 @@ def straight_programs(func: Func, target: Target, *, reassoc: bool, most: int = 
     latency = Latency(target)
     found: dict[tuple[Stmt, ...], tuple[float, Straight]] = {}
     small = sum(graph.live()) <= MOST_UNROLLED
+    seen: set[Grouped] = set()
     for shape, groups in groupings(graph, target.lanes):
+        if groups in seen:
+            continue
+        seen.add(groups)
         vectors = sum(len(g) > 1 for g in groups)
         widest = min(4, max(1, -(-_WORK_AT_ONCE // max(1, vectors))))
         for chains in sorted({1, widest} if vectors <= FEW_VECTORS else {widest}):

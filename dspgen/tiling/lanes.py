@@ -168,11 +168,11 @@ class LegalLanes:
             if lane.inner is not None:
                 # Groups are lanes of their own; what lies in one group is left to the check of the plan.
                 order = tuple(n for n in order if n != lane.inner)
-            steps = {name: _step(comp, name) for name in order}
             own = [d for d in self._known if d.source == d.sink == name]
             if lane.scan and (found := recurrence_of(comp.comp, lane.iterator)) is not None:
                 kept = steady(found, comp.comp, lane.iterator)
                 own = [replace(d, relation=d.relation.subtract(kept)) if d.kind == "flow" else d for d in own]
+            steps = {name: _step(comp, name) for name in order} if own else {}
             self._own[key] = any(self._broken(d, comp.comp.iters, order, steps, lane, most - 1) for d in own)
         return self._own[key]
 
