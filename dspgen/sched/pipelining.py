@@ -136,17 +136,14 @@ def plan_loop(
     if key not in known:
         known[key] = _forms_of(loop, facts, kit, live_out, factor, free)
     made = known[key]
-    loop = made.loop
-    forms = made.found
+    loop, forms = made.loop, made.found
     tried: list[tuple[int, str]] = []
     interval = max(forms[0][2].least_interval, least_interval)
     longest = 0
     refused = forms[0][2].least_interval - 1  # no schedule has an interval up to this one
-    alike = 0  # intervals in a row at which as many registers are lacking as at the one before
-    before: list[str] = []
+    steps = Steps()
     for attempt in range(budget.patience):
-        failure = ""
-        reasons: list[str] = []
+        failure, reasons = "", list[str]()
         for form, setup, prepared in forms:
             if interval < prepared.least_interval:
                 continue
@@ -160,25 +157,18 @@ def plan_loop(
                 report = replace(_report(prepared, *found, factor, facts, tried), refused=refused)
                 return Plan(*found, report, prepared.loop.streams, form, (*setup, *prepared.setup))
             reasons += found
-            lacking = _NO_LEADER if _NO_LEADER in found else found[0]
-            failure = failure or lacking
-            if lacking == _NO_LEADER and len(forms) == made.whole and (apart := with_conditional_apart(loop, kit)):
+            failure = failure or (_NO_LEADER if _NO_LEADER in found else found[0])
+            if _NO_LEADER in found and len(forms) == made.whole and (apart := with_conditional_apart(loop, kit)):
                 forms.append((*apart, _ready(apart[0], factor, facts, kit, live_out)))
             if form is loop and not prepared.scattered.keys() <= made.advanced:
                 made.advanced |= prepared.scattered.keys()
                 forms.append((loop, (), _ready(loop, factor, facts, kit, live_out, explicit=made.advanced)))
-        if (
-            refused == interval - 1
-            and failure == GAVE_UP
-            and all(_refuted(prepared, interval) for _, _, prepared in forms)
-        ):
+        if refused == interval - 1 and failure == GAVE_UP and all(_refuted(p, interval) for _, _, p in forms):
             refused, failure = interval, "no room between dependent operations for what goes there"
         tried.append((interval, failure))
-        alike = alike + 1 if reasons == before and _few_registers(reasons) else 0
-        before = reasons
-        if alike > _ALIKE:
+        if not (step := steps.after(interval, reasons, close=attempt < _CLOSE)):
             break
-        interval += 1 if attempt < _CLOSE and alike < _ALIKE else max(1, interval // 8)
+        interval += step
         if attempt >= _CLOSE and not longest:
             one = straight_ops(flat_iterations(loop, factor, kit), facts, kit, rename=True)
             longest = listed_length(one, facts) + facts.branch_delay
@@ -187,10 +177,26 @@ def plan_loop(
     return tried
 
 
+@dataclass(slots=True)
+class Steps:
+    """Why the interval before failed, and how many in a row lacked as many registers as the one before them."""
+
+    before: list[str] = field(default_factory=list)
+    alike: int = 0
+
+    def after(self, interval: int, reasons: list[str], *, close: bool) -> int:
+        """How much longer the next interval is, 0 where none is worth trying."""
+        self.alike = self.alike + 1 if reasons == self.before and _few_registers(reasons) else 0
+        self.before = reasons
+        if self.alike > _ALIKE:
+            return 0
+        return 1 if close and self.alike < _ALIKE else max(1, interval // 8)
+
+
 def _few_registers(reasons: Sequence[str]) -> bool:
     """Whether it is registers that schedules lack, wherever there are any."""
-    others = {r for r in reasons if not isinstance(r, FewRegisters)}
-    return len(others) < len(reasons) and others <= {GAVE_UP, WAIT_ALIKE, ALL_OR_NONE}
+    others = [r for r in reasons if not isinstance(r, FewRegisters)]
+    return len(others) < len(reasons) and {GAVE_UP, WAIT_ALIKE, ALL_OR_NONE}.issuperset(others)
 
 
 def _refuted(prepared: Prepared, interval: int) -> bool:

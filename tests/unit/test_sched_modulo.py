@@ -12,7 +12,8 @@ from dspgen.sched.crowded import no_room
 from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.exact_modulo import exact_modulo_schedule
 from dspgen.sched.facts import Facts
-from dspgen.sched.modulo import ModuloSchedule, modulo_schedule, modulo_schedule_cyclic
+from dspgen.sched.modulo import GAVE_UP, ModuloSchedule, modulo_schedule, modulo_schedule_cyclic
+from dspgen.sched.pipelining import FewRegisters, Steps
 from dspgen.sched.prepared import HEURISTICS
 from dspgen.target.load import load_target
 from tests.support.cyclic_graphs import CyclicGraph, cyclic_graph
@@ -126,3 +127,13 @@ def test_what_may_go_anywhere_leaves_room_for_cycles_of_dependences() -> None:
     found = [find(body.graph, body.reservations, FACTS, 24) for find in (modulo_schedule, modulo_schedule_cyclic)]
     assert [isinstance(f, ModuloSchedule) for f in found] == [False, True]
     assert least_found(body) == 24
+
+
+def test_far_intervals_come_soon_where_registers_stay_lacking() -> None:
+    few, other = FewRegisters("18 registers of class ARS needed, 7 available"), FewRegisters("10 needed")
+    lacking, steps = [few, GAVE_UP], Steps()
+    assert [steps.after(80, lacking, close=True) for _ in range(4)] == [1, 1, 10, 0]
+    steps = Steps()
+    assert [steps.after(80, reasons, close=True) for reasons in (lacking, [other], lacking, lacking)] == [1] * 4
+    steps = Steps()
+    assert [steps.after(80, [GAVE_UP, GAVE_UP], close=k < 4) for k in range(6)] == [1] * 4 + [10] * 2
