@@ -45,6 +45,7 @@ def test_tables_replace_what_stands_after_their_mark(
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
+        ("cyclic", ["2"], "2 of 2 have the least interval"),
         ("intervals", ["stencil3"], "1 of 1 loops have their least interval"),
         ("loop_speed", ["1"], "| random, ft_m7002 | 1 |"),
         ("rewrite_speed", ["saxpy"], "optimise"),
