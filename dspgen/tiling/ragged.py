@@ -21,6 +21,8 @@ from plant_core.tiles import CompPlan, LoopShape, Shape
 
 _VECTORS = (16, 12, 8, 6, 4, 3, 2, 1)
 _BLOCKS = (32, 16, 8, 4, 2, 1)
+_HEIGHTS = (8, 6, 4, 3, 2)  # strips with the lanes along another loop
+_SHORT_BLOCKS = (4, 2, 1)
 _ROUNDS = (2, 1)  # iterations of a ragged run at once
 _MOST_POINTS = 160
 _ENTRY_CYCLES = 45.0
@@ -31,10 +33,12 @@ _STREAMED = 12  # registers of what is loaded for one iteration after the other
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """One way of strips: `together` iterations of a ragged run at once."""
+    """One way of strips: `together` iterations of a ragged run at once. `across`: how many loops are around that of the
+    lanes, None where these lie along the rows."""
 
     strips: Strips
     together: int
+    across: int | None = None
 
 
 def strip_candidates(func: Func, nest: Nest, target: Target, machine: Machine, *, ordered: bool) -> list[Candidate]:
@@ -44,7 +48,7 @@ def strip_candidates(func: Func, nest: Nest, target: Target, machine: Machine, *
     for ragged in ragged_loops([c.comp for c in nest.comps]):
         if ragged.comp.name != heavy.name:
             continue
-        for tile in _tiles(ragged, target.lanes, ordered=ordered):
+        for tile in (*_along_rows(ragged, target.lanes, ordered=ordered), *_lanesrows(ragged, nest)):
             candidate = _candidate(func, ragged, tile, target, machine, ordered=ordered)
             if candidate is None:
                 continue
@@ -54,7 +58,7 @@ def strip_candidates(func: Func, nest: Nest, target: Target, machine: Machine, *
     return sorted(found.values(), key=lambda c: c.rank)
 
 
-def _tiles(ragged: Ragged, lanes: int, *, ordered: bool) -> Iterator[_Tile]:
+def _along_rows(ragged: Ragged, lanes: int, *, ordered: bool) -> Iterator[_Tile]:
     for vectors in _VECTORS:
         height = vectors * lanes
         if height > ragged.last - ragged.first + 1:
@@ -66,6 +70,21 @@ def _tiles(ragged: Ragged, lanes: int, *, ordered: bool) -> Iterator[_Tile]:
                     yield _Tile(Strips(height, block, vectors), together)
 
 
+def _lanesrows(ragged: Ragged, nest: Nest) -> Iterator[_Tile]:
+    """Lanes along a loop of few vectors, which all statements share, between the rows and what is ragged."""
+    heavy = nest.heaviest
+    for depth, loop in enumerate(heavy.loops):
+        inside = heavy.comp.iters.index(ragged.rows) < depth < heavy.comp.iters.index(ragged.along)
+        if not inside or not loop.known or not loop.free:
+            continue
+        if not all(len(c.loops) > depth and c.loops[depth].id == loop.id for c in nest.comps):
+            continue
+        for height in _HEIGHTS:
+            for block in _SHORT_BLOCKS:
+                if height <= ragged.last - ragged.first + 1 and height * ragged.slope % block == 0:
+                    yield _Tile(Strips(height, block, 1), height * abs(ragged.slope), depth)
+
+
 def _candidate(
     func: Func, ragged: Ragged, tile: _Tile, target: Target, machine: Machine, *, ordered: bool
 ) -> Candidate | None:
@@ -73,52 +92,63 @@ def _candidate(
     if made is None:
         return None
     form, parts = made
+    depth = ragged.comp.iters.index(ragged.rows)
     infos = {c.comp.name: c for nest in nests(form) for c in nest.comps}
     plans: list[tuple[str, CompPlan]] = []
-    cycles, size = 0.0, 0
-    slots = sorted((p for p in parts if p.kind != "rows"), key=lambda p: position(p.comp).constants)
+    cycles, size, points = 0.0, 0, 1
+    slots = sorted(parts, key=lambda p: position(p.comp).constants)
     for part in parts:
-        lane = Lane(part.row or part.comp.iters[ragged.comp.iters.index(ragged.rows)])
         info = infos[part.comp.name]
+        strip = part.kind != "rows"
+        lane = Lane(part.comp.iters[(depth if tile.across is None else tile.across) + strip])
         if any(machine.lane_by_lane(a, across(a, lane, target.lanes), written=a.write, read=not a.write)
                for a in info.accesses):  # fmt: skip
             return None
-        number = slots.index(part) if part.kind != "rows" else 0
-        plan = _rows(part, lane, target.lanes) if part.kind == "rows" else _in_strip(part, tile, number, ragged)
+        if not strip and tile.across is None:
+            plan = _rows(part, lane, target.lanes)
+        else:
+            shape = _shape(part, tile, lane)
+            inner = tuple(i for i in (part.inner, part.outer) if i) if part.kind == "ragged" else ()
+            last = (*inner, *(i for i in (part.row, lane.iterator) if i))
+            order = (*(i for i in part.comp.iters if i not in last), *dict.fromkeys(last))
+            constants = position(part.comp).constants[: depth + 1]
+            rest = len(part.comp.iters) + 1 - len(constants)
+            plan = CompPlan(order, (shape,), (*constants, slots.index(part), *([0] * (rest - 1))))
         took = _cycles(part, info, plan, lane, machine, split=not ordered)
         if took is None:
             return None
         cycles += took[0]
         size += took[1]
+        points = max(points, took[2] if part.kind == "common" else 1)
         plans.append((part.comp.name, plan))
-    points = tile.strips.height // target.lanes * tile.strips.block
-    names = {p.source: None for p in parts}
-    title = " ".join(names) + f" in strips ({ragged.rows}*:{tile.strips.height} {ragged.along}:{tile.strips.block})"
+    names = " ".join(dict.fromkeys(p.source for p in parts))
+    lanes = "" if tile.across is None else f" {ragged.comp.iters[tile.across]}*"
+    mark = "" if lanes else "*"
+    spans = f"{ragged.rows}{mark}:{tile.strips.height}{lanes} {ragged.along}:{tile.strips.block}"
+    title = f"{names} in strips ({spans})"
     return Candidate(tuple(plans), cycles, title, "", points, size, "none", form=form)
 
 
-def _in_strip(part: Part, tile: _Tile, number: int, ragged: Ragged) -> CompPlan:
-    """All rows of a strip at once, the lanes along them."""
-    comp, place = part.comp, position(part.comp)
-    depth = comp.iters.index(part.strip)
-    constants = (*place.constants[: depth + 1], number, *(0 for _ in comp.iters[depth + 1 :]))
-    row = LoopShape(tile.strips.height, lane=True)
-    order = [i for i in comp.iters if i != part.row]
-    shape: Shape
+def _shape(part: Part, tile: _Tile, lane: Lane) -> Shape:
+    """All rows of a strip at once."""
+    comp, strips = part.comp, tile.strips
+    shape: dict[str, LoopShape] = {}
+    if part.kind != "rows":
+        shape[part.row] = LoopShape(strips.height)
+    if tile.across is not None:
+        shape[lane.iterator] = LoopShape(_extent(comp, lane.iterator))
     match part.kind:
         case "common":
-            shape = ((part.row, row), (part.inner, LoopShape(tile.strips.block)))
+            shape[part.inner] = LoopShape(strips.block)
         case "left":
-            shape = ((part.row, row), (part.inner, LoopShape(_extent(comp, part.inner))))
+            shape[part.inner] = LoopShape(_extent(comp, part.inner))
         case "ragged":
-            if tile.together < _extent(comp, part.inner):
-                order = [i for i in order if i not in (part.outer, part.inner)] + [part.inner, part.outer]
-            inside = LoopShape(tile.strips.digits, part=True)
-            turn = LoopShape(tile.together, part=True)
-            shape = ((part.row, replace(row, part=True)), (part.outer, inside), (part.inner, turn))
+            shape |= {part.outer: LoopShape(strips.digits), part.inner: LoopShape(tile.together)}
+            shape = {n: replace(x, part=True) for n, x in shape.items()}
         case _:
-            shape = ((part.row, row),)
-    return CompPlan((*order, part.row), (shape,), constants)
+            pass
+    shape[lane.iterator] = replace(shape[lane.iterator], lane=True)
+    return tuple(shape.items())
 
 
 def _rows(part: Part, lane: Lane, lanes: int) -> CompPlan:
@@ -134,8 +164,9 @@ def _extent(comp: Comp, iterator: str) -> int:
 
 def _cycles(
     part: Part, info: CompInfo, plan: CompPlan, lane: Lane, machine: Machine, *, split: bool
-) -> tuple[float, int] | None:
-    """About how long the statement takes, and the vectors of its tile; None where registers lack."""
+) -> tuple[float, int, int] | None:
+    """About how long the statement takes, the vectors of its tile that run, and all of them; None where registers
+    lack."""
     spans = {i: 1 for i in info.comp.iters} | {i: x.span for i, x in plan.shapes[0]}
     inner = next((i for i in reversed(plan.order) if info.loop(i).extent > spans[i]), None)
     vectors = vectors_of(spans[lane.iterator], lane, machine.lanes)
@@ -147,8 +178,10 @@ def _cycles(
         box *= span
         entries *= -(-info.loop(iterator).extent // span) if iterator != inner else 1
     share = _share(part, info)
-    size = math.ceil(vectors * box / spans[lane.iterator] * (share if part.kind == "ragged" else 1))
-    return info.volume * share / box * body + entries * (_STRAIGHT_CYCLES if inner is None else _ENTRY_CYCLES), size
+    points = vectors * box // spans[lane.iterator]
+    size = math.ceil(points * (share if part.kind == "ragged" else 1))
+    around = entries * (_STRAIGHT_CYCLES if inner is None else _ENTRY_CYCLES)
+    return info.volume * share / box * body + around, size, points
 
 
 def _body(
@@ -189,5 +222,6 @@ def _share(part: Part, info: CompInfo) -> float:
     """About how much of its box a part of a statement is."""
     if part.kind == "ragged":
         digits = info.loop(part.outer).extent
-        return (digits + 1) / (2 * digits)
+        steps = digits if digits > 1 else info.loop(part.row).extent
+        return (steps + 1) / (2 * steps)
     return 1.0 if info.box else 0.5

@@ -57,6 +57,21 @@ def ragged_text(seed: int) -> str:
     return f"void f(const int x[{_SIZE}], const int y[{2 * _SIZE}], int r[{_SIZE}]) {{ {loop} }}"
 
 
+def triangle_text(seed: int) -> str:
+    """A product with a triangle, perhaps in place."""
+    random = Random(seed)
+    size, across = random.randint(5, 30), random.choice([7, 16, 33, 40])
+    low, high = random.choice(
+        [("0", "i"), ("0", "i + 1"), ("i + 1", str(size)), ("i", str(size)), ("0", f"{size} - i")]
+    )
+    before, after = random.choice(["c[i][j] = 0;", ""]), random.choice(["c[i][j] *= 3;", ""])
+    other = random.choice(["b", "c"])
+    body = f"for (int k = {low}; k < {high}; k++) c[i][j] += a[k][i] * {other}[k][j];"
+    loops = f"for (int i = 0; i < {size}; i++) for (int j = 0; j < {across}; j++) {{ {before} {body} {after} }}"
+    arrays = f"const int a[{size}][{size}], const int b[{size}][{across}], int c[{size}][{across}]"
+    return f"void f({arrays}) {{ {loops} }}"
+
+
 def inputs_of(func: Func) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(1)
     return {p.name: generator.integers(-9, 9, p.extents).astype(np.int32) for p in func.params if isinstance(p, Buf)}
@@ -80,8 +95,17 @@ def test_strips_have_the_same_instances_in_the_same_order(seed: int, tmp_path: P
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("ordered", [False, True])
 def test_candidates_in_strips_compute_the_same(seed: int, ordered: bool, tmp_path: Path) -> None:
+    check_candidates(func_of(ragged_text(seed), tmp_path), ordered)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_triangles_of_matrices_in_strips_compute_the_same(seed: int, tmp_path: Path) -> None:
+    check_candidates(func_of(triangle_text(seed), tmp_path), ordered=seed % 2 == 1)
+
+
+def check_candidates(func: Func, ordered: bool) -> None:
+    """The best candidates' loop trees and vector programs."""
     target = load_target("ft_m7002")
-    func = func_of(ragged_text(seed), tmp_path)
     inputs = inputs_of(func)
     expected = evaluate(func, inputs)
     machine = Machine(target, OperationTable(target))
@@ -99,10 +123,10 @@ def test_candidates_in_strips_compute_the_same(seed: int, ordered: bool, tmp_pat
             check_same(expected, evaluate_program(program, target.lanes, inputs, slack=64))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_what_runs_is_what_the_program_says(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [ragged_text(100), ragged_text(101), triangle_text(2)])
+def test_what_runs_is_what_the_program_says(text: str, tmp_path: Path) -> None:
     path = tmp_path / "f.c"
-    path.write_text(ragged_text(100 + seed), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     assert run_file(str(path), load_target("ft_m7002"), Options()).verified
 
 
