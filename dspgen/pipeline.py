@@ -50,6 +50,7 @@ from plant_core.canonical.passes import canonical
 from plant_core.dependence import memory_dependences
 from plant_core.ir import Buf, Func
 from plant_core.loc import Loc
+from plant_core.remembered import forget
 from plant_core.schedule import position
 
 COLLECTIONS = 20_000, 20, 20  # new objects before Python looks for garbage, and the rounds before it looks at older
@@ -81,6 +82,7 @@ class RunResult:
 def compile_file(path: str, target: Target, options: Options, *, on_stage: OnStage | None = None) -> Compiled:
     """C text in, assembly text out. `on_stage` is called with each stage's name and result."""
     started = time.perf_counter()
+    forget()
     seen: OnStage = on_stage or (lambda name, value: None)
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", source)

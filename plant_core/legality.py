@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, partial, reduce
 
 import islpy as isl
 
@@ -12,6 +13,7 @@ from plant_core.dependence import Dependence, Kind, memory_dependences, reductio
 from plant_core.ir import Comp, Func
 from plant_core.loc import IllegalSchedule
 from plant_core.recurrences import falls, recurrence_of, steady
+from plant_core.remembered import by_identity
 from plant_core.schedule import Line, Position, line_value, permuted, position
 from plant_core.tiles import CompPlan, Plan, TileSet, tile_sets, validate_plan
 from plant_core.tree import Tile
@@ -35,7 +37,8 @@ def check_legal(
     for floats if `reassoc`. `known`: the Func's memory dependences, if they are at hand.
     """
     validate_plan(func, plan)
-    comps = {comp.name: _Placed.of(comp, plan.for_comp(comp)) for comp in func.comps}
+    plans = dict(plan.comps)
+    comps = {c.name: _placing(c)(plans.get(c.name, CompPlan(c.iters))) for c in func.comps}
     for placed in comps.values():
         placed.check_reductions(reassoc)
         placed.check_periods(lanes)
@@ -48,7 +51,7 @@ def check_legal(
             continue
         if not free:
             # Flow and output dependences of two Comps are often the same pairs, and are judged alike.
-            same = (source.comp.name, sink.comp.name, dependence.kind == "anti", str(dependence.relation))
+            same = (source.comp.name, sink.comp.name, dependence.kind == "anti", _text(dependence.relation))
             if same not in passed:
                 _check_order(dependence, source, sink, lanes)
                 passed.add(same)
@@ -147,11 +150,23 @@ class _Placed:
                 )
 
 
+@by_identity
+def _placing(comp: Comp) -> Callable[[CompPlan], _Placed]:
+    """`_Placed.of` for one Comp, made once for each plan."""
+    return cache(partial(_Placed.of, comp))
+
+
 def _single(points: isl.Set, dim: int) -> bool:
     low, high = points.dim_min_val(dim), points.dim_max_val(dim)
     return bool(low.is_int() and high.is_int() and low.eq(high))
 
 
+@by_identity
+def _text(relation: isl.Map) -> str:
+    return str(relation)
+
+
+@by_identity
 def _check_order(dependence: Dependence, source: _Placed, sink: _Placed, lanes: int | None) -> None:
     rest = dependence.relation
     depth = min(len(source.place.loops), len(sink.place.loops))

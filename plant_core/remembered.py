@@ -11,11 +11,14 @@ _R = TypeVar("_R")
 
 _KEPT = 4096  # results of each function, before all are dropped
 
+_dropped: list[Callable[[], None]] = []
+
 
 def by_identity(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`function`, run once for the same objects. Requires: nothing but its arguments decides the result, and neither
     these nor that change. Arguments are kept with their results, so that no other object takes their place."""
     known: dict[tuple[int, ...], tuple[tuple[object, ...], _R]] = {}
+    _dropped.append(known.clear)
 
     @wraps(function)
     def remembered(*args: _P.args, **named: _P.kwargs) -> _R:
@@ -29,3 +32,10 @@ def by_identity(function: Callable[_P, _R]) -> Callable[_P, _R]:
         return found[1]
 
     return remembered
+
+
+def forget() -> None:
+    """Drop all that is remembered: what a budget of operations on sets suffices for then doesn't depend on what was
+    asked before."""
+    for clear in _dropped:
+        clear()
