@@ -237,13 +237,17 @@ def _schedules(
     """What each of the heuristics finds, and the same with values that wait less: that first where registers are
     `scarce`, as other code showed, else where the schedule itself lacks some. Last, why others were not found."""
     missed: list[str] = []
+    some = False
     trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
     for less in (scarce, not scarce):
         for number in range(len(HEURISTICS)):
+            if some and number == len(HEURISTICS) - 1:
+                continue  # it is for what the others don't find
             made = scheduled(prepared, interval, number, facts, budget, less=less)
             if isinstance(made, str):
                 missed.append(made)
             else:
+                some = True
                 yield _attempt(prepared, made, trip, facts, kit, through, live_out)
     yield from missed
 
