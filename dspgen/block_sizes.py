@@ -31,6 +31,8 @@ from plant_core.windows import Counter, Window, rows_of
 
 # Cycles of the code between two blocks, and of starting a block's loops.
 _BETWEEN = 200
+# What each kind of blocks that are shorter than others adds to the arithmetic: tiles fit them less well.
+_SHORTER = 0.02
 # The part of the near memory that is left to local arrays of the blocks.
 _SPARE = 4
 _TRIED = 40
@@ -252,7 +254,8 @@ class _Parts:
             first += each * window.load
             last += each * window.store
         ends = dma.startup * (any(w.load for w in found) + any(w.store for w in found))
-        return max(work + number * _BETWEEN, moving) + first + last + ends
+        shorter = math.prod(2 if c.last < c.span else 1 for c in counters) - 1
+        return max(work * (1 + shorter * _SHORTER) + number * _BETWEEN, moving) + first + last + ends
 
 
 def _bytes(buf: Buf) -> int:

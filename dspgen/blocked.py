@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dspgen.asmir.blocks import Blocked, BlockedNest, Piece, composed, window_bytes
+from dspgen.asmir.blocks import Blocked, BlockedNest, Piece, composed, piece_prefix, window_bytes
 from dspgen.asmir.transfers import Moved
 from dspgen.block_sizes import parts
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
-from dspgen.sched.schedule import schedule
+from dspgen.sched.ir import Lessons
+from dspgen.sched.schedule import ATTEMPTS, schedule
 from dspgen.stages import CANDIDATE_LOOK, Compiled, polished, schedule_remarks
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import ELEM_BYTES, ArrayDecl, ScalarDecl
@@ -31,7 +32,14 @@ def compile_blocked(
     made = parts(func, source, target, options)
     pieces = [[compiled(piece) for piece in m.pieces] for m in made]
     function = composed(_blocked(made, source, pieces), target)
-    scheduled = schedule(function, target, pipeline=options.pipeline, look=CANDIDATE_LOOK)
+    lessons = Lessons()
+    for n, code in enumerate(pieces):
+        for k, piece in enumerate(code):
+            lessons |= piece.scheduled.lessons.under(piece_prefix(n, k))
+    attempts = ATTEMPTS * sum(map(len, pieces))  # each piece may ask for less in its turn
+    scheduled = schedule(
+        function, target, pipeline=options.pipeline, look=CANDIDATE_LOOK, attempts=attempts, lessons=lessons
+    )
     titles = tuple(
         f"{_title(m)}: {', '.join(dict.fromkeys(t for c in code for t in c.tiles))}"
         for m, code in zip(made, pieces, strict=True)
@@ -40,7 +48,7 @@ def compile_blocked(
     inner = tuple(dict.fromkeys(r for code in pieces for c in code for r in c.remarks))
     choices = tuple(choice for code in pieces for c in code for choice in c.choices)
     found = replace(pieces[0][0], source=source, choices=choices, assembly=function, scheduled=scheduled, tiles=titles)
-    after = polished(found, target, options)
+    after = polished(found, target, options, scheduled.lessons)
     return replace(after, remarks=(*remarks, *inner, *schedule_remarks(after.scheduled)))
 
 

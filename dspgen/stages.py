@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from dspgen.errors import NoSchedule, Problem, SourceError, TooLarge
 from dspgen.options import Options
 from dspgen.rewrite.machine import machine_of
 from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
-from dspgen.sched.ir import LoopReport, Method, Scheduled
+from dspgen.sched.ir import Lessons, LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
 from dspgen.sched.modulo import GAVE_UP
 from dspgen.sched.schedule import schedule
@@ -189,7 +190,7 @@ def pack(
 ) -> Compiled:
     """Packets, those that are `known` made once. For a `candidate` among others raises NoSchedule where registers are
     not soon found."""
-    limits = {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED} if candidate else {}
+    limits: dict[str, Any] = {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED} if candidate else {}
     method: Method = options.sched if options.sched in ("list", "order") else "dp"
     planned, rewritten, function = assembled.planned, assembled.rewritten, assembled.function
     known = {} if known is None else known
@@ -220,7 +221,7 @@ def tell(compiled: Compiled, seen: OnStage) -> None:
     seen("packets", compiled.scheduled)
 
 
-def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
+def polished(compiled: Compiled, target: Target, options: Options, lessons: Lessons | None = None) -> Compiled:
     """The same, scheduled again with more patience (`--sched exact`: and with proofs) where that gains something."""
     before = compiled.scheduled
     if options.sched in ("list", "order") or (
@@ -237,6 +238,7 @@ def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
             method=options.sched,
             look=FINAL_LOOK,
             times=FINAL_TIMES,
+            lessons=lessons,
         )
     except NoSchedule:
         return compiled

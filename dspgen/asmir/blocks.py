@@ -62,6 +62,11 @@ class Blocked:
     nests: tuple[BlockedNest, ...]
 
 
+def piece_prefix(nest: int, piece: int) -> str:
+    """What the labels and registers of a nest's piece begin with in the function that it is a part of."""
+    return f"b{nest}.{piece}."
+
+
 def composed(blocked: Blocked, target: Target) -> Function:
     """The function. Raises NoSchedule where the machine has no engine, too few channels, or too little memory."""
     if target.dma is None:
@@ -307,7 +312,7 @@ class _Composer:
 
     def _inlined(self, number: int) -> list[Item]:
         piece = self.nest.pieces[number]
-        prefix = f"b{self.number}.{number}."
+        prefix = piece_prefix(self.number, number)
         origins = dict(self.nest.origins)
 
         def given() -> None:

@@ -7,7 +7,8 @@ Every `Packet` issues in one cycle; a `Nop` idles `cycles`. Text and simulator s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from dspgen.target.model import Instruction
@@ -143,6 +144,45 @@ class StraightReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Lessons:
+    """What registers did not suffice for, by the labels of a function's loops; see `dspgen.sched.settings.Settings`."""
+
+    least_interval: Mapping[str, int] = field(default_factory=dict)
+    squeeze: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    bumps: Mapping[str, int] = field(default_factory=dict)
+    plain: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    scarce: frozenset[str] = frozenset()
+    apart_runs: frozenset[str] = frozenset()
+    rolled: frozenset[str] = frozenset()
+    copy_predicates: bool = False
+
+    def under(self, prefix: str) -> Lessons:
+        """Those for code that took the function over, its labels with a prefix."""
+        return Lessons(
+            {prefix + k: v for k, v in self.least_interval.items()},
+            {prefix + k: v for k, v in self.squeeze.items()},
+            {prefix + k: v for k, v in self.bumps.items()},
+            {prefix + k: v for k, v in self.plain.items()},
+            frozenset(prefix + k for k in self.scarce),
+            frozenset(prefix + k for k in self.apart_runs),
+            frozenset(prefix + k for k in self.rolled),
+            self.copy_predicates,
+        )
+
+    def __or__(self, other: Lessons) -> Lessons:
+        return Lessons(
+            {**self.least_interval, **other.least_interval},
+            {**self.squeeze, **other.squeeze},
+            {**self.bumps, **other.bumps},
+            {**self.plain, **other.plain},
+            self.scarce | other.scarce,
+            self.apart_runs | other.apart_runs,
+            self.rolled | other.rolled,
+            self.copy_predicates or other.copy_predicates,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduled:
     """`cycles` is the estimate from entry through the return's delay slots, None where a trip is unknown. `cut`: a
     search for shorter straight code ended with its budget, so that with a larger one it might find more."""
@@ -155,3 +195,4 @@ class Scheduled:
     straight: tuple[StraightReport, ...] = ()
     in_memory: tuple[str, ...] = ()  # what waits there for lack of registers, in words
     cut: bool = False
+    lessons: Lessons = field(default_factory=Lessons)

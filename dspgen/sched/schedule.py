@@ -11,7 +11,7 @@ from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.finish import finished_lines
 from dspgen.sched.fit import Searches
 from dspgen.sched.flow import occupancy
-from dspgen.sched.ir import Method, Scheduled
+from dspgen.sched.ir import Lessons, Method, Scheduled
 from dspgen.sched.kit import Kit
 from dspgen.sched.layout import Laid, Layout
 from dspgen.sched.live import NOTHING, live_before, predicates_of
@@ -23,7 +23,7 @@ from dspgen.sched.unroll import copied_predicates, count_loops, flatten_short_lo
 from dspgen.sched.windows import free_after
 from dspgen.target.model import Target
 
-_ATTEMPTS = 60
+ATTEMPTS = 60
 _SPILLS = 4  # times that registers are put into memory before the order of the text is tried
 _LOOK = 200_000
 _SPARE = 32  # one register in so many is kept back where they did not suffice
@@ -36,20 +36,24 @@ def schedule(
     *,
     pipeline: bool = True,
     method: Method = "dp",
-    attempts: int = _ATTEMPTS,
+    attempts: int = ATTEMPTS,
     most: int | None = None,
     look: int = _LOOK,
     times: int = 1,
+    lessons: Lessons | None = None,
 ) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
     `attempts` bounds how often it is tried anew, each time asking for less; `most` bounds the operations placed in
     search of loop schedules, `look` those looked at in search of short straight code; the searches for a loop's
     schedule at one interval give up `times` as late. `method` "order" leaves loops as
-    they are and packs what is independent in the order of the text.
+    they are and packs what is independent in the order of the text. `lessons`: what schedules of the loops asked for
+    less for.
     """
     facts = Facts(target)
     settings = Settings(pipeline=pipeline, method=method, budget=Budget(most, times=times), searches=Searches(look))
+    if lessons is not None:
+        settings.learn(lessons)
     if method == "order":
         settings.pipeline, settings.flat_limit = False, 0
     failure: Failure | None = None
@@ -345,6 +349,7 @@ def _scheduled(
         tuple(b.report for b in laid.blocks if b.report is not None),
         tuple(_in_memory(settings)),
         settings.searches.cut,
+        settings.lessons(),
     )
 
 

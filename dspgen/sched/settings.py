@@ -9,7 +9,7 @@ from dspgen.sched.budget import Budget
 from dspgen.sched.exact_modulo import Solution
 from dspgen.sched.facts import Atom
 from dspgen.sched.fit import Searches
-from dspgen.sched.ir import Method
+from dspgen.sched.ir import Lessons, Method
 from dspgen.sched.pipelining import Forms, Plan
 
 
@@ -45,3 +45,27 @@ class Settings:
     proofs: dict[object, Solution] = field(default_factory=dict)  # of the exact scheduler of loops
     budget: Budget = field(default_factory=Budget)
     searches: Searches = field(default_factory=Searches)
+
+    def lessons(self) -> Lessons:
+        """What was learnt of loops."""
+        return Lessons(
+            dict(self.least_interval),
+            {label: dict(squeezed) for label, squeezed in self.squeeze.items()},
+            dict(self.bumps),
+            dict(self.plain),
+            frozenset(self.scarce),
+            frozenset(self.apart_runs),
+            frozenset(self.rolled),
+            self.copy_predicates,
+        )
+
+    def learn(self, lessons: Lessons) -> None:
+        """Begin with what was learnt elsewhere."""
+        self.least_interval.update(lessons.least_interval)
+        self.squeeze.update({label: dict(squeezed) for label, squeezed in lessons.squeeze.items()})
+        self.bumps.update(lessons.bumps)
+        self.plain.update(lessons.plain)
+        self.scarce |= lessons.scarce
+        self.apart_runs |= lessons.apart_runs
+        self.rolled |= lessons.rolled
+        self.copy_predicates |= lessons.copy_predicates
