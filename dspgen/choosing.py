@@ -371,9 +371,10 @@ class _Evaluate:
 
     def __call__(self, candidate: Candidate, limit: float) -> float:
         self.tried += 1
-        if self.search.chooser.options.tiler in PATIENT:
+        patient = self.search.chooser.options.tiler in PATIENT
+        if patient:
             self.search.chooser.seen(f"tile {self.tried}, of {len(self.search.finalists)} that there are", None)
-        compiled = self.search.variants(candidate).least(self.mode, fresh=False, limit=limit)
+        compiled = self.search.variants(candidate).least(self.mode, fresh=False, limit=limit, certain=patient)
         cycles = compiled.scheduled.cycles
         return float(cycles) if cycles is not None else self._unscheduled(compiled, candidate)
 
