@@ -163,9 +163,10 @@ def _body_cycles(
         first = members[0]
         invariant = inner is None or first.stays(inner)
         written = any(a.write for a in members)
-        results = max(results, distinct if written else 1)
+        made = points if lane and lane.reduce and invariant else distinct
+        results = max(results, made if written else 1)
         if written and invariant and inner is not None:
-            accumulators += distinct if not (lane and lane.reduce) else points
+            accumulators += made
             continue
         if invariant:
             registers += distinct
