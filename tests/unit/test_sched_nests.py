@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -13,14 +14,17 @@ from dspgen.asmir.ir import Function, Imm, Instr, Loop, Mem, MemRef, Reg, Stream
 from dspgen.check.check import check as against_packets
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.text import print_lines
+from dspgen.options import Options
+from dspgen.pipeline import compile_file
 from dspgen.sched import layout
 from dspgen.sched.facts import Facts
 from dspgen.sched.initial import with_biased_bases
-from dspgen.sched.ir import Scheduled
+from dspgen.sched.ir import Lessons, Scheduled
 from dspgen.sched.kit import Kit
 from dspgen.sched.live import remove_dead
 from dspgen.sched.nests import Nest, nest_of
 from dspgen.sched.schedule import schedule
+from dspgen.sched.settings import Settings
 from dspgen.sched.streams import Access, Group
 from dspgen.sim.run import simulate
 from dspgen.target.load import load_target
@@ -178,3 +182,23 @@ def test_an_address_register_is_filled_as_a_loop_wants_it() -> None:
     assert after[0].operands[:2] == (Imm(12), Reg(scalar)) and after[1].operands[1] == Reg(base)
     lost = with_biased_bases([fill, *kit.add(stream, stream, 4), *kit.add(base, stream, 12)], [group], facts, kit)
     assert len(lost) == 3, "the register has another value by then"
+
+
+def test_lessons_of_a_piece_are_those_of_the_whole_under_its_labels() -> None:
+    lessons = Lessons(
+        {"L": 5}, {"L": {"VR": 2}}, {"L": 1}, {"M": (9, "no registers")}, frozenset("L"), frozenset("N"), frozenset("M")
+    )
+    settings = Settings()
+    settings.learn(lessons.under("b0.") | Lessons(copy_predicates=True))
+    assert settings.least_interval == {"b0.L": 5} and settings.plain == {"b0.M": (9, "no registers")}
+    assert settings.scarce == {"b0.L"} and settings.apart_runs == {"b0.N"} and settings.copy_predicates
+    settings.squeeze["b0.L"]["VR"] += 1
+    assert lessons.squeeze["L"]["VR"] == 2 and settings.lessons().squeeze["b0.L"]["VR"] == 3
+
+
+def test_a_schedule_begins_with_what_was_learnt(examples: Path) -> None:
+    function = compile_file(str(examples / "stencil3.c"), TARGET, Options()).assembly
+    loop = next(x for x in schedule(function, TARGET).loops if x.pipelined)
+    after = schedule(function, TARGET, lessons=Lessons(least_interval={loop.label: loop.ii + 9}))
+    assert next(x for x in after.loops if x.label == loop.label).ii == loop.ii + 9
+    assert after.lessons.least_interval == {loop.label: loop.ii + 9}
