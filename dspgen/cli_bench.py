@@ -140,7 +140,6 @@ def breakdown_command(
         rows = breakdown.measure(kernels, machine, figures, thread_count(jobs), bar.ended, refusals)
     found = breakdown.summary(rows)
     _tell(rows, refusals)
-    _draw(plots.breakdown_plots, rows, plot)
     if as_json:
         print_json({"rows": rows, "summary": found})
     else:
@@ -148,6 +147,7 @@ def breakdown_command(
         _verdicts(found["kernels"], found)
         for text in _gains(found):
             click.echo(text)
+    _draw(plots.breakdown_plots, rows, plot)
     return _status(rows, refusal_is_fault=False)
 
 
@@ -198,7 +198,6 @@ def table1_command(
         rows = table1.measure(wanted, thread_count(jobs), bar.ended, refusals)
     found = table1.summary(rows)
     _tell(rows, refusals)
-    _draw(plots.table1_plots, rows, plot)
     if as_json:
         print_json({"rows": rows, "summary": found})
     else:
@@ -210,6 +209,7 @@ def table1_command(
                 f"code, {found['over_apart']:.2f} as without rules between scalar and vector side (geometric means); "
                 f"the seed paper tells {found['seed_over_scalar']} over scalar code"
             )
+    _draw(plots.table1_plots, rows, plot)
     return _status(rows, refusal_is_fault=False)
 
 

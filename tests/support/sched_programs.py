@@ -422,13 +422,18 @@ class RandomProgram:
             w.memory("vst" if kind == "store" else "vld", "i32", register, mem, (1, 0))
 
 
+def random_memory(seed: int) -> dict[str, np.ndarray]:
+    """The arrays of a random program."""
+    random = np.random.default_rng(seed)
+    return {name: random.integers(-100, 100, RandomProgram.WORDS).astype(np.int32) for name in "abc"}
+
+
 def assert_same(
     function: Function, target: Target, seed: int, count: int, *, pipeline: bool = True
 ) -> tuple[Scheduled, SimResult]:
     """A random program's packets do what its text does when run in order, by the simulator on random arrays and by the
     schedule checker, in as many cycles as the scheduler tells."""
-    random = np.random.default_rng(seed)
-    memory = {name: random.integers(-100, 100, RandomProgram.WORDS).astype(np.int32) for name in "abc"}
+    memory = random_memory(seed)
     expected = {name: array.copy() for name, array in memory.items()}
     evaluate(function, target, expected, {"n": count})
     scheduled = schedule(function, target, pipeline=pipeline)

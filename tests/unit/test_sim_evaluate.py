@@ -14,14 +14,11 @@ from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.oracle.inputs import random_inputs
 from dspgen.pipeline import compile_file
-from dspgen.sched.schedule import schedule
 from dspgen.sim.evaluate import evaluate
 from dspgen.stages import simulate_kernel
 from dspgen.target.load import isa_names, load_target
 from tests.support.examples import defines
-from tests.support.sched_programs import RandomProgram, Writer
-from tests.support.sched_programs import evaluate as evaluate_directly
-from tests.unit.test_sched_random import run
+from tests.support.sched_programs import RandomProgram, Writer, assert_same, random_memory
 
 TARGET = load_target("ft_m7002")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -48,14 +45,10 @@ def test_examples_before_and_after_scheduling(name: str, isa: str) -> None:
 @pytest.mark.parametrize("seed", range(400, 408))
 def test_random_programs(seed: int) -> None:
     function = RandomProgram(TARGET, seed, dynamic=seed % 2 == 0, scalar_streams=2).function()
-    random = np.random.default_rng(seed)
-    memory = {name: random.integers(-100, 100, RandomProgram.WORDS).astype(np.int32) for name in "abc"}
-    direct = {name: array.copy() for name, array in memory.items()}
-    evaluate_directly(function, TARGET, direct, {"n": seed % 7})
+    memory = random_memory(seed)
     in_order = evaluate(function, TARGET, [*memory.items(), ("n", seed % 7)])
-    packets = run(schedule(function, TARGET), TARGET, memory, seed % 7)
-    for name, array in direct.items():
-        np.testing.assert_array_equal(in_order.outputs[name], array)
+    _, packets = assert_same(function, TARGET, seed, seed % 7)
+    for name in memory:
         np.testing.assert_array_equal(in_order.outputs[name], packets.outputs[name])
 
 
