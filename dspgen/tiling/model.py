@@ -107,7 +107,7 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine) -> float | No
     if registers > machine.vector_registers - 4:
         return None
     overhead = _ENTRY_CYCLES if inner is not None else 10.0
-    if inner is not None and _leaves_over(comp.loop(inner), spans[inner]):
+    if inner is not None and entries > 1 and _leaves_over(comp.loop(inner), spans[inner]):
         # One run can't overlap the next, and what the innermost loop leaves over is not pipelined.
         overhead += 2 * depth
     if lane is not None and lane.reduce:
