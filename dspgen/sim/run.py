@@ -130,7 +130,8 @@ def cycles_only(
     stack: int,
 ) -> int | None:
     """The cycles that `simulate` tells, at the cost of what decides control flow alone: nothing stored has a part in
-    it, is the guess. None where it can't be told apart, or takes many cycles."""
+    it, is the guess. None where it can't be told apart, or takes many cycles, or the guess is wrong, so that it fails.
+    """
     assembled = assemble(program, target)
     loaded = load(
         assembled,
@@ -147,7 +148,7 @@ def cycles_only(
         return None
     try:
         return Machine(code, loaded.memories, loaded.start).run(target.pipeline.branch_delay, CONTROL_CYCLES).cycles
-    except Interrupted:
+    except (Interrupted, SourceError):
         return None
 
 

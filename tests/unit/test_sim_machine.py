@@ -9,7 +9,7 @@ import pytest
 
 from dspgen.errors import SourceError
 from dspgen.sim import states
-from dspgen.sim.run import Engine, SimResult, simulate
+from dspgen.sim.run import Engine, SimResult, cycles_only, simulate
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 
@@ -319,3 +319,14 @@ def test_a_trace_has_one_line_a_packet(target: Target) -> None:
     lines: list[str] = []
     result = go(target, "auto", RETURN, trace=lines.append)
     assert len(lines) == result.packets
+
+
+def test_cycles_are_not_told_without_data_where_these_lead_to_an_address(target: Target) -> None:
+    text = (
+        ".global f\nf:\n SMVAGA36.M1 R11:R10, AR8\n SNOP 2\n SSTW R10, *AR8\n SNOP 3\n SLDW *AR8, R20\n SNOP 6\n"
+        " SMOV.M1 R11, R21\n SMVAGA36.M1 R21:R20, AR9\n SNOP 2\n SLDW *AR9, R1\n SNOP 6\n[R1] SBR .on\n SNOP 6\n.on:"
+        + RETURN
+    )
+    given = [("x", np.zeros(4, np.int32))]
+    assert simulate(text, target, arguments=given, strict=False, file="f.s").cycles > 0
+    assert cycles_only(text, target, function="f", arguments=given, stack=0) is None
