@@ -151,7 +151,6 @@ class Statement:
     def cache_identity(self, of: str, loop: str, **options: Any) -> Self:
         from plant_core import memory
 
-        self._alone()
         return self._does(memory.cache_identity, of, loop, **options)
 
     def cache(self, *given: Any, **options: Any) -> Self:

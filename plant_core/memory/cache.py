@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import islpy as isl
 
 from plant_core.affine import access_key, combined, floordiv, substitute, to_pw_aff
-from plant_core.ir import Access, Buf, Expr, Func, Iter, Load, Location
+from plant_core.ir import Access, Buf, Comp, Expr, Func, Iter, Load, Location
 from plant_core.loc import PlantError
 from plant_core.memory import flow as flows
-from plant_core.memory.frame import Frame, frame, offset_expr
+from plant_core.memory.frame import Frame, frame, joined, offset_expr
 from plant_core.memory.install import Copy, Plan, install
 from plant_core.memory.pack import Axis, Layout, Piece, box_round, layout, pieces
 from plant_core.memory.sites import (
@@ -26,33 +26,38 @@ from plant_core.memory.sites import (
     sites,
 )
 from plant_core.nest import Scheduled
+from plant_core.verbs.common import Names, words
 
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """The different accesses to cache, and which of them each site of the statement is; `target`: its result's."""
+    """The different accesses to cache, each with its statement, and which of them each site of a statement is;
+    `targets`: those that are the statements' results."""
 
     buf: Buf
-    accesses: tuple[Load, ...]
-    sites: dict[int, int]
-    target: int | None
+    accesses: tuple[tuple[str, Load], ...]
+    sites: dict[str, dict[int, int]]
+    targets: dict[str, int]
 
 
 def cache_identity(
     s: Scheduled,
-    name: str,
+    name: Names,
     of: str,
     loop: str,
     *,
     location: Location = "stack",
     into: str | None = None,
     exact: bool = True,
+    order: Sequence[int] | None = None,
 ) -> Scheduled:
     """In each iteration of `loop`, copy what `name` uses of `of` to a local array, and use that.
 
     Before: `for i { for j in 0..32 { y[i] += a[32*i + j] } }`. After `cache_identity(s, "y", "a", "i")`:
     `for i { for x0 in 0..32 { cache_a[x0] = a[32*i + x0] }; for j in 0..32 { y[i] += cache_a[j] } }`.
 
+    `name` may be several statements that share `loop`, which is the first one's; they use one copy. `order` has the
+    array's dimensions as they lie in the copy, the slowest first; by default as they are.
     `of` is an array, or a computation (then only Accesses of it are cached, unless `name` writes its array). The
     copies are `load_<cache>`, one for each piece, and `store_<cache>` where `name` writes the array; their own loops
     are `x0`, `x1`, ... `into` names the local array, `cache_<of>` by default.
@@ -64,19 +69,64 @@ def cache_identity(
     size. Source: PLANT, 3.2 and codes 3.7, 3.8.
     """
     _refuse_unusable(location, into)
-    uses = _uses(s, name, of)
-    place = frame(s, name, loop)
-    place.require_values()
-    footprints = [place.footprint(a) for a in uses.accesses]
-    written = frozenset() if uses.target is None else frozenset({uses.target})
-    found = pieces(footprints, written, place.outer, place.comp.loc, uses.buf.name)
-    shape = layout(found)
-    local = _local(s.func, uses.buf, into or f"cache_{of}", shape.shape, location, (name, loop))
-    copies = _copies(s.func, place, uses, local, found, shape, footprints, exact=exact)
-    new = [_packed(place, local, access, found, shape, k) for k, access in enumerate(uses.accesses)]
-    use = {site: new[k] for site, k in uses.sites.items()}
-    target = None if uses.target is None else new[uses.target]
-    return install(s, place, Plan(uses.buf.name, local, copies, use, target))
+    uses = _uses(s.func, _several(name), of)
+    order = _order(order, len(uses.buf.shape))
+    frames = _frames(s, uses, loop)
+    place = joined(tuple(frames.values()))
+    footprints = [frames[comp].footprint(load) for comp, load in uses.accesses]
+    found = pieces(footprints, frozenset(uses.targets.values()), place.outer, place.comp.loc, uses.buf.name)
+    shape = layout(found, order)
+    local = _local(s.func, uses.buf, into or f"cache_{of}", shape.shape, location, _owner(frames, place))
+    taken = {name for frame in frames.values() for name in frame.nest.loops}
+    copies = _copies(s.func, place.outer, taken, uses, local, found, shape, footprints, exact=exact)
+    new = [_packed(frames[comp], local, load, found, shape, k) for k, (comp, load) in enumerate(uses.accesses)]
+    use = {comp: {site: new[k] for site, k in numbers.items()} for comp, numbers in uses.sites.items()}
+    return install(s, place, Plan(uses.buf.name, local, copies, use, {c: new[k] for c, k in uses.targets.items()}))
+
+
+def _several(name: Names) -> tuple[str, ...]:
+    names = words((name,) if isinstance(name, str) else name, "statements")
+    if names and len(set(names)) == len(names):
+        return names
+    raise PlantError(
+        f"{name!r} doesn't name statements, each once", code="DG210", remedy="name those that use the copy"
+    )
+
+
+def _order(given: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    if given is None:
+        return tuple(range(rank))
+    if isinstance(given, Sequence) and sorted(given) == list(range(rank)):
+        return tuple(given)
+    raise PlantError(
+        f"{given!r} is no order of {rank} dimensions", code="DG211", remedy="name each dimension once, from 0 on"
+    )
+
+
+def _frames(s: Scheduled, uses: _Uses, loop: str) -> dict[str, Frame]:
+    """Each statement's frame at the depth at which the first has `loop`."""
+    depth = s.nest(next(iter(uses.sites))).depth(loop)
+    found = {}
+    for comp in uses.sites:
+        loops = s.nest(comp).loops
+        if depth >= len(loops):
+            raise PlantError(f"{comp} isn't in the loop '{loop}'", code="DG210", remedy="name those that are")
+        found[comp] = frame(s, comp, loops[depth])
+        found[comp].require_values()
+    return found
+
+
+def _owner(frames: dict[str, Frame], place: Frame) -> tuple[str, str]:
+    """A statement that runs in every iteration which has a copy, and its name for the loop."""
+    for name, own in frames.items():
+        if place.iterations.is_subset(own.iterations):
+            return name, own.outer[-1]
+    raise PlantError(
+        f"no statement runs in every iteration of '{place.outer[-1]}' in which one of them does",
+        loc=place.comp.loc,
+        code="DG214",
+        remedy="cache for each statement by itself",
+    )
 
 
 def _refuse_unusable(location: Location, into: str | None) -> None:
@@ -91,17 +141,24 @@ def _extents(given: object, what: str) -> tuple[int, ...]:
     raise PlantError(f"{given!r} are no extents for {what}", code="DG211", remedy="give whole numbers from 1 on")
 
 
-def _uses(s: Scheduled, name: str, of: str) -> _Uses:
-    func = s.func
-    comp = computation(func, name)
-    arrays = {b.name for b in func.bufs}
+def _uses(func: Func, names: tuple[str, ...], of: str) -> _Uses:
+    comps = [computation(func, name) for name in names]
+    arrays = {b.name: b for b in func.bufs}
     only = None if of in arrays else of
     buf = buffer(func, of) if only is None else buffer(func, computation(func, of).target.buf)
+    uses = _Uses(buf, (), {}, {})
+    for comp in comps:
+        uses = _with_uses(func, comp, uses, only)
+    return uses
+
+
+def _with_uses(func: Func, comp: Comp, uses: _Uses, only: str | None) -> _Uses:
+    buf = uses.buf
     refuse_vectors(comp, frozenset({buf.name}))
     if comp.defines is not None and comp.target.buf == buf.name:
-        raise PlantError(f"{name} defines the parameter '{comp.defines}', which can't be cached", loc=comp.loc)
+        raise PlantError(f"{comp.name} defines the parameter '{comp.defines}', which can't be cached", loc=comp.loc)
     flows.refuse_moving(func, buf)
-    accesses: list[Load] = []
+    accesses = list(uses.accesses)
     known: dict[object, int] = {}
     found: dict[int, int] = {}
     own = comp.target.buf == buf.name
@@ -109,22 +166,22 @@ def _uses(s: Scheduled, name: str, of: str) -> _Uses:
     def number(load: Load) -> int:
         if access_key(load) not in known:
             known[access_key(load)] = len(accesses)
-            accesses.append(load)
+            accesses.append((comp.name, load))
         return known[access_key(load)]
 
     for place, site in enumerate(sites(comp)):
         load = as_load(func, site)
         if load.buf == buf.name and (own or only is None or (isinstance(site, Access) and site.comp == only)):
             found[place] = number(load)
-    target = number(comp.target) if own else None
-    if not accesses:
+    targets = uses.targets | ({comp.name: number(comp.target)} if own else {})
+    if not known:
         raise PlantError(
-            f"{name} doesn't use '{of}'",
+            f"{comp.name} doesn't use '{only or buf.name}'",
             loc=comp.loc,
             code="DG210",
             remedy=f"it uses: {', '.join(sorted({as_load(func, x).buf for x in sites(comp)})) or 'nothing'}",
         )
-    return _Uses(buf, tuple(accesses), found, target)
+    return _Uses(buf, tuple(accesses), {**uses.sites, comp.name: found}, targets)
 
 
 def _local(
@@ -133,8 +190,7 @@ def _local(
     return Buf(fresh(func, name), of.dtype, shape, "local", loc=of.loc, location=location, alloc_at=at)
 
 
-def _own_loops(outer: tuple[str, ...], inner: tuple[str, ...], count: int) -> tuple[str, ...]:
-    taken = {*outer, *inner}
+def _own_loops(taken: set[str], count: int) -> tuple[str, ...]:
     found: list[str] = []
     number = 0
     while len(found) < count:
@@ -146,7 +202,8 @@ def _own_loops(outer: tuple[str, ...], inner: tuple[str, ...], count: int) -> tu
 
 def _copies(
     func: Func,
-    place: Frame,
+    outer: tuple[str, ...],
+    taken: set[str],
     uses: _Uses,
     local: Buf,
     found: list[Piece],
@@ -155,14 +212,15 @@ def _copies(
     *,
     exact: bool,
 ) -> tuple[Copy, ...]:
-    iters = _own_loops(place.outer, place.nest.loops, len(uses.buf.shape))
-    read = set(uses.sites.values())
+    iters = _own_loops({*outer, *taken}, len(uses.buf.shape))
+    read = {k for numbers in uses.sites.values() for k in numbers.values()}
+    written = set(uses.targets.values())
     loads: list[Copy] = []
     stores: list[Copy] = []
     for number, piece in enumerate(found):
         extents = tuple(axis.extent for axis in piece.axes)
         whole = tuple(
-            combined((offset_expr(axis.offset, place.outer), 1), (Iter(e), axis.stride))
+            combined((offset_expr(axis.offset, outer), 1), (Iter(e), axis.stride))
             for axis, e in zip(piece.axes, iters, strict=True)
         )
         array = Load(uses.buf.name, whole, uses.buf.dtype)
@@ -172,9 +230,10 @@ def _copies(
             name = _numbered(func, f"load_{local.name}", len(loads))
             cells = _joined(needed) if exact else box_round(_joined(needed))
             loads.append(Copy(name, iters, extents, packed, array, False, cells))
-        if uses.target in piece.members:
+        stored = [footprints[k] for k in piece.members if k in written]
+        if stored:
             name = _numbered(func, f"store_{local.name}", len(stores))
-            stores.append(Copy(name, iters, extents, array, packed, True, footprints[uses.target]))
+            stores.append(Copy(name, iters, extents, array, packed, True, _joined(stored)))
     return (*loads, *stores)
 
 
@@ -249,7 +308,7 @@ def cache(
     _extents(tuple(iters.values()), "`iters`")
     for iterator in iters:
         refuse_name(iterator)
-    uses = _uses(s, name, of)
+    uses = _uses(s.func, (name,), of)
     place = frame(s, name, loop)
     place.require_values()
     _validate_layout(place, uses, shape, iters, to, source, use)
@@ -258,7 +317,7 @@ def cache(
         local.name, local.dtype, local.shape, "local", loc=local.loc, location=location, align=align,
         alloc_at=local.alloc_at,
     )  # fmt: skip
-    cells = _joined([place.footprint(a) for a in uses.accesses]) if exact else None
+    cells = _joined([place.footprint(a) for _, a in uses.accesses]) if exact else None
     copy = Copy(
         _numbered(s.func, f"load_{local.name}", 0),
         tuple(iters),
@@ -270,7 +329,7 @@ def cache(
     )
     loops = {n: place.loop_expr(k) for k, n in enumerate(place.outer)}
     new = []
-    for access in uses.accesses:
+    for _, access in uses.accesses:
         names = {**{i: Iter(i) for i in place.comp.iters}, **loops}
         names |= {f"x{k}": index for k, index in enumerate(access.indices)}
         load = Load(local.name, tuple(substitute(e, names) for e in use), local.dtype, access.loc)
@@ -279,7 +338,8 @@ def cache(
                 f"a new subscript of '{of}' isn't affine in {name}'s iterators", loc=place.comp.loc, code="DG214"
             )
         new.append(load)
-    plan = Plan(uses.buf.name, local, (copy,), {site: new[k] for site, k in uses.sites.items()})
+    places = {comp: {site: new[k] for site, k in numbers.items()} for comp, numbers in uses.sites.items()}
+    plan = Plan(uses.buf.name, local, (copy,), places, {})
     return install(s, place, plan)
 
 
@@ -293,7 +353,7 @@ def _validate_layout(
     use: Sequence[Expr],
 ) -> None:
     problem = ""
-    if uses.target is not None:
+    if uses.targets:
         problem = f"{place.comp.name} writes '{uses.buf.name}'; only what is read can have a layout of its own"
     elif any(n < 1 for n in (*shape, *iters.values())):
         problem = "every extent has to be at least 1"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -17,7 +18,7 @@ from plant_core.nest import Nest, Scheduled, padded
 class Frame:
     """`outer`: the loops' names, from the outermost to the one that holds the copies. `values` maps instances of the
     statement to those loops' values, `prefixes` those values to the first dimensions of time, position included,
-    and `first`/`last` a prefix to where in the loop the statement begins and ends."""
+    and `first`/`last` a prefix to where in the loop the statement begins and ends. `iterations`: the loops' values."""
 
     comp: Comp
     nest: Nest
@@ -26,6 +27,7 @@ class Frame:
     prefixes: isl.Map
     first: isl.Map
     last: isl.Map
+    iterations: isl.Set
 
     @property
     def level(self) -> int:
@@ -109,9 +111,33 @@ def frame(s: Scheduled, name: str, loop: str) -> Frame:
     prefix = front.intersect_domain(region).reverse().apply_range(place)
     values = near.apply_range(front).apply_range(pick).coalesce()
     prefixes = pick.intersect_domain(region.apply(front)).reverse().coalesce()
-    return Frame(
-        comp, nest, nest.loops[: depth + 1], values, prefixes, prefix.lexmin().coalesce(), prefix.lexmax().coalesce()
-    )
+    first, last = prefix.lexmin().coalesce(), prefix.lexmax().coalesce()
+    return Frame(comp, nest, nest.loops[: depth + 1], values, prefixes, first, last, values.range())
+
+
+def joined(frames: Sequence[Frame]) -> Frame:
+    """The first statement's frame with the iterations, beginnings and ends of several that share the loop.
+
+    PlantError (DG210) where they don't share it, or no iteration of the first's has all of them.
+    """
+    result = frames[0]
+    for other in frames[1:]:
+        prefixes = result.prefixes.union(other.prefixes).coalesce()
+        if len(other.outer) != len(result.outer) or not prefixes.is_single_valued():
+            raise PlantError(
+                f"{other.comp.name} isn't in the loop '{result.outer[-1]}' of {result.comp.name}",
+                loc=other.comp.loc,
+                code="DG210",
+                remedy="name statements that share the loop",
+            )
+        result = replace(
+            result,
+            prefixes=prefixes,
+            first=result.first.union(other.first).lexmin().coalesce(),
+            last=result.last.union(other.last).lexmax().coalesce(),
+            iterations=result.iterations.union(other.iterations).coalesce(),
+        )
+    return result
 
 
 def _refuse_unknown(s: Scheduled, comp: Comp, depth: int) -> None:

@@ -39,13 +39,13 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`use` has the new place for each replaced site of the statement, `target` the one for its result."""
+    """For each statement, `use` has the new place of each replaced site, and `target` the one of its result."""
 
     of: str
     buf: Buf
     copies: tuple[Copy, ...]
-    use: Mapping[int, Load]
-    target: Load | None = None
+    use: Mapping[str, Mapping[int, Load]]
+    target: Mapping[str, Load]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Thread:
 
 
 def install(s: Scheduled, frame: Frame, plan: Plan) -> Scheduled:
-    """Add the copies, redirect the statement, and check that every read gets the value that it got before.
+    """Add the copies, redirect the statements, and check that every read gets the value that it got before.
 
     IllegalSchedule (DG201) where one doesn't: another statement writes the element between copy and use, say, or the
     layout puts two elements in one place.
@@ -83,8 +83,7 @@ def install(s: Scheduled, frame: Frame, plan: Plan) -> Scheduled:
         position = _moved(starts if before else ends, offset)
         times = _timed(frame, frame.first if before else frame.last, position)
         new.append(Nest(effect.name, frame.outer, times.set_tuple_name(isl.dim_type.in_, effect.name), _tags(frame)))
-    moved = _redirected(frame.comp, plan)
-    comps = tuple(moved if c.name == moved.name else c for c in func.comps)
+    comps = tuple(_redirected(c, plan) if c.name in plan.use else c for c in func.comps)
     func = replace(
         func,
         comps=(*comps, *copies.values()),
@@ -92,24 +91,25 @@ def install(s: Scheduled, frame: Frame, plan: Plan) -> Scheduled:
     )
     after = rebased(s, func, (*nests, *new))
     _inside(func, plan, copies)
-    verify(s, after, frame.comp.name, plan)
+    verify(s, after, plan)
     recheck(after, plan.of, plan.buf.name)
     return after
 
 
 def _redirected(comp: Comp, plan: Plan) -> Comp:
     def place(number: int, site: Site) -> Expr | None:
-        load = plan.use.get(number)
+        load = plan.use[comp.name].get(number)
         return None if load is None else replace(load, loc=site.loc)
 
     moved = replaced(comp, place)
-    return moved if plan.target is None else replace(moved, target=replace(plan.target, loc=comp.target.loc))
+    target = plan.target.get(comp.name)
+    return moved if target is None else replace(moved, target=replace(target, loc=comp.target.loc))
 
 
 def _comp(func: Func, frame: Frame, copy: Copy) -> Comp:
     names = (*frame.outer, *copy.iters)
     outer = len(frame.outer)
-    space = frame.values.range().add_dims(isl.dim_type.set, len(copy.iters))
+    space = frame.iterations.add_dims(isl.dim_type.set, len(copy.iters))
     domain = space.set_tuple_name(copy.name)
     for k, extent in enumerate(copy.extents):
         domain = domain.lower_bound_val(isl.dim_type.set, outer + k, isl.Val(0))
@@ -269,7 +269,7 @@ def _syncs(
 
 
 def _barrier(name: str, frame: Frame) -> Effect:
-    domain = frame.values.range().set_tuple_name(name)
+    domain = frame.iterations.set_tuple_name(name)
     for k, loop in enumerate(frame.outer):
         domain = domain.set_dim_name(isl.dim_type.set, k, loop)
     return Effect(name, frame.outer, domain, isl.Map.from_domain(domain), SYNC, frame.comp.loc)
@@ -295,7 +295,7 @@ def _shared_sync(s: Scheduled, frame: Frame) -> int | None:
 def _inside(func: Func, plan: Plan, copies: Mapping[str, Comp]) -> None:
     """PlantError (DG211) where a copy or a use leaves an array."""
     arrays = {b.name: b for b in func.bufs}
-    for comp in (*copies.values(), *(c for c in func.comps if c.target == plan.target)):
+    for comp in (*copies.values(), *(c for c in func.comps if c.target == plan.target.get(c.name))):
         loads = [comp.target, *([comp.value] if comp.name in copies and isinstance(comp.value, Load) else [])]
         for load in loads:
             cells, exact = access_map(comp, load)
@@ -310,16 +310,16 @@ def _inside(func: Func, plan: Plan, copies: Mapping[str, Comp]) -> None:
                     )
 
 
-def verify(before: Scheduled, after: Scheduled, name: str, plan: Plan) -> None:
+def verify(before: Scheduled, after: Scheduled, plan: Plan) -> None:
     """IllegalSchedule (DG201) unless every read of the array, and its final contents, have the origins they had.
 
-    Where the statement doesn't write the array, only what it reads itself can have changed.
+    Where the statements don't write the array, only what they read themselves can have changed.
     """
     affected = frozenset({plan.of})
-    writes = plan.target is not None
+    writes = bool(plan.target)
     asked = {c.name: frozenset(n for n, _ in flows.touched(before.func, c, affected)) for c in before.func.comps}
     if not writes:
-        asked = {c: numbers & frozenset(plan.use) if c == name else frozenset() for c, numbers in asked.items()}
+        asked = {c: numbers & frozenset(plan.use.get(c, ())) for c, numbers in asked.items()}
     was = flows.flow(before, affected, only=asked, finals=writes)
     now = flows.flow(after, affected | {plan.buf.name}, only=asked, finals=writes)
     flows.require_equal(

@@ -177,14 +177,17 @@ def box_round(cells: isl.Map) -> isl.Map:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """`shape` of the buffer, and for each piece how its coordinates become subscripts: along one dimension from a
-    base on, or, where `flat`, row-major from a base on."""
+    base on, or, where `flat`, row-major from a base on. `order` has the dimensions as they lie, the slowest first;
+    `along` is a place in it."""
 
     shape: tuple[int, ...]
     bases: tuple[int, ...]
     along: int
     flat: bool
+    order: tuple[int, ...]
 
     def subscripts(self, piece: int, extents: tuple[int, ...], coordinates: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        extents, coordinates = tuple(extents[k] for k in self.order), tuple(coordinates[k] for k in self.order)
         base = self.bases[piece]
         if not self.flat:
             return tuple(
@@ -196,19 +199,19 @@ class Layout:
         return (combined(*parts),)
 
 
-def layout(found: list[Piece]) -> Layout:
-    extents = [tuple(axis.extent for axis in p.axes) for p in found]
+def layout(found: list[Piece], order: tuple[int, ...]) -> Layout:
+    extents = [tuple(p.axes[k].extent for k in order) for p in found]
     if len(found) == 1:
-        return Layout(extents[0], (0,), 0, False)
+        return Layout(extents[0], (0,), 0, False, order)
     rank = len(extents[0])
     differing = [k for k in range(rank) if len({e[k] for e in extents}) > 1]
     if len(differing) <= 1:
         along = differing[0] if differing else 0
         bases = _bases([e[along] for e in extents])
         shape = tuple(bases[-1] if k == along else n for k, n in enumerate(extents[0]))
-        return Layout(shape, bases[:-1], along, False)
+        return Layout(shape, bases[:-1], along, False, order)
     bases = _bases([p.size for p in found])
-    return Layout((bases[-1],), bases[:-1], 0, True)
+    return Layout((bases[-1],), bases[:-1], 0, True, order)
 
 
 def _bases(sizes: list[int]) -> tuple[int, ...]:

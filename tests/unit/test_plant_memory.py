@@ -727,3 +727,89 @@ def test_bad_arguments_of_memory_verbs(verb: Callable[[Program], object], messag
     with pytest.raises(PlantError, match=message) as caught:
         verb(Program(func))
     assert caught.value.remedy and caught.value.code
+
+
+# --- several statements, and other orders of dimensions -----------------------------------------------------------
+
+
+def two_readers(second: str = "0 <= i < 6") -> Func:
+    return (
+        Builder({"y": (6,), "z": (6,), "a": (8, 6)}, const=("a",))
+        .comp("i,j", "0 <= i < 6 and 0 <= j < 8", [0, "i", 0, "j", 0], "y[i] = y[i] + a[j, i]")
+        .comp("i,j", f"{second} and 0 <= j < 7", [0, "i", 1, "j", 0], "z[i] = z[i] + a[j + 1, i]")
+        .func()
+    )
+
+
+def test_statements_that_share_a_loop_share_one_copy() -> None:
+    func = two_readers()
+    s = memory.cache_identity(as_written(func), ("S0", "S1"), "a", "i", order=(1, 0))
+    assert s.func.buf("cache_a").shape == (1, 8)
+    assert text(s) == (
+        "for (i = 0; i < 6; i++) {\n"
+        "  for (x0 = 0; x0 < 8; x0++)\n"
+        "    cache_a[0][x0] = a[x0][i];\n"
+        "  for (j = 0; j < 8; j++)\n"
+        "    y[i] = y[i] + cache_a[0][j];\n"
+        "  for (j = 0; j < 7; j++)\n"
+        "    z[i] = z[i] + cache_a[0][j + 1];\n"
+        "}"
+    )
+    agree(func, s)
+    p = Program(func)
+    p["S0", "S1"].cache_identity("a", "i")
+    assert p.func.buf("cache_a").shape == (8, 1)
+
+
+def test_a_statement_that_runs_in_every_iteration_owns_the_copy() -> None:
+    func = two_readers(second="2 <= i < 4")
+    for names in (("S0", "S1"), ("S1", "S0")):
+        s = memory.cache_identity(as_written(func), names, "a", "i")
+        assert s.func.buf("cache_a").alloc_at == ("S0", "i")
+        agree(func, s)
+
+
+def test_a_copy_that_one_statement_writes_and_another_reads() -> None:
+    func = (
+        Builder({"x": (8, 6), "y": (6,)})
+        .comp("i,j", "0 <= i < 6 and 0 <= j < 8", [0, "i", 0, "j", 0], "x[j, i] = x[j, i] + x[j, i]")
+        .comp("i,j", "0 <= i < 6 and 0 <= j < 8", [0, "i", 1, "j", 0], "y[i] = y[i] + x[j, i]")
+        .func()
+    )
+    s = memory.cache_identity(as_written(func), ("S0", "S1"), "x", "i", order=(1, 0))
+    assert [n.name for n in s.nests] == ["S0", "S1", "load_cache_x", "store_cache_x"]
+    agree(func, s)
+    with pytest.raises(IllegalSchedule, match="needs the value"):
+        memory.cache_identity(as_written(pipeline_of_two()), "S0", "x", "t")
+
+
+def pipeline_of_two() -> Func:
+    """S1 reads what S0 writes in the same iteration of t."""
+    return (
+        Builder({"x": (8,), "y": (8,)})
+        .comp("t,j", "0 <= t < 3 and 0 <= j < 8", [0, "t", 0, "j", 0], "x[j] = x[j] + y[j]")
+        .comp("t,j", "0 <= t < 3 and 0 <= j < 8", [0, "t", 0, "j", 1], "y[j] = y[j] + x[j]")
+        .func()
+    )
+
+
+def test_pieces_in_another_order() -> None:
+    func = Builder({"y": (6,), "a": (40, 6)}, const=("a",)).comp(
+        "i,j", "0 <= i < 6 and 0 <= j < 4", [0, "i", 0, "j", 0], "y[i] = y[i] + a[j, i] * a[j + 20, i]"
+    ).func()  # fmt: skip
+    s = memory.cache_identity(as_written(func), "S0", "a", "i", order=(1, 0))
+    assert s.func.buf("cache_a").shape in ((1, 8), (2, 4))
+    agree(func, s)
+
+
+def test_several_statements_that_cannot_share_a_copy() -> None:
+    s = as_written(two_readers())
+    with pytest.raises(PlantError, match="is no order of 2 dimensions"):
+        memory.cache_identity(s, "S0", "a", "i", order=(0, 0))
+    with pytest.raises(PlantError, match="doesn't name statements, each once"):
+        memory.cache_identity(s, ("S0", "S0"), "a", "i")
+    with pytest.raises(PlantError, match="isn't in the loop 'j' of S0"):
+        memory.cache_identity(s, ("S0", "S1"), "a", "j")
+    apart_in_time = as_written(two_readers(second="6 <= i < 6 + 0"))
+    with pytest.raises(PlantError, match="never runs"):
+        memory.cache_identity(apart_in_time, ("S0", "S1"), "a", "i")
