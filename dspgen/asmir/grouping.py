@@ -67,16 +67,18 @@ def _waiting(run: list[Stmt], lanes: int) -> list[set[int]]:
     found, bound = list[set[int]](), dict[str, int]()
     pairs = any(_has_pair(term) for stmt in run for term in own_terms(stmt))
     vector, scalar = (2 * lanes, 2) if pairs else (lanes, 1)
-    loads = [[x for term in own_terms(s) for x in _loads_in(term)] for s in run]
+    stored, loaded = dict[str, list[tuple[int, Store]]](), dict[str, list[tuple[int, Load]]]()  # of each array, so far
     for number, stmt in enumerate(run):
         needs = {bound[n] for term in own_terms(stmt) for n in names_of(term) if n in bound}
-        for before, other in enumerate(run[:number]):
-            written, read = other if isinstance(other, Store) else None, loads[before]
-            touched: list[Load | Store] = [*loads[number], *([stmt] if isinstance(stmt, Store) else [])]
-            if written is not None and any(not _apart(written, t, vector, scalar) for t in touched):
-                needs.add(before)
-            elif isinstance(stmt, Store) and any(not _apart(stmt, t, vector, scalar) for t in read):
-                needs.add(before)
+        loads = [x for term in own_terms(stmt) for x in _loads_in(term)]
+        for load in loads:
+            needs |= {k for k, s in stored.get(load.array, ()) if not _apart(s, load, vector, scalar)}
+        if isinstance(stmt, Store):
+            before = (*stored.get(stmt.array, ()), *loaded.get(stmt.array, ()))
+            needs |= {k for k, x in before if not _apart(stmt, x, vector, scalar)}
+            stored.setdefault(stmt.array, []).append((number, stmt))
+        for load in loads:
+            loaded.setdefault(load.array, []).append((number, load))
         if isinstance(stmt, Let):
             bound[stmt.name] = number
         found.append(needs)
@@ -95,9 +97,7 @@ def _loads_in(term: Term) -> Iterator[Load]:
 
 
 def _apart(a: Load | Store, b: Load | Store, vector: int, scalar: int) -> bool:
-    """Whether two accesses surely touch different elements; at most so many follow each one's first."""
-    if a.array != b.array:
-        return True
+    """Whether two accesses to an array surely touch different elements; at most so many follow each one's first."""
     if a.address.terms != b.address.terms or not (_contiguous(a) and _contiguous(b)):
         return False
     first, second = sorted((a, b), key=lambda x: x.address.constant)

@@ -74,6 +74,39 @@ class ReservationTable:
             cycle -= 1
         return -1
 
+    def place_around(self, op: int, cycle: int, reservation: Reservation) -> int | None:
+        """Reserve in the first cycle from this one on in which that is possible, in a table with an interval: that
+        cycle, None where all rows are taken."""
+        interval = len(self._rows)
+        if not reservation.simple:
+            return next((at for at in range(cycle, cycle + interval) if self.place(op, at, reservation)), None)
+        units, row = reservation.units, cycle % interval
+        full = self._full.get(units, 0)
+        for at in range(cycle, cycle + interval):
+            if not full >> row & 1:
+                if self._placed(op, at, row, reservation):
+                    self._full[units] = full
+                    return at
+                full |= 1 << row
+            row = row + 1 if row + 1 < interval else 0
+        self._full[units] = full
+        return None
+
+    def farthest(self, op: int, end: int, reservation: Reservation) -> int:
+        """The cycle nearest to `end`, on the way from there to the one that the operation has, that has room for it
+        too; its own where there is none. For tables with an interval."""
+        found = here = self.cycle_of[op]
+        self.remove(op)
+        full = self._full.get(reservation.units, 0) if reservation.simple else 0
+        interval = len(self._rows)
+        for at in range(end, here, -1 if end > here else 1):
+            if not full >> at % interval & 1 and self.place(op, at, reservation):
+                self.remove(op)
+                found = at
+                break
+        self.place(op, here, reservation)
+        return found
+
     def _placed(self, op: int, cycle: int, row: int, reservation: Reservation) -> bool:
         if self._issued[row] >= self._issue_limit or not self._extras_free(reservation, cycle):
             return False

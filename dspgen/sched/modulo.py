@@ -201,11 +201,7 @@ def _iterative(
             at = cycle[source]
             if at is not None and source != op:
                 earliest = max(earliest, at + latency - distance * interval)
-        placed = None
-        for at in range(earliest, earliest + interval):
-            if table.place(op, at, reservations[op]):
-                placed = at
-                break
+        placed = table.place_around(op, earliest, reservations[op])
         if placed is None:
             placed = earliest if last_tried[op] < earliest else last_tried[op] + 1
             for victim in table.blockers(placed, reservations[op], heights):
@@ -294,28 +290,27 @@ def shorten_lifetimes(
     `values` are (writer, latency, ((reader, cycles from its issue to the read, distances included), ...)).
     """
     interval, table, cycles = schedule.interval, schedule.table, schedule.cycles
-    written: dict[int, list[int]] = {}
-    read: dict[int, list[int]] = {}
-    for index, (writer, _, readers) in enumerate(values):
-        written.setdefault(writer, []).append(index)
-        for reader, _ in readers:
-            read.setdefault(reader, []).append(index)
+    touched: dict[int, dict[int, tuple[int, int, Sequence[tuple[int, int]]]]] = {}  # of each operation
+    for index, (writer, latency, readers) in enumerate(values):
+        for op in (writer, *(reader for reader, _ in readers)):
+            touched.setdefault(op, {})[index] = writer, latency, readers
+    affected = {op: list(found.values()) for op, found in touched.items()}
 
     def cost(op: int) -> int:
         total = 0
-        for index in {*written.get(op, ()), *read.get(op, ())}:
-            writer, latency, readers = values[index]
-            if readers:
-                start = cycles[writer] + latency
-                life = max(max(cycles[r] + late for r, late in readers) - start, 0)
-                total += 2 * life + 12 * (life // interval)
+        for writer, latency, readers in affected[op]:
+            start = end = cycles[writer] + latency
+            for reader, late in readers:
+                if (read := cycles[reader] + late) > end:
+                    end = read
+            total += 2 * (end - start) + 12 * ((end - start) // interval)
         return total
 
     for round_number in range(passes):
         moved = False
         order = sorted(range(graph.size), key=lambda k: (-cycles[k], k) if round_number % 2 == 0 else (cycles[k], k))
         for op in order:
-            if op not in written and op not in read:
+            if op not in affected:
                 continue
             early, late = _slack(graph, cycles, op, interval)
             here = cycles[op]
@@ -328,7 +323,7 @@ def shorten_lifetimes(
                 cycles[op] = here + ahead
                 better = cost(op) < now
                 cycles[op] = here
-                best = _farthest_free(table, op, end, here, reservations[op]) if better else here
+                best = table.farthest(op, end, reservations[op]) if better else here
                 cycles[op] = best
                 if best != here and cost(op) < now:
                     table.remove(op)
@@ -339,18 +334,6 @@ def shorten_lifetimes(
         if not moved:
             break
     _normalise(cycles, table)
-
-
-def _farthest_free(table: ReservationTable, op: int, end: int, here: int, reservation: Reservation) -> int:
-    """The cycle nearest to `end`, on the way from there to `here`, that has room for the operation."""
-    table.remove(op)
-    for at in range(end, here, -1 if end > here else 1):
-        if table.place(op, at, reservation):
-            table.remove(op)
-            table.place(op, here, reservation)
-            return at
-    table.place(op, here, reservation)
-    return here
 
 
 def _slack(graph: Graph, cycles: list[int], op: int, interval: int) -> tuple[int, int]:

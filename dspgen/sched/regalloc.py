@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -25,12 +25,20 @@ class Failure:
 
 _ROUNDS = 40  # with which an allocation is tried again
 _COLOURED = 20_000  # registers, in all these rounds
+_STALE = 12  # rounds in a row in which as many registers or more found no place as in the best one before them
 
 
 class _Nodes:
     """Virtual registers with their atoms and the places (physical atom names) that each may take."""
 
-    def __init__(self, facts: Facts, found: Occupancy, predicates: Mapping[VReg, bool], avoid: frozenset[str]) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        found: Occupancy,
+        predicates: Mapping[VReg, bool],
+        inputs: Collection[VReg],
+        avoid: frozenset[str],
+    ) -> None:
         self.facts = facts
         self.found = found
         self.atoms: dict[VReg, list[int]] = {}
@@ -44,6 +52,12 @@ class _Nodes:
         self.predicates = predicates
         self._avoid = avoid
         self._places: dict[tuple[str, bool, bool], list[tuple[str, ...]]] = {}
+        self.special = {*facts.target.predicates.scalar, *facts.target.predicates.lane}  # what can be a predicate
+        self.partner = _partners(facts)
+        self.paired = any(facts.is_pair(r.cls) for r in self.atoms if r not in inputs)
+        self.special = {*facts.target.predicates.scalar, *facts.target.predicates.lane}  # what can be a predicate
+        self.partner = _partners(facts)
+        self.paired = any(facts.is_pair(r.cls) for r in self.atoms)
 
     def avoided(self, cls: str) -> frozenset[str]:
         """Registers of a class that are not to be used, inputs' own places apart."""
@@ -81,7 +95,7 @@ def allocate(
     Else why there are none: each block in which more registers are needed than there are, else the one where the
     register that found no place is occupied.
     """
-    nodes = _Nodes(facts, found, predicates, avoid)
+    nodes = _Nodes(facts, found, predicates, inputs, avoid)
     taken: dict[int, str] = dict(nodes.fixed)
     for register, names in inputs.items():
         for atom, name in zip(nodes.atoms.get(register, ()), names, strict=True):
@@ -153,10 +167,14 @@ def _insisted(order: Sequence[VReg], nodes: _Nodes, taken: Mapping[int, str]) ->
     and Clements, 1999)."""
     position = {r: k for k, r in enumerate(order)}
     step = max(len(order) // 4, 1)
+    fewest, stale = len(order), 0
     for _ in range(min(_ROUNDS, _COLOURED // max(len(order), 1))):
-        result = _colour(sorted(order, key=lambda r: position[r]), nodes, taken)
+        result = _colour(sorted(order, key=lambda r: position[r]), nodes, taken, whole=True)
         if isinstance(result, dict):
             return result
+        fewest, stale = (len(result), 0) if len(result) < fewest else (fewest, stale + 1)
+        if stale == _STALE:
+            break
         for r in result:
             position[r] -= step
     return None
@@ -208,37 +226,42 @@ def _simplified(free: list[VReg], nodes: _Nodes) -> list[VReg]:
     return removed[::-1]
 
 
-def _colour(order: Sequence[VReg], nodes: _Nodes, taken: Mapping[int, str]) -> dict[VReg, tuple[str, ...]] | list[VReg]:
+def _colour(
+    order: Sequence[VReg], nodes: _Nodes, taken: Mapping[int, str], *, whole: bool = False
+) -> dict[VReg, tuple[str, ...]] | list[VReg]:
+    """A place for each register, one after the other; else the first that found none, or, if the `whole` is wanted, all
+    of them."""
     at: dict[str, int] = {}
     for atom, name in taken.items():
         at[name] = at.get(name, 0) | (1 << atom)
     result: dict[VReg, tuple[str, ...]] = {}
     failed: list[VReg] = []
-    partner = _partners(nodes.facts)
-    paired = any(nodes.facts.is_pair(r.cls) for r in order)
-    special = set(nodes.facts.target.predicates.scalar) | set(nodes.facts.target.predicates.lane)
+    special, partner, neighbours = nodes.special, nodes.partner, nodes.found.neighbours
     for register in order:
         atoms = nodes.atoms[register]
-        near = [nodes.found.neighbours[atom] if atom >= 0 else 0 for atom in atoms]
+        near = [neighbours[atom] if atom >= 0 else 0 for atom in atoms]
         first, second = near[0], near[1] if len(near) > 1 else 0
-        best: tuple[tuple[int, int], tuple[str, ...]] | None = None
-        for number, place in enumerate(nodes.places(register)):
-            if first & at.get(place[0], 0) or (second and second & at.get(place[1], 0)):
+        ordinary = register not in nodes.predicates
+        best: tuple[str, ...] | None = None
+        least = 4  # more than any place costs
+        for place in nodes.places(register):
+            name = place[0]
+            if first & at.get(name, 0) or (second and second & at.get(place[1], 0)):
                 continue
-            cost = 0
-            if register not in nodes.predicates and special.intersection(place):
-                cost += 2
-            if paired and len(place) == 1 and not at.get(partner.get(place[0], ""), 0):
+            cost = 2 if ordinary and (name in special or place[-1] in special) else 0
+            if nodes.paired and len(place) == 1 and not at.get(partner.get(name, ""), 0):
                 cost += 1
-            if best is None or (cost, number) < best[0]:
-                best = ((cost, number), place)
+            if cost < least:
+                best, least = place, cost
                 if cost == 0:
                     break
         if best is None:
             failed.append(register)
+            if not whole:
+                break
             continue
-        result[register] = best[1]
-        for atom, name in zip(atoms, best[1], strict=True):
+        result[register] = best
+        for atom, name in zip(atoms, best, strict=True):
             if atom >= 0:
                 at[name] = at.get(name, 0) | (1 << atom)
     return failed or result

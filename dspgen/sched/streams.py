@@ -216,25 +216,33 @@ def merge_groups(
     After:  one register that advances, and displacements or offset registers for the distances.
     """
     result = list(groups)
-    while (joined := _join_one(result, interval, trip, facts)) is not None:
+    vain: set[tuple[VReg, VReg]] = set()
+    while (joined := _join_one(result, vain, interval, trip, facts)) is not None:
         result = joined
     steps = {g.step_register for g in groups if g.step_register is not None}
     used: dict[VReg, None] = dict.fromkeys(sorted(steps))
+    known: dict[tuple[VReg, VReg], list[tuple[Access, VReg, int]] | None] = {}
     for cls in sorted({g.base.cls for g in groups}):
         while sum(1 for g in result if g.base.cls == cls) > bases.get(cls, 0):
-            merged = _merge_one(result, cls, interval, offsets, used, facts, label)
+            merged = _merge_one(result, cls, interval, offsets, used, facts, label, known)
             if merged is None:
                 break
             result = merged
     return result
 
 
-def _join_one(groups: list[Group], interval: int, trip: int | None, facts: Facts) -> list[Group] | None:
-    """Make the accesses of one group members of another, which displacements reach from there."""
+def _join_one(
+    groups: list[Group], vain: set[tuple[VReg, VReg]], interval: int, trip: int | None, facts: Facts
+) -> list[Group] | None:
+    """Make the accesses of one group members of another, which displacements reach from there. What was tried in vain
+    stays so: groups only grow, and their leaders stay."""
     for k, guest in enumerate(groups):
         for h, host in enumerate(groups):
-            if h != k and guest.base.cls == host.base.cls and (joined := _joined(guest, host, interval, trip, facts)):
+            if h == k or guest.base.cls != host.base.cls or (guest.base, host.base) in vain:
+                continue
+            if (joined := _joined(guest, host, interval, trip, facts)) is not None:
                 return [joined if n == h else g for n, g in enumerate(groups) if n != k]
+            vain.add((guest.base, host.base))
     return None
 
 
@@ -267,8 +275,10 @@ def _merge_one(
     used: dict[VReg, None],
     facts: Facts,
     label: str,
+    known: dict[tuple[VReg, VReg], list[tuple[Access, VReg, int]] | None],
 ) -> list[Group] | None:
-    """Make the accesses of one group guests of another; the choice that takes the fewest new registers."""
+    """Make the accesses of one group guests of another; the choice that takes the fewest new registers. `known`: how
+    one group's accesses are guests of another's, whatever other guests that has."""
     best: tuple[int, int, int, list[tuple[Access, VReg, int]]] | None = None
     for k, guest in enumerate(groups):
         if guest.base.cls != cls or guest.guests:
@@ -276,8 +286,10 @@ def _merge_one(
         for h, host in enumerate(groups):
             if h == k or host.base.cls != cls:
                 continue
-            found = _as_guests(guest, host, interval, facts, label)
-            if found is None:
+            pair = guest.base, host.base
+            if pair not in known:
+                known[pair] = _as_guests(guest, host, interval, facts, label)
+            if (found := known[pair]) is None:
                 continue
             fresh = {r for _, r, _ in found if r not in used}
             offset_cls = facts.target.address_modes.offset_classes[host.stream.side]
