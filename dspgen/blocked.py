@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dspgen.asmir.blocks import Blocked, BlockedNest, Piece, composed, piece_prefix, window_bytes
+from dspgen.asmir.ir import Function
 from dspgen.asmir.transfers import Moved
 from dspgen.block_sizes import parts
+from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
-from dspgen.sched.ir import Lessons
+from dspgen.sched.ir import Lessons, Method, Scheduled
 from dspgen.sched.schedule import ATTEMPTS, schedule
-from dspgen.stages import CANDIDATE_LOOK, Compiled, polished, schedule_remarks
+from dspgen.stages import CANDIDATE_LOOK, FINAL_LOOK, FINAL_TIMES, Compiled, schedule_remarks
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import ELEM_BYTES, ArrayDecl, ScalarDecl
 from plant_core.blocks import Blocks
@@ -37,9 +39,7 @@ def compile_blocked(
         for k, piece in enumerate(code):
             lessons |= piece.scheduled.lessons.under(piece_prefix(n, k))
     attempts = ATTEMPTS * sum(map(len, pieces))  # each piece may ask for less in its turn
-    scheduled = schedule(
-        function, target, pipeline=options.pipeline, look=CANDIDATE_LOOK, attempts=attempts, lessons=lessons
-    )
+    scheduled = _scheduled(function, target, options, attempts, lessons)
     titles = tuple(
         f"{_title(m)}: {', '.join(dict.fromkeys(t for c in code for t in c.tiles))}"
         for m, code in zip(made, pieces, strict=True)
@@ -48,8 +48,32 @@ def compile_blocked(
     inner = tuple(dict.fromkeys(r for code in pieces for c in code for r in c.remarks))
     choices = tuple(choice for code in pieces for c in code for choice in c.choices)
     found = replace(pieces[0][0], source=source, choices=choices, assembly=function, scheduled=scheduled, tiles=titles)
-    after = polished(found, target, options, scheduled.lessons)
-    return replace(after, remarks=(*remarks, *inner, *schedule_remarks(after.scheduled)))
+    return replace(found, remarks=(*remarks, *inner, *schedule_remarks(scheduled)))
+
+
+def _scheduled(function: Function, target: Target, options: Options, attempts: int, lessons: Lessons) -> Scheduled:
+    """Packets of the whole: with patience at once, since the pieces tell what is to be had, and with less where that
+    finds none."""
+    ways: list[tuple[Method, int, int]] = [(options.sched, FINAL_LOOK, FINAL_TIMES)]
+    if options.sched in ("dp", "exact"):
+        ways.append(("dp", CANDIDATE_LOOK, 1))
+    refusal: NoSchedule | None = None
+    for method, look, times in ways:
+        try:
+            return schedule(
+                function,
+                target,
+                pipeline=options.pipeline,
+                method=method,
+                attempts=attempts,
+                look=look,
+                times=times,
+                lessons=lessons,
+            )
+        except NoSchedule as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
 
 
 def _title(made: Blocks) -> str:

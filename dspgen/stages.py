@@ -17,7 +17,7 @@ from dspgen.errors import NoSchedule, Problem, SourceError, TooLarge
 from dspgen.options import Options
 from dspgen.rewrite.machine import machine_of
 from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
-from dspgen.sched.ir import Lessons, LoopReport, Method, Scheduled
+from dspgen.sched.ir import LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
 from dspgen.sched.modulo import GAVE_UP
 from dspgen.sched.schedule import schedule
@@ -186,10 +186,16 @@ def assemble(planned: Planned, rewritten: Optimised, target: Target, options: Op
 
 
 def pack(
-    assembled: Assembled, target: Target, options: Options, *, candidate: bool, known: Packets | None = None
+    assembled: Assembled,
+    target: Target,
+    options: Options,
+    *,
+    candidate: bool,
+    known: Packets | None = None,
+    limit: float = math.inf,
 ) -> Compiled:
     """Packets, those that are `known` made once. For a `candidate` among others raises NoSchedule where registers are
-    not soon found."""
+    not soon found. Raises TooSlow where the loops' intervals tell that it takes about `limit` cycles or more."""
     limits: dict[str, Any] = {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED} if candidate else {}
     method: Method = options.sched if options.sched in ("list", "order") else "dp"
     planned, rewritten, function = assembled.planned, assembled.rewritten, assembled.function
@@ -198,7 +204,7 @@ def pack(
     if key not in known:
         try:
             known[key] = schedule(
-                function, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, **limits
+                function, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, limit=limit, **limits
             )  # fmt: skip
         except NoSchedule as refusal:
             known[key] = refusal
@@ -221,7 +227,7 @@ def tell(compiled: Compiled, seen: OnStage) -> None:
     seen("packets", compiled.scheduled)
 
 
-def polished(compiled: Compiled, target: Target, options: Options, lessons: Lessons | None = None) -> Compiled:
+def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
     """The same, scheduled again with more patience (`--sched exact`: and with proofs) where that gains something."""
     before = compiled.scheduled
     if options.sched in ("list", "order") or (
@@ -238,7 +244,6 @@ def polished(compiled: Compiled, target: Target, options: Options, lessons: Less
             method=options.sched,
             look=FINAL_LOOK,
             times=FINAL_TIMES,
-            lessons=lessons,
         )
     except NoSchedule:
         return compiled

@@ -11,6 +11,7 @@ from dspgen.asmir.ir import instruction_count
 from dspgen.errors import NoSchedule
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.rewrite.optimise import Effort, Optimised
+from dspgen.sched.least import TooSlow
 from dspgen.stages import Assembled, Compiled, Packets, Planned, assemble, cycles_of, pack, rewrite
 from dspgen.target.model import Target
 from dspgen.tiling.search import Slower
@@ -39,6 +40,7 @@ class _Form:
     most: int | None
     assembled: Assembled | Refusal
     packed: Compiled | Refusal | None = None
+    slow: float = 0.0  # the cycles that it takes about, or more, where that was too much to make packets
 
 
 @dataclass(slots=True)
@@ -182,15 +184,22 @@ class Variants:
         if form.packed is None:
             if assembled.least >= limit:
                 raise Slower(assembled.least)
-            if not certain and (expected := self._expected(assembled)) >= limit:
+            if not certain and (expected := max(self._expected(assembled), form.slow)) >= limit:
                 raise Slower(expected, certain=False)
-            try:
-                form.packed = pack(
-                    assembled, self.target, self.options, candidate=form.most is not None, known=self.known
-                )  # fmt: skip
-            except (NoSchedule, PlantError) as refusal:
-                form.packed = refusal
+            self._pack(form, assembled, math.inf if certain else limit)
         return replace(_given(form.packed), remarks=rewritten.remarks)
+
+    def _pack(self, form: _Form, assembled: Assembled, limit: float) -> None:
+        """Make packets, or learn why there are none. Raises Slower where loops take too long for `limit`."""
+        try:
+            form.packed = pack(
+                assembled, self.target, self.options, candidate=form.most is not None, known=self.known, limit=limit
+            )  # fmt: skip
+        except TooSlow as slow:
+            form.slow = slow.cycles
+            raise Slower(slow.cycles, certain=False) from None
+        except (NoSchedule, PlantError) as refusal:
+            form.packed = refusal
 
     def _expected(self, assembled: Assembled) -> int:
         """About the fewest cycles, told by the plan's other forms that have packets: these took so many more than their

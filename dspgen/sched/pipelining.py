@@ -14,6 +14,7 @@ from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ir import Dependence, LoopReport, Step
 from dspgen.sched.kit import Kit
+from dspgen.sched.least import Hopes
 from dspgen.sched.list_sched import listed_length
 from dspgen.sched.machine import binding_units, group_bounds, resource_bound
 from dspgen.sched.modulo import ALL_OR_NONE, GAVE_UP, ModuloSchedule, critical_recurrence, shorten_lifetimes
@@ -122,6 +123,7 @@ def plan_loop(
     free: Collection[Atom] = (),
     known: dict[object, Forms],
     given: object = None,
+    hopes: Hopes | None = None,
 ) -> Plan | list[tuple[int, str]]:
     """The best schedule with an interval of at least `least_interval`, or what was tried and why it failed.
 
@@ -129,7 +131,8 @@ def plan_loop(
     `scarce`, schedules whose values wait least come first. With `exact`, the
     exact scheduler looks for what the others have missed, and keeps its answers there. The values that the loop leaves
     in the physical registers `free` are not read. What was tried with other registers is in `known`, for loops of the
-    same label where what else was `given` is the same. Raises NoSchedule where the budget is spent.
+    same label where what else was `given` is the same. Raises NoSchedule where the budget is spent, TooSlow where
+    `hopes` for the function end.
     """
 
     key = loop.label, factor, frozenset(live_out), given
@@ -143,6 +146,8 @@ def plan_loop(
     refused = forms[0][2].least_interval - 1  # no schedule has an interval up to this one
     steps = Steps()
     for attempt in range(budget.patience):
+        if hopes is not None:
+            hopes.check(loop.label, factor, interval)
         failure, reasons = "", list[str]()
         for form, setup, prepared in forms:
             if interval < prepared.least_interval:
@@ -170,11 +175,16 @@ def plan_loop(
             break
         interval += step
         if attempt >= _CLOSE and not longest:
-            one = straight_ops(flat_iterations(loop, factor, kit), facts, kit, rename=True)
-            longest = listed_length(one, facts) + facts.branch_delay
+            longest = _without_overlap(loop, factor, facts, kit)
         if longest and interval > longest:
             break
     return tried
+
+
+def _without_overlap(loop: Loop, factor: int, facts: Facts, kit: Kit) -> int:
+    """The interval of iterations that follow each other."""
+    one = straight_ops(flat_iterations(loop, factor, kit), facts, kit, rename=True)
+    return listed_length(one, facts) + facts.branch_delay
 
 
 @dataclass(slots=True)

@@ -81,6 +81,7 @@ class Plans:
                 exact=settings.proofs if settings.method == "exact" else None,
                 free=settings.free.get(loop.label, frozenset()),
                 known=settings.forms,
+                hopes=None if self._may_be_flat(loop) else settings.hopes,
                 given=given,
             )
         return settings.plans[key]
@@ -100,6 +101,12 @@ class Plans:
         if isinstance(made, str):
             return ((plan.report.ii, made),)
         return Known(plan, made, flat_iterations(loop, rest, self.kit) if rest else [], loop.trip)
+
+    def _may_be_flat(self, loop: Loop) -> bool:
+        """Whether all iterations of the loop may become straight code, whose cycles its intervals don't tell."""
+        settings, trip = self.settings, loop.trip if isinstance(loop.trip, int) else 0
+        size = trip * len(loop.body)
+        return size <= 4 * settings.flat_limit or (size <= _MOST_FLAT and loop.label not in settings.rolled)
 
     def flat_length(self, loop: Loop, trip: int) -> int:
         """The cycles of all iterations of a short loop as straight code, which the code around it may also fill."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from dspgen.asmir.ir import Function, Instr, Item, Phys, VReg
@@ -14,6 +15,7 @@ from dspgen.sched.flow import occupancy
 from dspgen.sched.ir import Lessons, Method, Scheduled
 from dspgen.sched.kit import Kit
 from dspgen.sched.layout import Laid, Layout
+from dspgen.sched.least import hopes
 from dspgen.sched.live import NOTHING, live_before, predicates_of
 from dspgen.sched.regalloc import Failure, allocate
 from dspgen.sched.sections import Block
@@ -41,6 +43,7 @@ def schedule(
     look: int = _LOOK,
     times: int = 1,
     lessons: Lessons | None = None,
+    limit: float = math.inf,
 ) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
@@ -48,10 +51,12 @@ def schedule(
     search of loop schedules, `look` those looked at in search of short straight code; the searches for a loop's
     schedule at one interval give up `times` as late. `method` "order" leaves loops as
     they are and packs what is independent in the order of the text. `lessons`: what schedules of the loops asked for
-    less for.
+    less for. Raises TooSlow where the intervals of loops show that it takes about `limit` cycles or more.
     """
     facts = Facts(target)
-    settings = Settings(pipeline=pipeline, method=method, budget=Budget(most, times=times), searches=Searches(look))
+    settings = Settings(
+        pipeline=pipeline, method=method, budget=Budget(most, times=times), searches=Searches(look), limit=limit
+    )  # fmt: skip
     if lessons is not None:
         settings.learn(lessons)
     if method == "order":
@@ -112,6 +117,7 @@ def _prepared(function: Function, kit: Kit, settings: Settings, stack: Stack) ->
             body = spilled(body, settings.spilled, inputs, stack, settings.temporaries)
         settings.bodies[key] = body
         settings.free = free_after(body, kit.facts)
+        settings.hopes = hopes(body, settings.limit, kit.facts) if settings.limit < math.inf else None
     return settings.bodies[key]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from dspgen.asmir.ir import Item, VReg
@@ -10,6 +11,7 @@ from dspgen.sched.exact_modulo import Solution
 from dspgen.sched.facts import Atom
 from dspgen.sched.fit import Searches
 from dspgen.sched.ir import Lessons, Method
+from dspgen.sched.least import Hopes
 from dspgen.sched.pipelining import Forms, Plan
 
 
@@ -45,6 +47,8 @@ class Settings:
     proofs: dict[object, Solution] = field(default_factory=dict)  # of the exact scheduler of loops
     budget: Budget = field(default_factory=Budget)
     searches: Searches = field(default_factory=Searches)
+    limit: float = math.inf  # cycles: with so many, or more, the code is of no use
+    hopes: Hopes | None = None  # of the body as it is now, where there is a limit
 
     def lessons(self) -> Lessons:
         """What was learnt of loops."""
