@@ -161,3 +161,22 @@ class CyclicChoice(Exception):
 def restrict(pick: Mapping[int, Choice], roots: Sequence[int]) -> dict[int, Choice]:
     """The part of a choice that the roots need, operands first."""
     return {number: pick[number] for number in topological(pick, roots)}
+
+
+def apart_from_variables(problem: Problem) -> set[int]:
+    """The classes no choice of which leads to a carried variable."""
+    names = {r.name for r in problem.recurrences}
+    users: dict[int, list[int]] = {}
+    reached = []
+    for number, found in problem.choices.items():
+        for choice in found:
+            for arg in choice.node.args:
+                users.setdefault(arg, []).append(number)
+        if any(c.node.kind == "var" and c.node.text in names for c in found):
+            reached.append(number)
+    seen = set(reached)
+    while reached:
+        fresh = [n for n in users.get(reached.pop(), ()) if n not in seen]
+        seen.update(fresh)
+        reached += fresh
+    return problem.choices.keys() - seen

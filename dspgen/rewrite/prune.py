@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dspgen.rewrite.lanewise import Implementation
-from dspgen.rewrite.problem import Choice, Choices, Problem, unit_sets
+from dspgen.rewrite.problem import Choice, Choices, Problem, apart_from_variables, unit_sets
 from dspgen.rewrite.score import cycle_mean
 
 _ROUNDS = 8
@@ -64,17 +64,19 @@ def least(problem: Problem) -> tuple[float, float]:
 def least_recurrence(problem: Problem) -> float:
     """A bound from below of the recurrences: each path at its shortest."""
     paths: dict[tuple[int, int], int] = {}
+    apart = apart_from_variables(problem)
+    affected = {number: found for number, found in problem.choices.items() if number not in apart}
     for source, recurrence in enumerate(problem.recurrences):
-        depth = _shortest(problem.choices, recurrence.name)
+        depth = _shortest(affected, recurrence.name, dict.fromkeys(apart, _NONE))
         for sink, other in enumerate(problem.recurrences):
             if depth.get(other.next, _NONE) >= 0:
                 paths[source, sink] = depth[other.next]
     return cycle_mean(len(problem.recurrences), paths)
 
 
-def _shortest(choices: Choices, name: str) -> dict[int, int]:
-    """The least latency from a variable to each class; below 0 where a choice does without the variable."""
-    depth: dict[int, int] = {}
+def _shortest(choices: Choices, name: str, depth: dict[int, int]) -> dict[int, int]:
+    """The least latency from a variable to each class; below 0 where a choice does without the variable. `depth`: as
+    far as it is known."""
     changed = True
     while changed:
         changed = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dspgen.rewrite.greedy import tree_costs
-from dspgen.rewrite.problem import Choice, CyclicChoice, Problem, restrict
+from dspgen.rewrite.problem import Choice, CyclicChoice, Problem, apart_from_variables, restrict
 from dspgen.rewrite.score import Score, interval, score
 
 _PASSES = 32
@@ -24,12 +24,13 @@ def shorten(problem: Problem, chosen: Chosen, bound: int) -> Chosen | None:
     No extraction has a shorter interval than `bound`.
     """
     costs, picks = tree_costs(problem)
+    apart = dict.fromkeys(apart_from_variables(problem), _NONE)
     first = _both(score(problem, chosen))
     low, high = bound, first - 1
     best: Chosen | None = None
     while low <= high:
         limit = (low + high) // 2
-        found = _within(problem, chosen, limit, costs, picks)
+        found = _within(problem, chosen, limit, costs, picks, apart)
         reached = first if found is None else _both(score(problem, found))
         if found is not None and reached <= high:
             best, high = found, reached - 1
@@ -43,15 +44,21 @@ def _both(found: Score) -> int:
 
 
 def _within(
-    problem: Problem, chosen: Chosen, limit: int, costs: Mapping[int, float], picks: Mapping[int, Choice]
+    problem: Problem,
+    chosen: Chosen,
+    limit: int,
+    costs: Mapping[int, float],
+    picks: Mapping[int, Choice],
+    apart: Mapping[int, int],
 ) -> Chosen | None:
-    """Change one class on each path that is longer than `limit`, until none is; the cheapest for what it gains."""
+    """Change one class on each path that is longer than `limit`, until none is; the cheapest for what it gains. `apart`
+    are the depths of classes that no variable leads to."""
     for _ in range(_PASSES):
         merged = {**picks, **chosen}
         changed: Chosen = {}
         late = False
         for recurrence in problem.recurrences:
-            depths = _Depths(merged, recurrence.name)
+            depths = _Depths(merged, recurrence.name, apart)
             if recurrence.next not in chosen or depths.of(recurrence.next) <= limit:
                 continue
             late = True
@@ -95,10 +102,10 @@ _NONE = -_FAR
 class _Depths:
     """The latency from one carried variable to each class, by the choices made; `_NONE` where there is no path."""
 
-    def __init__(self, choices: Mapping[int, Choice], name: str) -> None:
+    def __init__(self, choices: Mapping[int, Choice], name: str, apart: Mapping[int, int]) -> None:
         self.choices = choices
         self.name = name
-        self.known: dict[int, int] = {}
+        self.known = dict(apart)
 
     def of(self, root: int) -> int:
         stack, entered = [root], set[int]()
