@@ -72,7 +72,7 @@ def polybench_command(sizes: tuple[str, ...], only: tuple[str, ...], fp: str, as
     if cpu:
         threads = thread_count(given["threads"])
         facts: dict[str, Any] = {"backend": "cpu", "threads": threads}
-        run = verify.on_cpu(fp, threads, library_cache())
+        run = verify.on_cpu(fp, threads, library_cache(), given["pack"])
     else:
         target = target_of(given)
         facts = {"isa": target.name}

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from dspgen import files, report
 from dspgen.errors import DspgenError, Problem
-from dspgen.options import SCHED_MODES, TILERS, Options, SchedMode
+from dspgen.options import PACKS, SCHED_MODES, TILERS, Options, SchedMode
 from dspgen.rewrite.optimise import Remark
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
@@ -74,7 +74,9 @@ def source_options(command: Command) -> Command:
 
 
 def backend_options(command: Command) -> Command:
+    packing = "Of --backend cpu: which arrays are copied."
     for option in (
+        click.option("--pack", type=click.Choice(PACKS), default="gpat", show_default=True, help=packing),
         click.option("--threads", type=click.IntRange(1), metavar="N", help="Of --backend cpu; all cores by default."),
         click.option("--backend", type=click.Choice(["cpu", "cuda"]), help="In place of --isa: this computer."),
     ):
@@ -114,7 +116,7 @@ def road_of(given: Mapping[str, Any]) -> str:
         raise click.UsageError("Missing option '--isa', or '--backend' in its place", context)
     if backend == "cuda":
         raise not_yet("`--backend cuda`")
-    for option in ("threads",) if isa is not None else ("sets", "data", "sched", "tiler"):
+    for option in ("threads", "pack") if isa is not None else ("sets", "data", "sched", "tiler"):
         if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
             shown = {"sets": "set"}.get(option, option)
             raise click.UsageError(f"--{shown} goes with {'--backend cpu' if isa is not None else '--isa'}", context)
@@ -136,6 +138,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
         data=given["data"],
         sched=sched_mode(given["sched"]),
         tiler=given["tiler"],
+        pack=given.get("pack", "gpat"),
     )
 
 

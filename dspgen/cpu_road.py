@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from backends.cpu.build import build, find_compiler, vector_width
+from backends.cpu.caches import caches as caches_here
 from backends.cpu.emit import emit
 from backends.cpu.kernel import Kernel
 from dspgen import oracle
@@ -20,6 +21,7 @@ from dspgen.rewrite.optimise import Remark
 from plant_core.autoschedule import Machine, default_schedule
 from plant_core.ir import Buf, Func
 from plant_core.nest import Scheduled
+from plant_core.packing import Caches, Packing, pack
 from plant_core.scan import scan
 from plant_core.tree import Tree
 
@@ -59,21 +61,33 @@ class CpuResult:
     details: tuple[str, ...] = ()
 
 
-def compile_cpu(path: str, options: Options, *, threads: int = 1, on_stage: OnStage | None = None) -> CpuCompiled:
-    """C text in, C++ text out. `on_stage` is called with each stage's name and result."""
+def compile_cpu(
+    path: str, options: Options, *, threads: int = 1, on_stage: OnStage | None = None, caches: Caches | None = None
+) -> CpuCompiled:
+    """C text in, C++ text out. `on_stage` is called with each stage's name and result. `caches`: for which arrays are
+    packed, this computer's by default."""
     started = time.perf_counter()
     seen: OnStage = on_stage or (lambda name, value: None)
     func = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", func)
     width = vector_width(find_compiler())
     machine = Machine.of(width, threads)
-    scheduled = default_schedule(func, reassoc=options.fp == "reassoc", machine=machine)
+    scheduled = default_schedule(
+        func, reassoc=options.fp == "reassoc", machine=machine, panels=options.pack == "panels"
+    )
     seen("schedule", scheduled)
+    remarks = _loop_remarks(scheduled)
+    if options.pack == "gpat":
+        plain = scheduled
+        scheduled, packings = pack(plain, caches or caches_here())
+        remarks = (*remarks, *_pack_remarks(packings, func))
+        if scheduled is not plain:
+            seen("packed", scheduled)
     tree = scan(scheduled)
     seen("tree", tree)
     cpp = emit(scheduled.func, tree, fp=options.fp, vector_bytes=width, threads=threads > 1)
     seen("cpp", cpp)
-    return CpuCompiled(func, scheduled, tree, cpp, _loop_remarks(scheduled), time.perf_counter() - started)
+    return CpuCompiled(func, scheduled, tree, cpp, remarks, time.perf_counter() - started)
 
 
 def _loop_remarks(scheduled: Scheduled) -> tuple[Remark, ...]:
@@ -83,6 +97,18 @@ def _loop_remarks(scheduled: Scheduled) -> tuple[Remark, ...]:
     for nest in scheduled.nests:
         loops = [f"{loop} ({tag})" if (tag := nest.tag(loop)) else loop for loop in nest.loops]
         found.append(Remark(places[nest.name], "loops", ", ".join(loops) or "none"))
+    return tuple(found)
+
+
+def _pack_remarks(packings: Sequence[Packing], func: Func) -> tuple[Remark, ...]:
+    """For each array at each loop that goes over the same elements of it again, whether it is packed, and why."""
+    found = []
+    for packing in packings:
+        if packing.refusal:
+            found.append(Remark(packing.loops[0].loc if packing.loops else func.loc, "packing", packing.refusal))
+        for c in packing.candidates:
+            if c.stage != "reuse":
+                found.append(Remark(c.loop.loc, "packing", c.text))
     return tuple(found)
 
 
@@ -103,10 +129,11 @@ def run_cpu(
     seed: int = 0,
     repeats: int = 3,
     on_stage: OnStage | None = None,
+    caches: Caches | None = None,
 ) -> CpuResult:
     """Compile, build, run, and compare every output array with the C program's."""
     seen: OnStage = on_stage or (lambda name, value: None)
-    compiled = compile_cpu(path, options, threads=threads, on_stage=on_stage)
+    compiled = compile_cpu(path, options, threads=threads, on_stage=on_stage, caches=caches)
     func = compiled.source
     started = time.perf_counter()
     kernel = build_cpu(compiled, options, threads=threads, cache=cache)

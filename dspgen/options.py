@@ -11,6 +11,8 @@ SchedMode = Literal["dp", "list", "exact", "order"]
 SCHED_MODES: tuple[SchedMode, ...] = ("dp", "list", "exact")  # those for users
 Tiler = Literal["feedback", "model", "exhaustive", "evolve"]
 TILERS: tuple[Tiler, ...] = ("feedback", "model", "exhaustive", "evolve")
+Pack = Literal["gpat", "panels", "off"]
+PACKS: tuple[Pack, ...] = ("gpat", "panels", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,8 @@ class Options:
     ones, "exact" proves them the shortest where it can; "order" packs what is independent in the order of the program,
     loops as they are, for the benches to compare with. `tiler` tells which register tiles are compiled: "feedback"
     those that the model, corrected by what others took, expects to win; "model" its first that works; "exhaustive" all
-    that it knows; "evolve" some of all, bred from the best.
+    that it knows; "evolve" some of all, bred from the best. `pack`, on this computer: copied is
+    what the analysis of `plant_core.packing` chooses, or the default schedule's own "panels", or nothing.
     """
 
     function: str | None = None
@@ -38,3 +41,4 @@ class Options:
     pipeline: bool = True
     sched: SchedMode = "dp"
     tiler: Tiler = "feedback"
+    pack: Pack = "gpat"

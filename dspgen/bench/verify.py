@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dspgen import report
 from dspgen.bench import polybench
 from dspgen.cpu_road import run_cpu
 from dspgen.errors import DspgenError
 from dspgen.faults import is_of_the_computer, message_of
-from dspgen.options import Options
+from dspgen.options import Options, Pack
 from dspgen.pipeline import run_file
 from dspgen.target.model import Target
 from plant_core.loc import PlantError
@@ -42,9 +42,10 @@ def verify(
     return rows
 
 
-def on_cpu(fp: str, threads: int, cache: Path | None) -> Run:
+def on_cpu(fp: str, threads: int, cache: Path | None, pack: Pack) -> Run:
     def run(kernel: str, size: str) -> Row:
-        options = Options(defines=polybench.defines(kernel, size), fp="strict" if fp == "strict" else "reassoc")
+        rounding: Literal["strict", "reassoc"] = "strict" if fp == "strict" else "reassoc"
+        options = Options(defines=polybench.defines(kernel, size), fp=rounding, pack=pack)
         result = run_cpu(polybench.source(kernel), options, threads=threads, cache=cache)
         return report.cpu_object(result) | {"refused": None, "details": list(result.details)}
 

@@ -20,12 +20,15 @@ from plant_core.values import is_float
 from plant_core.verbs import tag
 
 
-def default_schedule(func: Func, *, reassoc: bool = True, machine: Machine | None = None) -> Scheduled:
+def default_schedule(
+    func: Func, *, reassoc: bool = True, machine: Machine | None = None, panels: bool = True
+) -> Scheduled:
     """A legal schedule that the model of `shapes` thinks fast, or the text's own order.
 
     `machine`: what the code will run on; where it has several threads, outermost parallel loops are tagged so.
-    `reassoc`: reductions of floats may be reordered. The result's Func has local scalars renamed and expanded; it
-    computes the same as `func`. Programs whose loops are bounded by data keep the order of the text, with tags.
+    `reassoc`: reductions of floats may be reordered. Without `panels` no array is copied.
+    The result's Func has local scalars renamed and expanded; it computes the same as `func`. Programs whose loops are
+    bounded by data keep the order of the text, with tags.
     """
     machine = machine or Machine()
     if func.effects or any(comp.defines for comp in func.comps):
@@ -44,7 +47,8 @@ def default_schedule(func: Func, *, reassoc: bool = True, machine: Machine | Non
     except NoStructure:
         return _in_text_order(func, reassoc=reassoc, threads=machine.threads)
     choice = fuse(wide, graph, edges, choose(graph, nodes, machine), machine)
-    return pack(Scheduled(wide, build_nests(graph, choice, machine), reassoc), graph, choice, machine)
+    scheduled = Scheduled(wide, build_nests(graph, choice, machine), reassoc)
+    return pack(scheduled, graph, choice, machine) if panels else scheduled
 
 
 def _in_text_order(func: Func, *, reassoc: bool, threads: int) -> Scheduled:

@@ -217,7 +217,15 @@ def _gather_finals(func: Func, bufs: frozenset[str], length: int, found: _Gather
 
 def _solve(found: _Gathered) -> isl.UnionFlow:
     info = isl.UnionAccessInfo.from_sink(found.sinks).set_must_source(found.must).set_may_source(found.may)
-    return info.set_schedule_map(found.times).compute_flow()
+    try:
+        return info.set_schedule_map(found.times).compute_flow()
+    except isl.Error as error:
+        readers = sorted({m.get_tuple_name(isl.dim_type.in_).split("#")[0] for m in maps_of(found.sinks)})
+        raise PlantError(
+            f"isl can't tell which values {', '.join(readers)} read",
+            code="DG200",
+            remedy="leave these arrays as they are",
+        ) from error
 
 
 def _run(found: _Gathered) -> isl.UnionMap:

@@ -14,6 +14,7 @@ import islpy as isl
 from plant_core.affine import combined, integer
 from plant_core.ir import Expr
 from plant_core.loc import Loc, PlantError
+from plant_core.memory import quasi
 from plant_core.memory.quasi import pieces_of, pw_expr
 
 
@@ -95,12 +96,11 @@ def _axis(cells: isl.Map, dim: int, outer: tuple[str, ...], loc: Loc, of: str) -
     try:
         low, high = cells.dim_min(dim), cells.dim_max(dim)
         stride = cells.get_range_stride_info(dim).get_stride().to_python()
-        extent = high.sub(low).max_val()
     except isl.Error:
         raise _unbounded(loc, of, dim) from None
-    if not extent.is_int():
+    span = quasi.span(cells, dim)
+    if span is None:
         raise _unbounded(loc, of, dim)
-    span = extent.to_python()
     stride = max(int(stride), 1)
     if stride > span:
         stride = 1 if span else stride

@@ -100,6 +100,22 @@ def sample(relation: isl.Map) -> tuple[tuple[int, ...], tuple[int, ...], dict[st
     return values[:count], values[count:], params
 
 
+def span(cells: isl.Map, dim: int) -> int | None:
+    """The most by which two elements of one image are apart in one dimension; None where nothing bounds it."""
+    count = cells.dim(isl.dim_type.out)
+    line = cells.project_out(isl.dim_type.out, dim + 1, count - dim - 1).project_out(isl.dim_type.out, 0, dim)
+    line = line.reset_tuple_id(isl.dim_type.out) if line.has_tuple_id(isl.dim_type.out) else line
+    try:
+        found = line.dim_max(0).sub(line.dim_min(0)).max_val()
+    except isl.Error:
+        # isl refuses some differences of floors on domains with strides.
+        try:
+            found = line.reverse().apply_range(line).deltas().dim_max_val(0)
+        except isl.Error:
+            return None
+    return int(found.to_python()) if found.is_int() else None
+
+
 def values_at(region: isl.Set, dim: int) -> list[int]:
     """The values that one dimension of `region` takes, ascending; PlantError where there are infinitely many."""
     count = region.dim(isl.dim_type.set)

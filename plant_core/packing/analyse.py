@@ -60,6 +60,14 @@ class Candidate:
         """The copy's extents as they lie in memory."""
         return tuple(self.shape[k] for k in self.order)
 
+    @property
+    def text(self) -> str:
+        """What became of it, and why, stage by stage."""
+        verdict = "packed" if self.stage == "packed" else "not packed"
+        shape = " x ".join(map(str, self.layout))
+        laid = f" as {shape} in the order {list(self.order)}" if self.stage == "packed" else ""
+        return f"'{self.array.name}' before the loop {self.loop.name}: {verdict}{laid}: {'; '.join(self.reasons)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:

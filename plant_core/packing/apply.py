@@ -7,12 +7,19 @@ from dataclasses import replace
 import islpy as isl
 
 from plant_core import memory
+from plant_core.budget import at_most
 from plant_core.loc import PlantError
-from plant_core.nest import Scheduled
+from plant_core.memory.quasi import values_at
+from plant_core.nest import Nest, Scheduled
+from plant_core.order import check
 from plant_core.packing.analyse import Candidate, Packing, candidates, in_the_way, ranked
 from plant_core.packing.caches import Caches
 from plant_core.packing.nests import NotStatic, Region, regions
 from plant_core.verbs import tag
+from plant_core.verbs.common import fresh
+
+OPERATIONS = 4_000_000
+"""isl's operations for the analysis of a nest, and for each copy."""
 
 
 def pack(scheduled: Scheduled, caches: Caches) -> tuple[Scheduled, tuple[Packing, ...]]:
@@ -23,15 +30,24 @@ def pack(scheduled: Scheduled, caches: Caches) -> tuple[Scheduled, tuple[Packing
     Ensures: every value is what it was; a copy that a memory verb refuses is left out, and the next one considered.
     """
     try:
-        found = regions(scheduled)
-    except NotStatic as problem:
-        return scheduled, (Packing((), 0, None, (), str(problem)),)
+        with at_most(OPERATIONS):
+            found = regions(scheduled)
+    except (NotStatic, PlantError, isl.Error) as problem:
+        return scheduled, (Packing((), 0, None, (), _said(problem)),)
     decided = []
     for region in found:
-        packing = candidates(region, caches)
+        try:
+            with at_most(OPERATIONS):
+                packing = candidates(region, caches)
+        except (PlantError, isl.Error) as problem:
+            packing = Packing(region.loops, 0, None, (), _said(problem))
         scheduled, packing = _chosen(scheduled, region, packing, caches)
         decided.append(packing)
     return scheduled, tuple(decided)
+
+
+def _said(problem: Exception) -> str:
+    return "isl can't tell what the loops touch" if isinstance(problem, isl.Error) else str(problem)
 
 
 def _chosen(scheduled: Scheduled, region: Region, packing: Packing, caches: Caches) -> tuple[Scheduled, Packing]:
@@ -43,9 +59,10 @@ def _chosen(scheduled: Scheduled, region: Region, packing: Packing, caches: Cach
         reason = in_the_way(region, c, chosen, caches)
         if not reason:
             try:
-                if not c.loop.depth and not outside:
-                    scheduled, outside = _enclosed(scheduled, region)
-                scheduled = _installed(scheduled, region, c, outside)
+                with at_most(OPERATIONS):
+                    if not c.loop.depth and not outside:
+                        scheduled, outside = _enclosed(scheduled, region)
+                    scheduled = _installed(scheduled, region, c, outside)
             except PlantError as problem:
                 reason = problem.message
         value = f"{c.benefit} TLB entries for {c.cost} bytes copied"
@@ -76,15 +93,20 @@ def _installed(scheduled: Scheduled, region: Region, c: Candidate, outside: str)
 
 
 def _enclosed(scheduled: Scheduled, region: Region) -> tuple[Scheduled, str]:
-    """A loop of one iteration round the nest, for copies that are made once; and its name."""
-    taken = {loop for p in region.placed for loop in p.nest.loops} | {p.name for p in scheduled.func.params}
-    name = "once"
-    while name in taken:
-        name += "_"
-    for p in region.placed:
-        nest = scheduled.nest(p.comp.name)
+    """A loop of one iteration round the nest and the copies in it, for copies that are made once; and its name."""
+    place = _place(scheduled.nest(region.placed[0].comp.name))
+    inside = [nest for nest in scheduled.nests if nest.loops and _place(nest) == place]
+    taken = {loop for nest in inside for loop in nest.loops} | {p.name for p in scheduled.func.params}
+    name = fresh("once", taken)
+    for nest in inside:
         relation = nest.relation.insert_dims(isl.dim_type.out, 1, 2)
         for dim in (1, 2):
             relation = relation.fix_val(isl.dim_type.out, dim, isl.Val(0))
         scheduled = scheduled.with_nest(replace(nest, loops=(name, *nest.loops), relation=relation))
+    check(scheduled)
     return scheduled, name
+
+
+def _place(nest: Nest) -> list[int]:
+    """The statement's positions outside of all loops."""
+    return values_at(nest.relation.range(), 0)

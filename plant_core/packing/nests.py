@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
 
 import islpy as isl
@@ -19,7 +19,7 @@ import islpy as isl
 from plant_core.affine import access_key, access_map, all_bufs, domain_of
 from plant_core.ir import Buf, Comp, Func, Load
 from plant_core.loc import Loc, PlantError
-from plant_core.memory.quasi import in_context, values_at
+from plant_core.memory.quasi import in_context, span, values_at
 from plant_core.memory.sites import as_load, refuse_vectors, sites
 from plant_core.nest import Nest, Scheduled
 from plant_core.tree import Tag
@@ -121,9 +121,7 @@ class Region:
             return tuple(0 for _ in buf.shape)
         if not all(u.exact for u in uses):
             return static_extents(buf)
-        cells = fixed(uses[0].cells, depth)
-        for use in uses[1:]:
-            cells = cells.union(fixed(use.cells, depth))
+        cells = reduce(isl.Map.union, [fixed(u.cells, depth) for u in uses])
         return tuple(min(_extent(cells, k), n) for k, n in enumerate(static_extents(buf)))
 
     def size(self, tensor: str, loop: Loop, *, once: bool = False) -> int:
@@ -132,16 +130,15 @@ class Region:
 
     def trips(self, loop: Loop) -> int:
         """The most iterations that one run of the loop has."""
-        times = None
+        lines = []
         for p in self.placed:
             if p.comp.name in loop.members:
                 line = isl.Map.from_range(p.values.range())
-                count = line.dim(OUT)
-                line = line.project_out(OUT, loop.depth + 1, count - loop.depth - 1).move_dims(
-                    IN, 0, OUT, 0, loop.depth
-                )
-                times = line if times is None else times.union(line)
-        return _extent(times, 0)
+                line = line.project_out(OUT, loop.depth + 1, line.dim(OUT) - loop.depth - 1)
+                lines.append(line.move_dims(IN, 0, OUT, 0, loop.depth))
+        times = reduce(isl.Map.union, lines)
+        stride = max(int(times.get_range_stride_info(0).get_stride().to_python()), 1)
+        return (_extent(times, 0) - 1) // stride + 1
 
     def runs(self, loop: Loop, within: Loop) -> int:
         """How often `loop` is run in one run of `within`, by the most trips of the loops between."""
@@ -165,13 +162,10 @@ def fixed(cells: isl.Map, depth: int) -> isl.Map:
 
 
 def _extent(cells: isl.Map, dim: int) -> int:
-    try:
-        span = cells.dim_max(dim).sub(cells.dim_min(dim)).max_val()
-    except isl.Error:
-        raise NotStatic("no constant bounds what a loop touches") from None
-    if not span.is_int():
+    found = span(cells, dim)
+    if found is None:
         raise NotStatic("no constant bounds what a loop touches")
-    return int(span.to_python()) + 1
+    return found + 1
 
 
 def strides(extents: tuple[int, ...]) -> tuple[int, ...]:

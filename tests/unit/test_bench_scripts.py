@@ -75,6 +75,13 @@ def test_a_kernel_by_all_tilers(script: Script) -> None:
     assert script("tilers").row("stencil").endswith(" | 1.000 |")
 
 
+def test_a_kernel_packed(script: Script) -> None:
+    packing = script("packing")
+    lines = packing.rows("contract3d", packing.CASES["contract3d"], "mini", 0)
+    assert [line.split(" | ")[1] for line in lines] == ["text", "tiles of 32", "default"]
+    assert all("wrong" not in line for line in lines)
+
+
 def test_a_loop_beside_scalar_code(script: Script) -> None:
     loops = script("loops")
     row = loops.row(*next(k for k in loops.kernels() if k[1] == "scale_and_add"))

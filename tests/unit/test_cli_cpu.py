@@ -120,6 +120,25 @@ def test_remarks_name_the_loops(dspgen: Run, dot: list[str], tmp_path: Path) -> 
     assert {"line", "kind", "message"} <= json.loads(out)["remarks"][0].keys()
 
 
+def test_what_is_packed_is_told(dspgen: Run, examples: Path, tmp_path: Path) -> None:
+    kernel = [str(examples / "polybench" / "doitgen.c"), "--backend", "cpu", "--threads", "1"]
+    kernel += ["-D", "NQ=140", "-D", "NR=150", "-D", "NP=160"]
+    told = {}
+    for pack in ("panels", "gpat", "off"):
+        where = ["-o", str(tmp_path / pack), "--dump-dir", str(tmp_path / pack)]
+        status, out, _ = dspgen("compile", *kernel, "--pack", pack, *where, "--json")
+        told[pack] = [r["message"] for r in json.loads(out)["remarks"] if r["kind"] == "packing"]
+        assert status == 0
+    assert told["panels"] == told["off"] == []
+    assert any(m.startswith("'C4' before the loop ") and "the same elements in each of" in m for m in told["gpat"])
+    assert [p.name for p in sorted((tmp_path / "gpat").glob("*.txt"))][2] == "03-packed.txt"
+
+
+def test_packing_is_of_this_computer(refused: Callable[..., str], examples: Path) -> None:
+    err = refused("compile", str(examples / "dot.c"), "--isa", "ft_m7002", "--pack", "gpat")
+    assert "--pack goes with --backend cpu" in err
+
+
 def test_sizes_that_stay_symbolic(dspgen: Run, tmp_path: Path) -> None:
     (tmp_path / "scale.c").write_text(SYMBOLIC)
     np.savez(tmp_path / "in.npz", n=np.int32(13), m=np.int32(29), s=np.float32(3))

@@ -19,7 +19,7 @@ from plant_core.program import Program, Statement
 from plant_core.scan import scan
 from plant_core.tree_print import print_tree
 
-PAGES = ("README.md", "docs/architecture.md", "docs/autoschedule.md", "docs/cli.md", "docs/linear.md", "docs/plant.md")
+PAGES = ("README.md", *(f"docs/{p}.md" for p in ("architecture", "autoschedule", "cli", "linear", "packing", "plant")))
 
 
 def text_of(root: Path, page: str) -> str:
