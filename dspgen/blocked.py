@@ -28,11 +28,12 @@ from plant_core.windows import rows_of
 
 
 def compile_blocked(
-    func: Func, source: Func, target: Target, options: Options, compiled: Callable[[Func], Compiled]
+    func: Func, source: Func, target: Target, options: Options, compiled: Callable[[Sequence[Func]], list[Compiled]]
 ) -> Compiled:
-    """`func`, canonical, in blocks. `compiled` makes code for data on the chip. Raises NoSchedule."""
+    """`func`, canonical, in blocks. `compiled` makes code for data on the chip, of blocks of one nest that differ in
+    size. Raises NoSchedule."""
     made = parts(func, source, target, options)
-    pieces = [[compiled(piece) for piece in m.pieces] for m in made]
+    pieces = [compiled(m.pieces) for m in made]
     function = composed(_blocked(made, source, pieces), target)
     lessons = Lessons()
     for n, code in enumerate(pieces):

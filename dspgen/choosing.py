@@ -127,6 +127,7 @@ class Chooser:
     known: dict[RewriteMode, tuple[Choice, ...]] = field(default_factory=dict)
     packets: Packets = field(default_factory=dict)
     seen: OnStage = lambda name, value: None  # is told how far a long search is
+    experiences: dict[RewriteMode, Experience] = field(default_factory=dict)  # what is known of nests like these
 
     def __post_init__(self) -> None:
         machine = Machine(self.target, OperationTable(self.target))
@@ -146,7 +147,7 @@ class Chooser:
         that work out take over `enough` cycles together."""
         if mode in self.known:
             return self.known[mode]
-        experience = Experience()
+        experience = self.experiences.setdefault(mode, Experience())
         tries = max(TRIES // max(len(self.searches), 1), FEWEST_TRIES)
         found = []
         spent = 0.0

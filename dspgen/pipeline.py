@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +19,7 @@ from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule
 from dspgen.frontend.read import read_c
 from dspgen.lacking import Lacking
-from dspgen.options import REWRITE_MODES, Options
+from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
 from dspgen.sim.run import Engine
@@ -42,7 +42,7 @@ from dspgen.tiling.bound import bound
 from dspgen.tiling.nests import nests
 from dspgen.tiling.parts import in_parts
 from dspgen.tiling.peeling import align_stores
-from dspgen.tiling.search import Choice
+from dspgen.tiling.search import Choice, Experience
 from dspgen.tiling.splitting import split
 from dspgen.tiling.why import Verdict, explain_lanes, one_for_each
 from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_on_parameters
@@ -176,9 +176,14 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
         return _best_view(source, target, options, seen)
     view = next(v for v in views(target) if v.packed == 1)
 
-    def near(piece: Func) -> Compiled:
-        code, remarks = _best_code(_View(piece, _chooser(piece, view, options, seen)), lambda name, value: None)
-        return replace(code, remarks=(*remarks, *code.remarks))
+    def near(pieces: Sequence[Func]) -> list[Compiled]:
+        made, experiences = [], dict[RewriteMode, Experience]()
+        for piece in pieces:
+            chooser = _chooser(piece, view, options, seen)
+            chooser.experiences = experiences
+            code, remarks = _best_code(_View(piece, chooser), lambda name, value: None)
+            made.append(replace(code, remarks=(*remarks, *code.remarks)))
+        return made
 
     return compile_blocked(func, source, view, options, near), ()
 
