@@ -127,6 +127,9 @@ def count(points: isl.Set) -> int:
         return volume
     if dims == 1 or volume <= 4096:
         return int(points.count_val().to_python())
+    if len(apart := _independent(points)) > 1:
+        rest = [[d for d in range(dims) if d not in part] for part in apart]
+        return math.prod(count(_without(points, gone)) for gone in rest)
     return sum(
         count(
             points.fix_val(isl.dim_type.set, 0, isl.Val.int_from_si(points.get_ctx(), v)).project_out(
@@ -135,6 +138,26 @@ def count(points: isl.Set) -> int:
         )
         for v in range(lows[0], highs[0] + 1)
     )
+
+
+def _independent(points: isl.Set) -> list[set[int]]:
+    """Groups of dimensions that no constraint ties to each other; the set is the product of its projections on them."""
+    points = points.coalesce()
+    dims = range(points.dim(isl.dim_type.set))
+    if points.n_basic_set() != 1 or (basic := points.get_basic_sets()[0]).dim(isl.dim_type.div):
+        return [set(dims)]
+    groups = [{d} for d in dims]
+    for constraint in basic.get_constraints():
+        tied = {d for d in dims if constraint.involves_dims(isl.dim_type.set, d, 1)}
+        joined = set[int]().union(*(g for g in groups if g & tied))
+        groups = [*(g for g in groups if not g & tied), *([joined] if joined else [])]
+    return groups
+
+
+def _without(points: isl.Set, dims: list[int]) -> isl.Set:
+    for d in reversed(dims):
+        points = points.project_out(isl.dim_type.set, d, 1)
+    return points
 
 
 def _box(points: isl.Set, lows: list[int], highs: list[int]) -> isl.Set:
