@@ -108,8 +108,31 @@ class Forwarder:
         value = self._term(stmt.value, known, stmt.active or ALL_LANES)
         index, mask = (None if t is None else self._term(t, known) for t in (stmt.index, stmt.mask))
         if value is stmt.value and index is stmt.index and mask is stmt.mask:
-            return stmt
-        return replace(stmt, value=value, index=index, mask=mask)
+            return self._chosen(stmt, known)
+        return self._chosen(replace(stmt, value=value, index=index, mask=mask), known)
+
+    def _chosen(self, store: Store, known: dict[Place, _Stored]) -> Store:
+        """A masked store on top of one whose value is known chooses from both, so that the former is dead.
+
+        Before: `A[i] = x; A[i] mask m = y`. After: `A[i] = x; A[i] = select(m, y, x)`.
+        """
+        if store.mask is None or not store.value.type.vector:
+            return store
+        plain = replace(store, mask=None)
+        place = place_of_store(plain)
+        entry = None if place is None else known.get(place)
+        if entry is None or entry.store.active != store.active or entry.value.type != store.value.type:
+            return store
+        value = make("select", (store.mask, store.value, self._named(entry)), store.value.type)
+        return replace(plain, value=value)
+
+    def _named(self, entry: _Stored) -> Term:
+        """A known value, as a name."""
+        if not is_atom(entry.value):
+            name = self.names.fresh(f"{entry.store.array}_new")
+            entry.value = Var(name, entry.value.type)
+            entry.slot[:] = [Let(name, entry.store.value), replace(entry.store, value=entry.value)]
+        return entry.value
 
     def _loop(self, loop: Loop, ranges: Ranges, known: dict[Place, _Stored]) -> Loop:
         start, trip = self._term(loop.start, known), self._term(loop.trip, known)
@@ -152,11 +175,7 @@ class Forwarder:
             active = entry.store.active
             if active is not None and active < wanted:
                 return load
-            if not is_atom(entry.value):
-                name = self.names.fresh(f"{load.array}_new")
-                entry.value = Var(name, entry.value.type)
-                entry.slot[:] = [Let(name, entry.store.value), replace(entry.store, value=entry.value)]
-            return as_loaded(entry.value, load.elem)
+            return as_loaded(self._named(entry), load.elem)
 
         return map_demand(term, demand, change)
 

@@ -115,6 +115,14 @@ MEETINGS = {
         store.i32 B [0] 1 mask (lt.i32.v (iota.i32.v) (bcast.i32.v j:i32)) = (add.i32.v (ld.i32.v B [0] 1) (iota.i32.v))
         store.i32 B [8] 1 mask (ld.i32.v C [j] 1) = (ld.i32.v B [2] 1)
       }""",
+    "masked stores on what was stored": """
+      store.i32 A [0] 1 = (iota.i32.v)
+      store.i32 A [0] 1 mask (ld.i32.v C [0] 1) = (add.i32.v (ld.i32.v A [0] 1) (ld.i32.v C [4] 1))
+      store.i32 A [0] 1 mask (ld.i32.v C [4] 1) = (mul.i32.v (ld.i32.v A [0] 1) (ld.i32.v C [0] 1))
+      store.i32 B [0] 1 active 3 = (iota.i32.v)
+      store.i32 B [0] 1 mask (ld.i32.v C [0] 1) active 3 = (ld.i32.v C [4] 1)
+      store.i32 B [4] 1 active 2 = (iota.i32.v)
+      store.i32 B [4] 1 mask (ld.i32.v C [0] 1) = (ld.i32.v C [4] 1)""",
     "pairs overwrite both halves": """
       store.i32 A [0] 1 = (iota.i32.v)
       store.i32 A [0] 2 = (pair.i32.v (ld.i32.v C [0] 1) (ld.i32.v C [1] 1))
