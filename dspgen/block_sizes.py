@@ -24,7 +24,7 @@ from dspgen.tiling.nests import nests
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.affine import read_accesses
 from plant_core.blocks import Blocks, blocks, windows
-from plant_core.boxes import Boxes, NoBlocks, covers, ends_of, meets, surely_written
+from plant_core.boxes import Boxes, NoBlocks, assumed, covers, meets, surely_written
 from plant_core.dependence import live_in
 from plant_core.ir import Buf, Comp, Func
 from plant_core.windows import Counter, Window, rows_of
@@ -131,11 +131,8 @@ class _Parts:
 
     def _group(self, names: Sequence[str]) -> _Group:
         comps = tuple(self.func.comp(name) for name in names)
-        for comp in comps:
-            for depth in range(len(comp.iters)):
-                ends_of(comp, depth)  # sizes known at run time only are refused
         touched = {a.buf for c in comps for a in (c.target, *read_accesses(c))} & set(self.bufs)
-        work = arithmetic_cycles(self.func.with_comps(comps), self.target, {})
+        work = arithmetic_cycles(self.func.with_comps(comps), self.target, assumed(self.func.with_comps(comps)))
         return _Group(comps, work, touched, {c.target.buf for c in comps} & touched)
 
     def best(self) -> tuple[Blocks, ...]:
@@ -188,7 +185,7 @@ class _Parts:
         refusal: NoBlocks | None = None
         boxes = Boxes(func, self.target.lanes, self._kept(number, number + 1))
         ways = sorted(self._sizes(boxes, self.groups[number].work), key=lambda s: s.cycles)
-        for sizes in ways[:_TRIED]:
+        for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if not w.spans)):
             try:
                 made = blocks(boxes, sizes.spans, sizes.order, reassoc=self.options.fp == "reassoc")
             except NoBlocks as reason:
@@ -204,11 +201,14 @@ class _Parts:
 
     def _sizes(self, boxes: Boxes, work: float) -> Iterator[_Sizes]:
         """Sizes whose windows fit, with what the model expects of them."""
-        ways = [
-            (spans, order)
-            for spans in itertools.product(*(_spans(extent) for _, _, extent in boxes.loops))
-            for order in itertools.permutations(range(len(boxes.loops)))
-        ]
+        try:
+            ways = [
+                (spans, order)
+                for spans in itertools.product(*(_spans(extent) for _, _, extent in boxes.loops))
+                for order in itertools.permutations(range(len(boxes.loops)))
+            ]
+        except NoBlocks:
+            ways = []
         for spans, order in [((), ()), *ways]:
             try:
                 counters, found = windows(boxes, spans, order)

@@ -20,6 +20,7 @@ import islpy as isl
 from plant_core.affine import add as plus
 from plant_core.affine import children, from_linear, integer, is_integer, linear, rebuild
 from plant_core.boxes import Boxes, Form, NoBlocks, Use, accesses_of, apart, covers, surely_written
+from plant_core.defined import used_parameters
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
 from plant_core.schedule import Line, Position, schedule_map
 from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Length, Place, Reach, Window
@@ -84,7 +85,7 @@ class _Blocking:
         self.whole: set[str] = set()
         self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
         self.windows: dict[_Key, Window] = {}
-        if func.effects or any(c.defines for c in func.comps):
+        if func.effects or (counters and any(c.defines for c in func.comps)):
             raise _refused(func, "it has statements that are no assignments to arrays")
 
     def run(self, reassoc: bool) -> Blocks:
@@ -329,7 +330,7 @@ class _Blocking:
         return Func(f"{self.func.name}_block{number}", params, bufs, comps, self.func.loc)
 
     def _names(self, comps: Sequence[Comp], name: str) -> bool:
-        return any(name in _params(e) for c in comps for e in (c.value, *c.target.indices))
+        return any(name in used_parameters(c) for c in comps)
 
     def _local(self, comp: Comp, place: Place) -> Comp:
         ranges = []
@@ -381,13 +382,6 @@ class _Blocking:
 
 def _refused(func: Func, why: str) -> NoBlocks:
     return NoBlocks(f"`{func.name}` can't be cut into blocks: {why}", loc=func.loc)
-
-
-def _params(expr: Expr) -> set[str]:
-    found = {expr.name} if isinstance(expr, Param) else set()
-    for part in children(expr):
-        found |= _params(part)
-    return found
 
 
 def _origin(counter: Counter) -> str:

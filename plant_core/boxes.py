@@ -20,6 +20,9 @@ from plant_core.windows import Reach
 Form = tuple[int, dict[str, int]] | None
 
 
+LARGE = 1 << 12  # what a size that nothing bounds is taken to be
+
+
 class NoBlocks(PlantError):
     """Why a nest can't be cut into such blocks."""
 
@@ -122,6 +125,25 @@ def ends_of(comp: Comp, depth: int) -> tuple[int, int]:
             remedy="give the parameters' values with -D NAME=VALUE",
         )
     return int(low.to_python()), int(high.to_python())
+
+
+def assumed(func: Func) -> dict[str, int]:
+    """Of each integer parameter that decides how often statements run, the value that sizes are chosen for: the largest
+    for which arrays of known size have all elements that are accessed, or a large one."""
+    found: dict[str, int] = {}
+    for comp in func.comps:
+        inside = comp.domain
+        for access in accesses_of(comp):
+            shape = [n for n in func.buf(access.buf).shape if isinstance(n, int)]
+            where, exact = access_map(comp, access)
+            if exact and len(shape) == len(access.indices):
+                inside = inside.intersect(where.intersect_range(_all_of(where.range().get_space(), shape)).domain())
+        right = comp.domain.params().intersect(comp.domain.subtract(inside).params().complement())
+        for k in range(right.dim(isl.dim_type.param)):
+            name = str(right.get_dim_name(isl.dim_type.param, k))
+            most = isl.Set.from_params(right).move_dims(isl.dim_type.set, 0, isl.dim_type.param, k, 1).dim_max_val(0)
+            found[name] = min(found.get(name, LARGE), int(most.to_python()) if most.is_int() else LARGE)
+    return found
 
 
 def surely_written(comps: Sequence[Comp], buf: str) -> isl.Set | None:

@@ -9,7 +9,7 @@ import pytest
 
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
-from dspgen.pipeline import RunResult, run_file
+from dspgen.pipeline import RunResult, compile_file, run_compiled, run_file
 from dspgen.target.load import load_target
 from plant_core.loc import PlantError
 
@@ -68,6 +68,30 @@ def test_triangles_that_fit_are_one_block(tmp_path: Path) -> None:
         tmp_path,
     )
     assert blocks(result).startswith("one block")
+
+
+def test_sizes_known_at_run_time_that_fit_are_one_block(tmp_path: Path) -> None:
+    text = """void f(int n, int m, const float x[20][30], float y[20]) {
+      for (int i = 0; i < n; i++) { y[i] = n; for (int j = i; j < m; j++) y[i] += x[i][j]; } }"""
+    path = tmp_path / "kernel.c"
+    path.write_text(text, encoding="utf-8")
+    compiled = compile_file(str(path), SMALL, DDR)
+    for n, m in ((0, 5), (1, 1), (7, 30), (20, 29)):
+        assert run_compiled(compiled, str(path), SMALL, DDR, inputs={"n": n, "m": m}).verified
+
+
+def test_trips_that_data_tell_are_one_block(tmp_path: Path) -> None:
+    text = """/* @input at expr arange(5) * 2 */
+    void f(const int at[5], const float x[12], float y[4]) {
+      for (int i = 0; i < 4; i++) { y[i] = 0; for (int j = at[i]; j < at[i + 1]; j++) y[i] += x[j]; } }"""
+    assert blocks(run(text, tmp_path)).startswith("one block")
+
+
+def test_one_block_is_tried_after_many_sizes_that_cannot_be(tmp_path: Path) -> None:
+    text = """void f(float c[28][28], const float a[28][28], const float b[28][28]) {
+      for (int i = 0; i < 28; i++) for (int k = 0; k < 28; k++) for (int j = 0; j <= i; j++)
+        c[i][j] += a[j][k] * b[i][k] + b[j][k] * a[i][k]; }"""
+    assert blocks(run(text, tmp_path)).startswith("one block")
 
 
 def test_what_does_nothing_moves_nothing(tmp_path: Path) -> None:
