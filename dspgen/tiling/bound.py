@@ -81,8 +81,10 @@ def _memory(func: Func, target: Target, data: str, values: dict[str, int], unsur
         if buf.kind == "param" and buf.shape:
             live = 0 if buf.name in unsure else _live_in(func, buf, values)
             bytes_moved += (live + _written(func, buf, values)) * size_of(buf.dtype)
-    memories = [m for m in target.memories if m.onchip == (data == "onchip")]
-    return math.ceil(bytes_moved / max(m.bytes_per_cycle for m in memories))
+    rates = [m.bytes_per_cycle for m in target.memories if m.onchip == (data == "onchip")]
+    if data != "onchip" and target.dma is not None:
+        rates.append(target.dma.bytes_per_cycle)
+    return math.ceil(bytes_moved / max(rates))
 
 
 def _written(func: Func, buf: Buf, values: dict[str, int]) -> int:

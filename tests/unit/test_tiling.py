@@ -161,6 +161,12 @@ def test_an_element_written_first_is_not_read(tmp_path: Path, ft_m7002: Target) 
     assert bound(func_of(text, tmp_path), ft_m7002, data="onchip", values={}).memory == 64 * 4 // peak
 
 
+def test_the_fastest_way_off_the_chip_bounds_what_is_moved(tmp_path: Path) -> None:
+    func = func_of("void f(const float x[64], float y[64]) { for (int i = 0; i < 64; i++) y[i] = x[i]; }", tmp_path)
+    for sets in ((("dma.bytes_per_cycle", "128"),), (("memories.DDR.bytes_per_cycle", "128"),)):
+        assert bound(func, load_target("ft_m7002", sets), data="ddr", values={}).memory == 2 * 64 * 4 // 128
+
+
 def test_accesses_by_data_may_all_be_to_one_element(tmp_path: Path, ft_m7002: Target) -> None:
     text = "void f(const int p[64], const float x[64], float y[64]) { for (int i = 0; i < 64; i++) y[p[i]] = x[p[i]]; }"
     peak = ft_m7002.memory("AM").bytes_per_cycle
