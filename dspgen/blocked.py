@@ -28,12 +28,14 @@ from plant_core.windows import rows_of
 
 
 def compile_blocked(
-    func: Func, source: Func, target: Target, options: Options, compiled: Callable[[Sequence[Func]], list[Compiled]]
+    func: Func, source: Func, target: Target, options: Options, compiled: Callable[[Blocks], list[Compiled]]
 ) -> Compiled:
-    """`func`, canonical, in blocks. `compiled` makes code for data on the chip, of blocks of one nest that differ in
-    size. Raises NoSchedule."""
+    """`func`, canonical, in blocks. `compiled` makes code for data on the chip, of the pieces of a nest.
+
+    Raises NoSchedule.
+    """
     made = parts(func, source, target, options)
-    pieces = [compiled(m.pieces) for m in made]
+    pieces = [compiled(m) for m in made]
     function = composed(_blocked(made, source, pieces), target)
     lessons = Lessons()
     for n, code in enumerate(pieces):

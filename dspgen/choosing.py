@@ -36,6 +36,7 @@ STRIPS = 2  # ways of strips that are tried
 APART = 1.1  # times the cycles of the best: ways of strips that take more are not tried with more rules
 TRIES = 8  # candidates that are compiled, those of all nests together, but for a few of each
 FEWEST_TRIES = 3
+RARE = 4  # pieces that do less than the part of all that is one in so many are tried less
 LARGEST_CANDIDATE = 800  # instructions
 LARGEST_STRIPS = 1200  # those of nests in strips, some of which may be there twice
 LARGEST_REPEATED = 1200  # instructions of a function that is compiled again, with fewer rules
@@ -128,6 +129,7 @@ class Chooser:
     packets: Packets = field(default_factory=dict)
     seen: OnStage = lambda name, value: None  # is told how far a long search is
     experiences: dict[RewriteMode, Experience] = field(default_factory=dict)  # what is known of nests like these
+    share: float = 1.0  # of what is done altogether, where this is a piece of it
 
     def __post_init__(self) -> None:
         machine = Machine(self.target, OperationTable(self.target))
@@ -149,6 +151,7 @@ class Chooser:
             return self.known[mode]
         experience = self.experiences.setdefault(mode, Experience())
         tries = max(TRIES // max(len(self.searches), 1), FEWEST_TRIES)
+        tries = max(math.ceil(tries * min(RARE * self.share, 1)), 1)
         found = []
         spent = 0.0
         before = next(reversed(self.known.values()), ())  # by fewer rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -46,6 +46,7 @@ from dspgen.tiling.search import Choice, Experience
 from dspgen.tiling.splitting import split
 from dspgen.tiling.why import Verdict, explain_lanes, one_for_each
 from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_on_parameters
+from plant_core.blocks import Blocks
 from plant_core.canonical.passes import canonical
 from plant_core.dependence import memory_dependences
 from plant_core.ir import Buf, Func
@@ -176,11 +177,11 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
         return _best_view(source, target, options, seen)
     view = next(v for v in views(target) if v.packed == 1)
 
-    def near(pieces: Sequence[Func]) -> list[Compiled]:
+    def near(blocks: Blocks) -> list[Compiled]:
         made, experiences = [], dict[RewriteMode, Experience]()
-        for piece in pieces:
+        for number, piece in enumerate(blocks.pieces):
             chooser = _chooser(piece, view, options, seen)
-            chooser.experiences = experiences
+            chooser.experiences, chooser.share = experiences, blocks.share(number)
             code, remarks = _best_code(_View(piece, chooser), lambda name, value: None)
             made.append(replace(code, remarks=(*remarks, *code.remarks)))
         return made

@@ -11,6 +11,7 @@ while another is computed; an array of which that isn't so is near as a whole.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -38,6 +39,14 @@ class Blocks:
     pieces: tuple[Func, ...]
     piece: Mapping[Place, int]
     origins: tuple[tuple[str, int], ...]
+
+    def share(self, number: int) -> float:
+        """The part of all iterations that one of the pieces does."""
+        found = 0.0
+        for place, piece in self.piece.items():
+            if piece == number:
+                found += math.prod(_done(c, at) / _extent(c) for c, at in zip(self.counters, place, strict=True))
+        return found
 
 
 def blocks(boxes: Boxes, spans: Sequence[int], order: Sequence[int], *, reassoc: bool) -> Blocks:
@@ -392,6 +401,17 @@ def _places(counter: Counter) -> tuple[int, ...]:
     if counter.trips == 1:
         return (ONLY,)
     return (FIRST, LAST) if counter.trips == 2 else (FIRST, BETWEEN, LAST)
+
+
+def _extent(counter: Counter) -> int:
+    return (counter.trips - 1) * counter.span + counter.last
+
+
+def _done(counter: Counter, place: int) -> int:
+    """The iterations of all blocks that are at a place."""
+    if place == BETWEEN:
+        return (counter.trips - 2) * counter.span
+    return counter.last if place in (LAST, ONLY) else counter.span
 
 
 def _alike(a: Func, b: Func) -> bool:

@@ -108,6 +108,7 @@ def check(func: Func, spans: tuple[int, ...], order: tuple[int, ...]) -> Blocks:
     expected, got = evaluate(func, inputs | scalars), run_blocks(made, inputs)
     for name in expected:
         np.testing.assert_array_equal(got[name], expected[name], err_msg=name)
+    assert sum(map(made.share, range(len(made.pieces)))) == pytest.approx(1)
     return made
 
 
@@ -175,7 +176,8 @@ def test_blocks_in_the_middle_share_a_function(tmp_path: Path) -> None:
     func = read(NESTS["matmul"], tmp_path)
     assert len(check(func, (3, 5, 7), (0, 1, 2)).pieces) == 1
     assert len(check(func, (3, 5, 2), (0, 1, 2)).pieces) == 3  # sums begin, go on, and end with one iteration less
-    assert len(check(func, (3, 4, 7), (0, 1, 2)).pieces) == 2
+    made = check(func, (3, 4, 7), (0, 1, 2))
+    assert [made.share(k) for k in range(len(made.pieces))] == pytest.approx([0.8, 0.2])
 
 
 def test_what_a_block_overwrites_is_not_fetched(tmp_path: Path) -> None:
