@@ -81,8 +81,10 @@ def _installed(scheduled: Scheduled, region: Region, c: Candidate, outside: str)
     loops = next(p.nest.loops for p in region.placed if p.comp.name == users[0])
     loop = loops[c.loop.depth - 1] if c.loop.depth else outside
     known = {n.name for n in scheduled.nests}
+    # Whole boxes are simpler code, but what is written meanwhile must not be copied.
+    exact = any(comp.target.buf == c.array.name for comp in scheduled.func.comps)
     packed = memory.cache_identity(
-        scheduled, users, c.array.name, loop, location="heap", into=f"packed_{c.array.name}", order=c.order
+        scheduled, users, c.array.name, loop, location="heap", into=f"packed_{c.array.name}", order=c.order, exact=exact
     )
     if c.order[-1] != len(c.order) - 1:
         return packed  # one side of the copy isn't in the order of its elements, and vectors would be put together

@@ -48,6 +48,7 @@ def test_tables_replace_what_stands_after_their_mark(
         ("cyclic", ["2"], "2 of 2 have the least interval"),
         ("intervals", ["stencil3"], "1 of 1 loops have their least interval"),
         ("loop_speed", ["1"], "| random, ft_m7002 | 1 |"),
+        ("packing_default", ["trisolv", "--seconds", "0"], "over 0 rows"),
         ("rewrite_speed", ["saxpy"], "optimise"),
         ("rewriting", ["saxpy"], "| saxpy | "),
         ("sim_speed", ["1"], "right"),
@@ -80,6 +81,14 @@ def test_a_kernel_packed(script: Script) -> None:
     lines = packing.rows("contract3d", packing.CASES["contract3d"], "mini", 0)
     assert [line.split(" | ")[1] for line in lines] == ["text", "tiles of 32", "default"]
     assert all("wrong" not in line for line in lines)
+
+
+def test_a_default_schedule_packed(script: Script) -> None:
+    default = script("packing_default")
+    defines = (("NI", "96"), ("NJ", "256"), ("NK", "256"))
+    assert default.row("trisolv", "mini", (("N", "40"),), 0) is None
+    found = default.row("gemm", "own", defines, 0)
+    assert found is None or "wrong" not in found[0]  # what is packed depends on this computer
 
 
 def test_a_loop_beside_scalar_code(script: Script) -> None:

@@ -335,6 +335,23 @@ def test_tiles_show_more_to_pack(examples: Path) -> None:
     agree(func, scheduled)
 
 
+def test_what_nothing_writes_is_copied_in_whole_boxes(tmp_path: Path) -> None:
+    """Only x[j][i] with j <= i is used; a row of four is one move where all of it is copied."""
+    text = """
+    void f(const float x[40][40], float y[40]) {
+      for (int b = 0; b < 10; b++)
+        for (int t = 0; t < 9; t++)
+          for (int i = 0; i < 4; i++)
+            for (int j = 0; j <= i; j++)
+              y[j] += x[4 * b + j][4 * b + i];
+    }"""
+    func = read(tmp_path, text)
+    scheduled, packings = pack(as_written(func), Caches((64, 1 << 10), 4, 128, 64))
+    assert decided(packings)["x", "t"].stage == "packed"
+    assert scheduled.func.comp("load_packed_x").domain.count_val().to_python() == 10 * 4 * 4
+    agree(func, scheduled)
+
+
 def test_register_tiles_are_left_whole(contraction: Func) -> None:
     p = Program(contraction, reassoc=True)
     p["S0"].tag("j", "vectorize")
