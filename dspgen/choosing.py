@@ -20,6 +20,7 @@ from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
 from dspgen.tiling.ragged import strip_candidates
 from dspgen.tiling.search import PATIENT, Choice, Experience, Slower, search
+from dspgen.tiling.whole import whole_candidates
 from dspgen.variants import Variants, modes_up_to
 from plant_core.affine import read_accesses
 from plant_core.budget import at_most
@@ -91,7 +92,7 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
         fewer = found
         sums[mode] = sum(c.cycles for c in found)
     for mode in (*reversed(gaining), *reversed(vain)):
-        if mode in vain and best is not None:
+        if best is not None and (mode in vain or len(fewer) > FEW_NESTS):
             break
         limit = math.inf if best is None or best[1] is None else best[1]
         if surplus <= 0 and len(fewer) > 1 and sums[mode] + surplus > HOPELESS * limit:
@@ -275,7 +276,10 @@ class _Search:
             every=options.tiler in PATIENT,
         )
         if not all(c.box for c in nest.comps) and options.vectorize and options.tile == "search":
-            self.finalists = [*self._in_strips(nest, machine), *self.finalists]
+            whole = whole_candidates(
+                arranged, target, machine, self.known, scalars=chooser.scalars, kept=self._keeps
+            )  # fmt: skip
+            self.finalists = [*whole, *self._in_strips(nest, machine), *self.finalists]
         self.nest = nest
         self.fallback = scalar_candidate(nest)
         self.most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS

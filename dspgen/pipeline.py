@@ -39,6 +39,7 @@ from dspgen.target.model import Target
 from dspgen.target.views import views
 from dspgen.tiling.arrange import spaced
 from dspgen.tiling.bound import bound
+from dspgen.tiling.isolating import isolated
 from dspgen.tiling.nests import nests
 from dspgen.tiling.parts import in_parts
 from dspgen.tiling.peeling import align_stores
@@ -55,6 +56,9 @@ from plant_core.remembered import forget
 from plant_core.schedule import position
 
 COLLECTIONS = 20_000, 20, 20  # new objects before Python looks for garbage, and the rounds before it looks at older
+CLEARLY = (
+    2.0  # times the cycles of cut nests: where the model expects those as they are to take more, they aren't tried
+)
 OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
 
 
@@ -235,7 +239,8 @@ def _best_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]
     early, cycles, outdone = False, math.inf, ""
     try:
         early, unrolled = view.early()
-        chosen = compile_nests(chooser, known=math.inf if unrolled is None else unrolled.plain)
+        chooser, chosen = _best_nests(chooser, math.inf if unrolled is None else unrolled.plain)
+        func = chooser.func
         cycles = chosen.cycles or 0
     except Outdone as reason:
         outdone = f", {'about' if reason.known else 'over'} {reason.cycles:.0f} by loops"
@@ -257,6 +262,27 @@ def _best_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]
     seen("plan", best.choices)
     tell(best, seen)
     return best, _tile_remarks(source, func, best.choices, target, options, singles)
+
+
+def _best_nests(chooser: Chooser, known: float) -> tuple[Chooser, Chosen]:
+    """The function by its loop nests as they are, or with guarded ones cut so that their interiors have no guards,
+    whichever takes fewer cycles; raises what `compile_nests` does."""
+    options = chooser.options
+    cut = isolated(chooser.func, reassoc=options.fp == "reassoc") if options.vectorize else None
+    if cut is None:
+        return chooser, compile_nests(chooser, known=known)
+    apart = Chooser(spaced(cut), chooser.target, options, chooser.scalars, packets=chooser.packets, seen=chooser.seen)
+    try:
+        first = compile_nests(apart, known=known)
+    except (NoSchedule, Outdone):
+        return chooser, compile_nests(chooser, known=known)
+    if first.cycles is None or first.cycles * CLEARLY < chooser.expected:
+        return apart, first
+    try:
+        second = compile_nests(chooser, known=min(known, first.plain or math.inf))
+    except (NoSchedule, Outdone):
+        return apart, first
+    return (apart, first) if second.cycles is None or first.cycles <= second.cycles else (chooser, second)
 
 
 def _best_in_parts(chooser: Chooser, chosen: Chosen | None) -> tuple[Func, Mapping[str, str], Chosen] | None:

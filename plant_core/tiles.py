@@ -6,7 +6,8 @@ rests are kept as disjoint rectangles, each with a lattice of its own from its o
 plan's order first); any other rest has one lattice, from its least iterations where these are constant, else from 0.
 
 A shape of which some loop is `part` covers all that is left, its boxes on the lattice from the least iterations; what
-of a box is no instance doesn't run.
+of a box is no instance doesn't run. Along its loops that are no `part`, boxes don't reach beyond the last iteration of
+all: where that would be in the midst of a box, the rest goes to the next shape.
 """
 
 from __future__ import annotations
@@ -170,9 +171,10 @@ def tile_sets(comp: Comp, plan: CompPlan) -> tuple[TileSet, ...]:
         tile = tile_of(comp, shape)
         if in_parts(shape):
             whole = reduce(isl.Set.union, [piece.points for piece in pieces], isl.Set.empty(comp.domain.get_space()))
-            pieces = []
-            if not whole.is_empty():
-                found.append(_cover_parts(comp, tile, whole.coalesce()))
+            points, rest = _whole_along(comp, shape, tile, whole.coalesce())
+            pieces = [_Piece(rest, None)] if not rest.is_empty() else []
+            if not points.is_empty():
+                found.append(_cover_parts(comp, shape, tile, points))
             continue
         covers, rests = [], []
         for piece in _convex_rows(pieces) if by_rows(shape) else pieces:
@@ -375,7 +377,25 @@ def _cover_any(tile: Tile, piece: isl.Set) -> _Cover:
     return _Cover(full, points, to_origin, [_Piece(piece.subtract(points).coalesce(), None)])
 
 
-def _cover_parts(comp: Comp, tile: Tile, points: isl.Set) -> TileSet:
+def _whole_along(comp: Comp, shape: Shape, tile: Tile, points: isl.Set) -> tuple[isl.Set, isl.Set]:
+    """The points in boxes that don't reach beyond the loops that are no `part`, and the others."""
+    kept, rest = points, isl.Set.empty(points.get_space())
+    if points.is_empty():
+        return kept, rest
+    for name, loop in shape:
+        k = comp.iters.index(name)
+        if loop.part or loop.span == 1:
+            continue
+        low, high = points.dim_min_val(k), points.dim_max_val(k)
+        if not (low.is_int() and high.is_int()):
+            raise PlantError(f"the boxes of {comp.name} end nowhere", code="DG202", loc=comp.loc)
+        end = high.to_python() + 1 - (high.to_python() + 1 - low.to_python()) % tile.spans[k]
+        rest = rest.union(kept.lower_bound_val(isl.dim_type.set, k, isl.Val(end)))
+        kept = kept.upper_bound_val(isl.dim_type.set, k, isl.Val(end - 1))
+    return kept.coalesce(), rest.coalesce()
+
+
+def _cover_parts(comp: Comp, shape: Shape, tile: Tile, points: isl.Set) -> TileSet:
     """Every box that holds a point."""
     local = isl.LocalSpace.from_space(points.get_space())
     to_origin = _identity(points)
@@ -388,14 +408,14 @@ def _cover_parts(comp: Comp, tile: Tile, points: isl.Set) -> TileSet:
         here = isl.PwAff.from_aff(isl.Aff.var_on_domain(local, isl.dim_type.set, k))
         to_origin = to_origin.set_at(k, here.sub(here.add_constant_val(least.neg()).mod_val(isl.Val(span))))
     origins = points.apply(isl.Map.from_multi_pw_aff(to_origin)).coalesce()
-    return TileSet(comp, tile, origins, points, to_origin, guards=_guards(comp, tile, points))
+    return TileSet(comp, tile, origins, points, to_origin, guards=_guards(comp, shape, points))
 
 
-def _guards(comp: Comp, tile: Tile, points: isl.Set) -> tuple[Expr, ...]:
-    """What limits the loops that the boxes span."""
+def _guards(comp: Comp, shape: Shape, points: isl.Set) -> tuple[Expr, ...]:
+    """What limits the loops along which boxes may reach beyond the instances."""
     if points.n_basic_set() != 1 or any(map(_has_division, points.get_basic_sets()[0].get_constraints())):
         raise PlantError(f"the rest of {comp.name} is no convex region", code="DG202", loc=comp.loc)
-    spanned = [k for k, span in enumerate(tile.spans) if span > 1]
+    spanned = [comp.iters.index(name) for name, loop in shape if loop.part and loop.span > 1]
     found: list[Expr] = []
     for constraint in points.get_basic_sets()[0].get_constraints():
         if not any(constraint.involves_dims(isl.dim_type.set, k, 1) for k in spanned):

@@ -30,7 +30,7 @@ _SMALL_POINTS = 72
 _WITHOUT_REDUCTION = 3
 _FALLBACKS = 3
 # How much slower loops taken apart are thought to be, for what they keep in memory in place of registers.
-_MOVED = 1.1
+MOVED = 1.1
 # So many lanes of an access lane by lane are about as much code as a vector's statement.
 _LANES_LIKE_A_VECTOR = 2
 # How much slower code is than the model thinks where few lanes are used, for elements that lie apart: it goes lane by
@@ -196,7 +196,7 @@ def _tiled(
             yield Candidate(
                 plans,
                 cycles
-                * (_MOVED if arrangement.moved else 1.0)
+                * (MOVED if arrangement.moved else 1.0)
                 * (0.9 if cut else 1.0)
                 * (_SHORT if _short(nest, tiling, machine) else 1.0),
                 _title(arrangement, tiling, titles_known) + (" cut" if cut else ""),

@@ -115,15 +115,15 @@ def _with_read(func: Func, read: _Read) -> Func | None:
     if not 0 < elements <= _MOST_ELEMENTS:
         return None
     names = {*all_bufs(func), *(p.name for p in func.params)}
-    buf = Buf(_fresh(f"{read.access.buf}_old", names), read.access.dtype, shape, "local", loc=reader.loc)
+    buf = Buf(fresh(f"{read.access.buf}_old", names), read.access.dtype, shape, "local", loc=reader.loc)
     index = tuple(from_linear((-low, {name: 1})) for name, low in zip(reader.iters, lows, strict=True))
     kept = Load(buf.name, index, read.access.dtype, read.access.loc)
-    name = _fresh(f"{reader.name}_read", {c.name for c in func.comps})
+    name = fresh(f"{reader.name}_read", {c.name for c in func.comps})
     place = position(reader)
     depth = len(reader.iters)
     first = min(p.constants[depth] for c in func.comps if shared_depth(p := position(c), place) >= depth)
     earlier = Position((*place.constants[:depth], first - 1), place.loops)
-    fetch = replace(reader, name=name, target=kept, value=read.access, domain=_named(reader.domain, name))
+    fetch = replace(reader, name=name, target=kept, value=read.access, domain=named(reader.domain, name))
     schedule = schedule_map(fetch, earlier, reader.schedule.dim(isl.dim_type.out)).intersect_domain(fetch.domain)
     fetch = replace(fetch, schedule=schedule)
     using = replace(reader, value=_replaced(reader.value, read.access, kept))
@@ -133,7 +133,7 @@ def _with_read(func: Func, read: _Read) -> Func | None:
     return replace(func, comps=tuple(comps), bufs=(*func.bufs, buf))
 
 
-def _named(domain: isl.Set, name: str) -> isl.Set:
+def named(domain: isl.Set, name: str) -> isl.Set:
     return domain.set_tuple_name(name) if domain.has_tuple_name() else domain
 
 
@@ -144,7 +144,7 @@ def _replaced(expr: Expr, old: Load, new: Load) -> Expr:
     return rebuild(expr, tuple(_replaced(p, old, new) for p in parts)) if parts else expr
 
 
-def _fresh(name: str, used: set[str]) -> str:
+def fresh(name: str, used: set[str]) -> str:
     number, found = 0, name
     while found in used:
         number += 1
@@ -231,7 +231,7 @@ def in_two(func: Func, loop: Loop, at: int) -> Func:
         after = comp.domain.lower_bound_val(isl.dim_type.set, loop.depth, isl.Val(at))
         constants = list(doubled.constants)
         constants[loop.depth] += 1
-        name = _fresh(f"{comp.name}_then", names)
+        name = fresh(f"{comp.name}_then", names)
         names.add(name)
         halves = ((before, doubled, comp.name), (after, replace(doubled, constants=tuple(constants)), name))
         comps += [_placed(comp, d, p, n) for d, p, n in halves if not d.is_empty()]
@@ -239,6 +239,6 @@ def in_two(func: Func, loop: Loop, at: int) -> Func:
 
 
 def _placed(comp: Comp, domain: isl.Set, place: Position, name: str) -> Comp:
-    new = replace(comp, name=name, domain=_named(domain, name))
+    new = replace(comp, name=name, domain=named(domain, name))
     schedule = schedule_map(new, place, comp.schedule.dim(isl.dim_type.out)).intersect_domain(new.domain)
     return replace(new, schedule=schedule)
