@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dspgen.asmir.ir import Instr, Mem, OperandValue, Place, Predicate, Reg, VReg, renamed
+from dspgen.asmir.ir import Imm, Instr, Mem, OperandValue, Place, Predicate, Reg, VReg, renamed
 from dspgen.sched.exclusive import join_halves
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
@@ -38,10 +38,25 @@ def _tie_masked(ops: Sequence[Op], facts: Facts) -> None:
     if not setters:
         return
     only_ordered = all(op.ordered for op in setters)
+    every = only_ordered  # whether all lanes are on; code that changes that by itself leaves them on
+    full: dict[Atom, bool] = {}
     for op in ops:
-        if op.ordered or not only_ordered:
+        if any(a in atoms for a, _ in op.writes):
+            sources = [full.get(a, False) for a, _ in op.reads]
+            every = only_ordered and op.predicate is None and bool(sources) and all(sources)
+        if not every and (op.ordered or not only_ordered):
             op.masked = True
             settle_ties(op, facts)
+        for atom, _ in op.writes:
+            full[atom] = _is_all_ones(op)
+
+
+def _is_all_ones(op: Op) -> bool:
+    """Whether the operation puts -1 into a register."""
+    semantics = op.instruction.semantics
+    if op.predicate is not None or op.reads or len(semantics) != 1 or semantics[0].value.op not in ("place", "sext"):
+        return False
+    return any(isinstance(v, Imm) and v.value == -1 for v in op.operands)
 
 
 def with_places(op: Op, facts: Facts) -> Op:

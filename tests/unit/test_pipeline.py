@@ -7,9 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.asmir.ir import Instr
 from dspgen.errors import DspgenError
 from dspgen.options import Options
 from dspgen.pipeline import compile_file, run_file
+from dspgen.sched.facts import Facts
+from dspgen.sched.kit import Kit
+from dspgen.sched.straight import straight_ops
 from dspgen.target.model import Target
 
 REFUSED = {
@@ -120,3 +124,17 @@ ONE_VERDICT = {
 def test_each_loop_has_one_verdict(tmp_path: Path, ft_m7002: Target, name: str) -> None:
     remarks = compile_file(written(tmp_path, ONE_VERDICT[name]), ft_m7002, Options()).remarks
     assert sum(r.kind in ("vectorized", "not-vectorized") for r in remarks) == 1
+
+
+def test_code_is_masked_only_while_lanes_may_be_off(tmp_path: Path, ft_m7002: Target) -> None:
+    """What makes a lane condition before the mask is set, and after all lanes are on again, writes whole registers."""
+    body = "for (int i = 0; i < 900; i++) for (int j = 0; j < 9; j++) y[i][j] = x[i][j] * x[i][j];"
+    text = f"void f(const float x[900][16], float y[900][9]) {{ {body} }}"
+    code = compile_file(written(tmp_path, text), ft_m7002, Options(tile="one", rewrite="off"))
+    facts = Facts(ft_m7002)
+    ops = straight_ops([i for i in code.assembly.body if isinstance(i, Instr)], facts, Kit(facts), rename=False)
+    mask = set(facts.physical(ft_m7002.mask_register or ""))
+    setters = [k for k, op in enumerate(ops) if any(a in mask for a, _ in op.writes)]
+    assert len(setters) == 2
+    masked = [k for k, op in enumerate(ops) if op.masked and k not in setters]
+    assert masked == [k for k in range(setters[0] + 1, setters[1]) if ops[k].ordered]
