@@ -263,8 +263,8 @@ def _bytes(buf: Buf) -> int:
 
 
 def _spans(extent: int) -> list[int]:
-    """Halves of a loop, halves of these, and so on."""
+    """A third of a loop, halves of it, halves of these, and so on."""
     found = [extent]
     while found[-1] > _FEWEST:
         found.append(-(-found[-1] // 2))
-    return found
+    return found if extent <= 3 * _FEWEST else [*found, -(-extent // 3)]

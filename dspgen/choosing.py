@@ -37,7 +37,8 @@ STRIPS = 2  # ways of strips that are tried
 APART = 1.1  # times the cycles of the best: ways of strips that take more are not tried with more rules
 TRIES = 8  # candidates that are compiled, those of all nests together, but for a few of each
 FEWEST_TRIES = 3
-RARE = 4  # pieces that do less than the part of all that is one in so many are tried less
+RARE = 4  # what does less than the part of all that is one in so many, or nests, of what others do, are tried less
+THIN = 0.02  # the part of all cycles: nests that take less keep what fewer rules chose
 LARGEST_CANDIDATE = 800  # instructions
 LARGEST_STRIPS = 1200  # those of nests in strips, some of which may be there twice
 LARGEST_REPEATED = 1200  # instructions of a function that is compiled again, with fewer rules
@@ -151,23 +152,36 @@ class Chooser:
         if mode in self.known:
             return self.known[mode]
         experience = self.experiences.setdefault(mode, Experience())
-        tries = max(TRIES // max(len(self.searches), 1), FEWEST_TRIES)
-        tries = max(math.ceil(tries * min(RARE * self.share, 1)), 1)
         found = []
         spent = 0.0
         before = next(reversed(self.known.values()), ())  # by fewer rules
         if enough < math.inf and len(self.searches) > 1:
             heavy = max(self.searches, key=lambda nest: nest.expected)
-            if (cycles := heavy.choice(mode, tries, Experience(), enough, None).cycles) > enough:
+            if (cycles := heavy.choice(mode, self._tries(heavy), Experience(), enough, None).cycles) > enough:
                 raise Outdone(cycles)
         for k, nest in enumerate(self.searches):
             earlier = before[k] if before else None
-            found.append(nest.choice(mode, tries, experience, enough - spent, earlier))
+            thin = self._share(nest) < THIN
+            found.append(
+                earlier
+                if earlier is not None and thin
+                else nest.choice(mode, self._tries(nest), experience, enough - spent, earlier)
+            )
             spent += found[-1].cycles
             if spent > enough:
                 raise Outdone(spent)
         self.known[mode] = tuple(found)
         return self.known[mode]
+
+    def _share(self, nest: _Search) -> float:
+        """The part of all cycles that the model expects of a nest; an equal part where it knows too little."""
+        return nest.expected / self.expected if self.expected else 1 / len(self.searches)
+
+    def _tries(self, nest: _Search) -> int:
+        """How many candidates of a nest are compiled: fewer where it does little."""
+        each = max(TRIES // max(len(self.searches), 1), FEWEST_TRIES)
+        share = self.share * min(self._share(nest) * len(self.searches), 1)
+        return max(math.ceil(each * min(RARE * share, 1)), 2)
 
     def compiled(self, mode: RewriteMode, limit: float) -> Compiled:
         """The whole function by the plans of one mode, and by its rules or by fewer, whichever takes fewer cycles.
