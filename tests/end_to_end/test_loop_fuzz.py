@@ -11,9 +11,11 @@ from dspgen.errors import DspgenError
 from dspgen.options import Options
 from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
+from tests.generators.guarded import random_guarded
 from tests.generators.loops import random_loops
 
 QUICK, ALL = 14, 400
+FEW = 4
 SEEDS = [pytest.param(s, marks=() if s < QUICK else pytest.mark.slow) for s in range(ALL)]
 MODES = (
     Options(tile="one", rewrite="off"),
@@ -38,6 +40,15 @@ def test_random_loops(seed: int, tmp_path: Path) -> None:
     assert result.verified, (program.text, result.details)
     told = [r for r in result.remarks if r.kind in ("vectorized", "not-vectorized")]
     assert all(r.loc is not None and r.message for r in told), program.text
+
+
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < FEW else pytest.mark.slow) for s in range(ALL)])
+def test_random_guarded_nests(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text(random_guarded(random.Random(seed)), encoding="utf-8")
+    target = load_target("ft_m7002", [("lanes", ("16", "8", "4")[seed % 3])])
+    result = run_file(str(path), target, (Options(), *MODES)[seed % 4])
+    assert result.verified, (path.read_text(encoding="utf-8"), result.details)
 
 
 def test_flattened_loops_that_start_elsewhere_each_time(tmp_path: Path, root: Path) -> None:
