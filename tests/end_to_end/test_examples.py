@@ -16,7 +16,7 @@ from dspgen.target.model import Target
 from tests.support.examples import SMALL, defines
 
 # The examples, those that take long to compile in `make nightly` only; `test_verified` has all of them.
-LONG = ("fft256", "fir16")
+LONG = ("autocor_history", "conv2d_valid", "fft256", "fir16")
 QUICK = [pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in SMALL]
 
 # What share of the machine's bound the examples reach at their default sizes, at least.
