@@ -209,6 +209,8 @@ class _Parts:
             ]
         except NoBlocks:
             ways = []
+        extents = [extent for _, _, extent in boxes.loops]
+        ways += [(spans, tuple(range(len(extents)))) for spans in _in_thirds(extents)]
         for spans, order in [((), ()), *ways]:
             try:
                 counters, found = windows(boxes, spans, order)
@@ -263,8 +265,15 @@ def _bytes(buf: Buf) -> int:
 
 
 def _spans(extent: int) -> list[int]:
-    """A third of a loop, halves of it, halves of these, and so on."""
+    """Halves of a loop, halves of these, and so on."""
     found = [extent]
     while found[-1] > _FEWEST:
         found.append(-(-found[-1] // 2))
-    return found if extent <= 3 * _FEWEST else [*found, -(-extent // 3)]
+    return found
+
+
+def _in_thirds(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """One of the loops in three parts, the others whole: blocks in thirds of several loops are of too many kinds."""
+    for k, extent in enumerate(extents):
+        if extent > 3 * _FEWEST:
+            yield tuple(-(-e // 3) if n == k else e for n, e in enumerate(extents))
