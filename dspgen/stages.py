@@ -244,7 +244,6 @@ def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
             method=options.sched,
             look=FINAL_LOOK,
             times=FINAL_TIMES,
-            lessons=before.lessons,
         )
     except NoSchedule:
         return compiled
