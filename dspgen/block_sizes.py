@@ -29,8 +29,9 @@ from plant_core.dependence import live_in
 from plant_core.ir import Buf, Comp, Func
 from plant_core.windows import Counter, Window, rows_of
 
-# Cycles of the code between two blocks, and of starting a block's loops.
-_BETWEEN = 200
+# Cycles of the code between two blocks, and of starting a block's loops; and of that part in which nothing is moved.
+_BETWEEN = 300
+_IDLE = 100
 # What each kind of blocks that are shorter than others adds to the arithmetic: tiles fit them less well.
 _SHORTER = 0.02
 # The part of the near memory that is left to local arrays of the blocks.
@@ -202,15 +203,18 @@ class _Parts:
     def _sizes(self, boxes: Boxes, work: float) -> Iterator[_Sizes]:
         """Sizes whose windows fit, with what the model expects of them."""
         try:
+            known = [boxes.symbolic(boxes.main, d) is None for d in range(len(boxes.loops))]
+            sizes = [_spans(extent, k) for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
             ways = [
                 (spans, order)
-                for spans in itertools.product(*(_spans(extent) for _, _, extent in boxes.loops))
+                for spans in itertools.product(*sizes)
                 for order in itertools.permutations(range(len(boxes.loops)))
             ]
+            if all(known):
+                extents = [extent for _, _, extent in boxes.loops]
+                ways += [(spans, tuple(range(len(extents)))) for spans in _in_thirds(extents)]
         except NoBlocks:
             ways = []
-        extents = [extent for _, _, extent in boxes.loops]
-        ways += [(spans, tuple(range(len(extents)))) for spans in _in_thirds(extents)]
         for spans, order in [((), ()), *ways]:
             try:
                 counters, found = windows(boxes, spans, order)
@@ -222,10 +226,12 @@ class _Parts:
                 yield _Sizes(spans, order, self._expected(counters, found, work))
 
     def _rows(self, window: Window) -> object | None:
-        return rows_of(window, self.bufs[window.buf].extents, ELEM_BYTES[window.dtype])
+        return rows_of(window, self.bufs[window.buf].shape, ELEM_BYTES[window.dtype])
 
     def _together(self, group: _Group, kept: Collection[str]) -> float | None:
         """What the model expects of neighbouring nests as one block; None where their data don't fit."""
+        if any(not isinstance(n, int) for name in group.touched for n in self.bufs[name].shape):
+            return None
         needed = {name: place_bytes(_bytes(self.bufs[name])) for name in group.touched}
         if sum(needed.values()) > self.room:
             return None
@@ -257,16 +263,16 @@ class _Parts:
             last += each * window.store
         ends = dma.startup * (any(w.load for w in found) + any(w.store for w in found))
         shorter = math.prod(2 if c.last < c.span else 1 for c in counters) - 1
-        return max(work * (1 + shorter * _SHORTER) + number * _BETWEEN, moving) + first + last + ends
+        return max(work * (1 + shorter * _SHORTER) + number * _BETWEEN, moving) + number * _IDLE + first + last + ends
 
 
 def _bytes(buf: Buf) -> int:
     return math.prod(buf.extents or (1,)) * ELEM_BYTES[buf.dtype]
 
 
-def _spans(extent: int) -> list[int]:
-    """Halves of a loop, halves of these, and so on."""
-    found = [extent]
+def _spans(extent: int, known: bool) -> list[int]:
+    """Halves of a loop, halves of these, and so on; powers of two where its size is a guess."""
+    found = [extent if known else 1 << max(extent, _FEWEST).bit_length() - 1]
     while found[-1] > _FEWEST:
         found.append(-(-found[-1] // 2))
     return found

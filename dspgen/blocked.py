@@ -80,19 +80,22 @@ def _scheduled(function: Function, target: Target, options: Options, attempts: i
 
 
 def _title(made: Blocks) -> str:
-    spans = ", ".join(f"{c.name} {c.span}" for c in made.counters if c.trips > 1)
+    spans = ", ".join(f"{c.name} {c.span}" for c in made.counters if c.several)
     return f"blocks of {spans}" if spans else "one block"
 
 
 def _told(made: Blocks) -> str:
-    number = math.prod(c.trips for c in made.counters)
+    known = all(c.extent is None for c in made.counters)
+    number = math.prod(c.trips for c in made.counters) if known else "as many as sizes tell"
     sizes = ", ".join(f"{w.name} {window_bytes(w)}{' twice' if w.counters else ''}" for w in made.windows)
     return f"{_title(made)}, {number} of them; bytes on the chip: {sizes}"
 
 
 def _blocked(made: Sequence[Blocks], source: Func, pieces: Sequence[Sequence[Compiled]]) -> Blocked:
     arrays = tuple(
-        ArrayDecl(p.name, p.dtype, math.prod(p.extents), False, p.const) for p in source.params if isinstance(p, Buf)
+        ArrayDecl(p.name, p.dtype, math.prod(n for n in p.shape if isinstance(n, int)), False, p.const)
+        for p in source.params
+        if isinstance(p, Buf)
     )
     scalars = tuple(ScalarDecl(p.name, p.dtype) for p in source.params if not isinstance(p, Buf))
     found = tuple(_nest(m, source, code) for m, code in zip(made, pieces, strict=True))
@@ -100,7 +103,7 @@ def _blocked(made: Sequence[Blocks], source: Func, pieces: Sequence[Sequence[Com
 
 
 def _nest(made: Blocks, source: Func, pieces: Sequence[Compiled]) -> BlockedNest:
-    shapes = {p.name: p.extents for p in source.params if isinstance(p, Buf)}
+    shapes = {p.name: p.shape for p in source.params if isinstance(p, Buf)}
     moved = []
     for window in made.windows:
         rows = rows_of(window, shapes[window.buf], ELEM_BYTES[window.dtype]) if window.outside else None
@@ -111,4 +114,4 @@ def _nest(made: Blocks, source: Func, pieces: Sequence[Compiled]) -> BlockedNest
         given = tuple((r, n) for (r, _), n in zip(code.assembly.inputs, names, strict=True))
         inlined.append(Piece(code.assembly, given))
     loc = made.func.comps[0].loc
-    return BlockedNest(made.counters, tuple(moved), tuple(inlined), made.piece, made.origins, loc)
+    return BlockedNest(made.counters, tuple(moved), tuple(inlined), made.piece, made.origins, made.counts, loc)

@@ -20,18 +20,19 @@ import islpy as isl
 
 from plant_core.affine import add as plus
 from plant_core.affine import children, from_linear, integer, is_integer, linear, rebuild
-from plant_core.boxes import Boxes, Form, NoBlocks, Use, accesses_of, apart, covers, surely_written
+from plant_core.boxes import Boxes, Form, NoBlocks, Use, accesses_of, apart, covers, in_text, surely_written
 from plant_core.defined import used_parameters
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
 from plant_core.schedule import Line, Position, schedule_map
-from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Length, Place, Reach, Window
+from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, SHORT_LAST, SHORT_ONLY, Counter, Length, Place, Reach, Window
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """`counters`, outermost first. `pieces` are the functions of blocks, `piece` tells which one is for the blocks that
     are FIRST, BETWEEN, LAST or ONLY along each counter. A piece's parameters are the windows by name, the scalars that
-    it uses, and of `origins` (name, counter) the iterations that the block begins with."""
+    it uses, of `origins` (name, counter) the iterations that the block begins with, and of `counts` how many it has
+    of a counter whose extent is known at run time, in blocks that may be shorter than others."""
 
     func: Func
     counters: tuple[Counter, ...]
@@ -39,6 +40,7 @@ class Blocks:
     pieces: tuple[Func, ...]
     piece: Mapping[Place, int]
     origins: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, int], ...] = ()
 
     def share(self, number: int) -> float:
         """The part of all iterations that one of the pieces does."""
@@ -70,9 +72,11 @@ def _counters(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple
     counters = []
     for k in order:
         name, low, extent = boxes.loops[k]
-        span = min(spans[k], extent)
+        form = boxes.symbolic(boxes.main, boxes.main.iters.index(name))
+        span = min(spans[k], extent) if form is None else spans[k]
         trips = -(-extent // span)
-        counters.append(Counter(name, low, span, trips, extent - (trips - 1) * span))
+        number = None if form is None else from_linear((form[0] - low + 1, form[1]), ())
+        counters.append(Counter(name, low, span, trips, extent - (trips - 1) * span, number))
     return tuple(counters)
 
 
@@ -94,6 +98,12 @@ class _Blocking:
         self.whole: set[str] = set()
         self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
         self.windows: dict[_Key, Window] = {}
+        for comp in func.comps if counters else ():
+            for depth, name in enumerate(comp.iters):
+                if boxes.symbolic(comp, depth) is not None and name not in self.iterators[comp.name]:
+                    raise _refused(
+                        func, f"the size of a loop of {comp.name} round which no others are is known at run time only"
+                    )
         if func.effects or (counters and any(c.defines for c in func.comps)):
             raise _refused(func, "it has statements that are no assignments to arrays")
 
@@ -113,8 +123,9 @@ class _Blocking:
             piece[place] = same
         used = {p.name for f in pieces for p in f.params}
         origins = tuple((_origin(c), k) for k, c in enumerate(self.counters) if _origin(c) in used)
+        counts = tuple((_count(c), k) for k, c in enumerate(self.counters) if _count(c) in used)
         outside = tuple(w for w in self.windows.values() if w.name in used)
-        return Blocks(self.func, self.counters, outside, tuple(pieces), piece, origins)
+        return Blocks(self.func, self.counters, outside, tuple(pieces), piece, origins, counts)
 
     # -- which iterations a block has
 
@@ -130,23 +141,14 @@ class _Blocking:
         return name
 
     def _check_box(self, comp: Comp) -> None:
-        box = comp.domain
-        for depth in range(len(comp.iters)):
-            low, high = self.boxes.ends(comp, depth)
-            box = box.lower_bound_val(isl.dim_type.set, depth, isl.Val(low))
-            box = box.upper_bound_val(isl.dim_type.set, depth, isl.Val(high))
-        whole = isl.Set.universe(comp.domain.get_space())
-        for depth in range(len(comp.iters)):
-            low, high = self.boxes.ends(comp, depth)
-            whole = whole.lower_bound_val(isl.dim_type.set, depth, isl.Val(low))
-            whole = whole.upper_bound_val(isl.dim_type.set, depth, isl.Val(high))
-        if not whole.is_equal(comp.domain):
+        if not self.boxes.is_box(comp):
             raise _refused(self.func, f"the bounds of a loop of {comp.name} depend on another loop")
         for k, name in enumerate(self.iterators[comp.name]):
             if name is not None:
                 counter = self.counters[k]
-                low, high = self.boxes.ends(comp, comp.iters.index(name))
-                if (low, high) != (counter.low, counter.low + (counter.trips - 1) * counter.span + counter.last - 1):
+                depth, main = comp.iters.index(name), self.boxes.main
+                whole = self.boxes.range_of(main, main.iters.index(counter.name))
+                if self.boxes.range_of(comp, depth) != whole:
                     raise _refused(self.func, f"{comp.name} runs in a part of a loop only")
 
     def check_order(self, reassoc: bool) -> None:
@@ -165,21 +167,31 @@ class _Blocking:
         for k, counter in enumerate(self.counters):
             name = self.iterators[comp.name][k]
             if name is None:
-                numbers.append(str(self._alone_at(comp, k)))
+                numbers.append(self._alone_at(comp, k))
             else:
                 numbers.append(f"floor(({name} - {counter.low})/{counter.span})")
-        return isl.Map(f"{{ {comp.name}[{', '.join(comp.iters)}] -> [{', '.join(numbers)}] }}")
+        head = f"[{', '.join(self.boxes.sizes)}] -> " if self.boxes.sizes else ""
+        return isl.Map(f"{head}{{ {comp.name}[{', '.join(comp.iters)}] -> [{', '.join(numbers)}] }}")
 
-    def _alone_at(self, comp: Comp, counter: int) -> int:
+    def _alone_at(self, comp: Comp, k: int) -> str:
         """The block of a comp that is not in the loop: the first one where it comes before the loop, else the last."""
-        before = self.boxes.places[comp.name].constants < self.prefixes[counter]
-        return 0 if before else self.counters[counter].trips - 1
+        counter = self.counters[k]
+        if self._alone_first(comp, k):
+            return "0"
+        if counter.extent is None:
+            return str(counter.trips - 1)
+        form = self.boxes.symbolic(self.boxes.main, self.boxes.main.iters.index(counter.name))
+        assert form is not None
+        return f"max(0, floor(({in_text(form)} - {counter.low})/{counter.span}))"
+
+    def _alone_first(self, comp: Comp, k: int) -> bool:
+        return self.boxes.places[comp.name].constants < self.prefixes[k]
 
     def _runs(self, comp: Comp, place: Place) -> bool:
         for k, at in enumerate(place):
             if self.iterators[comp.name][k] is None:
-                first = self._alone_at(comp, k) == 0
-                if at not in ((FIRST, ONLY) if first else (LAST, ONLY)):
+                ends = (FIRST,) if self._alone_first(comp, k) else (LAST, SHORT_LAST)
+                if at not in (*ends, ONLY, SHORT_ONLY):
                     return False
         return True
 
@@ -237,7 +249,7 @@ class _Blocking:
         for k, counter in enumerate(self.counters):
             name = self.iterators[comp.name][k]
             factor = form[1].get(name, 0) if name is not None else 0
-            if factor and counter.trips > 1:
+            if factor and counter.several:
                 found.append((k, factor * counter.span))
         return tuple(found)
 
@@ -248,22 +260,22 @@ class _Blocking:
         name = buf.name if number is None else f"{buf.name}_{number}"
         writes = buf.name in self.boxes.written
         if key.moves is None:
-            shape = buf.extents or (1,)
+            fixed = tuple(n for n in buf.shape if isinstance(n, int))
+            shape = fixed or (1,)
+            if len(fixed) < len(buf.shape):
+                why = f"a block may touch all of '{buf.name}', whose size is known at run time only"
+                raise _refused(self.func, why)
             all_of = tuple(Reach(0, (), Length(n)) for n in shape)
-            covered = bool(buf.extents) and self._covers(users, all_of)
+            covered = bool(buf.shape) and self._covers(users, all_of)
             load = not writes or not covered or self.boxes.is_live(buf.name)
             return Window(name, buf.name, buf.dtype, shape, all_of, load and outside, writes and outside, outside)
         dims: list[Reach] = []
         for d, moves in enumerate(key.moves):
-            if any(step < 0 and self.counters[k].last < self.counters[k].span for k, step in moves):
+            if any(step < 0 and self.counters[k].ragged for k, step in moves):
                 return None
             spans = [self._interval(u.comp, u.forms[d]) for u in users]
             low, high = min(s[0] for s in spans), max(s[1] for s in spans)
-            less = tuple(
-                (k, step // self.counters[k].span * (self.counters[k].span - self.counters[k].last))
-                for k, step in moves
-                if self.counters[k].last < self.counters[k].span
-            )
+            less = tuple((k, step // self.counters[k].span) for k, step in moves if self.counters[k].ragged)
             dims.append(Reach(low, moves, Length(high - low + 1, less)))
         reach = tuple(dims)
         if writes and not apart(reach):
@@ -294,7 +306,7 @@ class _Blocking:
         """Whether blocks come back to a window after others."""
         counters = {k for d in dims for k, _ in d.steps}
         return any(
-            self.counters[k].trips > 1 and k not in counters and any(k < inner for inner in counters)
+            self.counters[k].several and k not in counters and any(k < inner for inner in counters)
             for k in range(len(self.counters))
         )
 
@@ -333,9 +345,10 @@ class _Blocking:
         names = {p.name for p in self.func.params}
         scalars = [p for p in self.func.params if isinstance(p, ScalarParam) and self._names(comps, p.name)]
         origins = [ScalarParam(_origin(c), "i32") for c in self.counters if self._names(comps, _origin(c))]
-        assert not names & {o.name for o in origins}
+        counts = [ScalarParam(_count(c), "i32") for c in self.counters if self._names(comps, _count(c))]
+        assert not names & {o.name for o in (*origins, *counts)}
         bufs = tuple(b for n, b in near.items() if n in touched)
-        params: tuple[Buf | ScalarParam, ...] = (*(b for b in bufs if b.kind == "param"), *scalars, *origins)
+        params: tuple[Buf | ScalarParam, ...] = (*(b for b in bufs if b.kind == "param"), *scalars, *origins, *counts)
         return Func(f"{self.func.name}_block{number}", params, bufs, comps, self.func.loc)
 
     def _names(self, comps: Sequence[Comp], name: str) -> bool:
@@ -347,14 +360,21 @@ class _Blocking:
         assert isinstance(target, Load)
         if not self.counters:
             return replace(comp, target=target, value=self._rewritten(comp, comp.value))
+        short = SHORT_LAST in place or SHORT_ONLY in place
+        counts = [_count(c) for c in self.counters if c.extent is not None] if short else []
         for depth, name in enumerate(comp.iters):
             low, high = self.boxes.ends(comp, depth)
             if name in self.iterators[comp.name]:
                 k = self.iterators[comp.name].index(name)
                 counter = self.counters[k]
-                low, high = 0, (counter.last if place[k] in (LAST, ONLY) else counter.span) - 1
+                if counter.extent is not None and short:
+                    ranges.append(f"0 <= {name} < {_count(counter)}")
+                    continue
+                whole = counter.extent is not None or place[k] not in (LAST, ONLY)
+                low, high = 0, (counter.span if whole else counter.last) - 1
             ranges.append(f"{low} <= {name} <= {high}")
-        domain = isl.Set(f"{{ {comp.name}[{', '.join(comp.iters)}] : {' and '.join(ranges) or 'true'} }}")
+        head = f"[{', '.join(counts)}] -> " if counts else ""
+        domain = isl.Set(f"{head}{{ {comp.name}[{', '.join(comp.iters)}] : {' and '.join(ranges) or 'true'} }}")
         made = replace(comp, domain=domain, target=target, value=self._rewritten(comp, comp.value))
         old = self.boxes.places[comp.name]
         time = schedule_map(made, Position(old.constants, old.loops), comp.schedule.dim(isl.dim_type.out))
@@ -365,7 +385,7 @@ class _Blocking:
         match expr:
             case Iter(name) if name in self.iterators[comp.name]:
                 counter = self.counters[self.iterators[comp.name].index(name)]
-                origin: Expr = Param(_origin(counter), "i32") if counter.trips > 1 else integer(counter.low)
+                origin: Expr = Param(_origin(counter), "i32") if counter.several else integer(counter.low)
                 return plus(expr, origin)
             case Load() if expr.buf not in self.own:
                 key = self._key(comp, expr)
@@ -397,7 +417,13 @@ def _origin(counter: Counter) -> str:
     return f"{counter.name}_first"
 
 
+def _count(counter: Counter) -> str:
+    return f"{counter.name}_count"
+
+
 def _places(counter: Counter) -> tuple[int, ...]:
+    if counter.extent is not None:
+        return (FIRST, BETWEEN, LAST, ONLY, SHORT_LAST, SHORT_ONLY)
     if counter.trips == 1:
         return (ONLY,)
     return (FIRST, LAST) if counter.trips == 2 else (FIRST, BETWEEN, LAST)

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import islpy as isl
 
-from plant_core.affine import access_map, accesses, all_bufs, linear
+from plant_core.affine import Linear, access_map, accesses, all_bufs, linear
 from plant_core.dependence import Dependence, live_in, memory_dependences
-from plant_core.ir import Comp, Func, Load
+from plant_core.ir import Comp, Extent, Func, Load
 from plant_core.loc import PlantError
 from plant_core.schedule import Line, position
 from plant_core.windows import Reach
@@ -20,7 +20,8 @@ from plant_core.windows import Reach
 Form = tuple[int, dict[str, int]] | None
 
 
-LARGE = 1 << 12  # what a size that nothing bounds is taken to be
+# What a size that nothing bounds is taken to be in statements of so many loops: data are larger than near memories.
+_LARGE = (1 << 16, 1 << 16, 1 << 12, 1 << 10)
 
 
 class NoBlocks(PlantError):
@@ -63,7 +64,7 @@ class Boxes:
             for comp in func.comps
             for access in accesses_of(comp)
         ]
-        self._ends: dict[tuple[str, int], tuple[int, int]] = {}
+        self._ends: dict[tuple[str, int], tuple[int, int, Linear | None]] = {}
         self._live: dict[str, bool] = {}
 
     @cached_property
@@ -88,17 +89,47 @@ class Boxes:
         """Those by which local arrays and variables pass values on."""
         return [d for d in self.known if d.kind == "flow" and self.bufs[d.buf].kind == "local"]
 
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        return assumed(self.func)
+
     def ends(self, comp: Comp, depth: int) -> tuple[int, int]:
-        """The first and the last iteration of a loop. Raises NoBlocks where they are known at run time only."""
+        """The first and the last iteration of a loop; a guess of the last where it is `symbolic`."""
+        return self._found(comp, depth)[:2]
+
+    def range_of(self, comp: Comp, depth: int) -> tuple[int, int | Linear]:
+        """The first and the last iteration as it is."""
+        low, high, form = self._found(comp, depth)
+        return low, high if form is None else form
+
+    def symbolic(self, comp: Comp, depth: int) -> Linear | None:
+        """The last iteration of a loop in the integer parameters, where it depends on them."""
+        return self._found(comp, depth)[2]
+
+    def _found(self, comp: Comp, depth: int) -> tuple[int, int, Linear | None]:
         key = (comp.name, depth)
         if key not in self._ends:
-            self._ends[key] = ends_of(comp, depth)
+            low, high, form = ends_of(comp, depth)
+            if form is not None:
+                high = max(form[0] + sum(f * self.sizes[name] for name, f in form[1].items()), low)
+            self._ends[key] = low, high, form
         return self._ends[key]
+
+    def is_box(self, comp: Comp) -> bool:
+        """Whether the bounds of its loops are independent of each other."""
+        ranges = []
+        for depth, name in enumerate(comp.iters):
+            low, high = self.ends(comp, depth)
+            form = self.symbolic(comp, depth)
+            ranges.append(f"{low} <= {name} <= {high if form is None else in_text(form)}")
+        head = f"[{', '.join(self.sizes)}] -> " if self.sizes else ""
+        box = isl.Set(f"{head}{{ {comp.name}[{', '.join(comp.iters)}] : {' and '.join(ranges) or 'true'} }}")
+        return bool(box.is_equal(comp.domain))
 
     def is_live(self, buf: str) -> bool:
         """Whether an element of the array may be read before it is written."""
         if buf not in self._live:
-            self._live[buf] = meets(live_in(self.func, buf, doubt=True), self.bufs[buf].extents)
+            self._live[buf] = meets(live_in(self.func, buf, doubt=True), self.bufs[buf].shape)
         return self._live[buf]
 
     def _volume(self, comp: Comp) -> int:
@@ -115,34 +146,58 @@ def accesses_of(comp: Comp) -> Iterator[Load]:
     yield from accesses(comp.value)
 
 
-def ends_of(comp: Comp, depth: int) -> tuple[int, int]:
+def in_text(form: Linear) -> str:
+    """As isl reads it."""
+    return " + ".join([str(form[0]), *(f"{factor}*{name}" for name, factor in sorted(form[1].items()))])
+
+
+def ends_of(comp: Comp, depth: int) -> tuple[int, int, Linear | None]:
+    """The first and the last iteration of a loop, the last in the integer parameters where it depends on them. Raises
+    NoBlocks where they are anything else."""
     low, high = comp.domain.dim_min_val(depth), comp.domain.dim_max_val(depth)
-    if not low.is_int() or not high.is_int():
+    form = None if high.is_int() else _affine(comp.domain.dim_max(depth))
+    if not low.is_int() or (form is None and not high.is_int()):
         raise NoBlocks(
             f"blocks need constant sizes, and the bounds of {comp.iters[depth]} are known at run time only",
             loc=comp.loc,
             code="DG205",
             remedy="give the parameters' values with -D NAME=VALUE",
         )
-    return int(low.to_python()), int(high.to_python())
+    return int(low.to_python()), int(high.to_python()) if form is None else 0, form
+
+
+def _affine(value: isl.PwAff) -> Linear | None:
+    """A single function of the parameters, whatever these are."""
+    pieces = value.coalesce().get_pieces()
+    if len(pieces) != 1:
+        return None
+    found = pieces[0][1]
+    names = [str(found.get_dim_name(isl.dim_type.param, k)) for k in range(found.dim(isl.dim_type.param))]
+    factors = [found.get_coefficient_val(isl.dim_type.param, k) for k in range(len(names))]
+    constant = found.get_constant_val()
+    if found.dim(isl.dim_type.div) or not all(v.is_int() for v in (constant, *factors)):
+        return None
+    known = {n: int(f.to_python()) for n, f in zip(names, factors, strict=True)}
+    return int(constant.to_python()), {n: f for n, f in known.items() if f}
 
 
 def assumed(func: Func) -> dict[str, int]:
     """Of each integer parameter that decides how often statements run, the value that sizes are chosen for: the largest
     for which arrays of known size have all elements that are accessed, or a large one."""
     found: dict[str, int] = {}
+    large = _LARGE[min(max((len(c.iters) for c in func.comps), default=0), len(_LARGE) - 1)]
     for comp in func.comps:
         inside = comp.domain
         for access in accesses_of(comp):
-            shape = [n for n in func.buf(access.buf).shape if isinstance(n, int)]
+            shape = func.buf(access.buf).shape
             where, exact = access_map(comp, access)
-            if exact and len(shape) == len(access.indices):
+            if exact:
                 inside = inside.intersect(where.intersect_range(_all_of(where.range().get_space(), shape)).domain())
         right = comp.domain.params().intersect(comp.domain.subtract(inside).params().complement())
         for k in range(right.dim(isl.dim_type.param)):
             name = str(right.get_dim_name(isl.dim_type.param, k))
             most = isl.Set.from_params(right).move_dims(isl.dim_type.set, 0, isl.dim_type.param, k, 1).dim_max_val(0)
-            found[name] = min(found.get(name, LARGE), int(most.to_python()) if most.is_int() else LARGE)
+            found[name] = min(found.get(name, large), int(most.to_python()) if most.is_int() else large)
     return found
 
 
@@ -158,19 +213,26 @@ def surely_written(comps: Sequence[Comp], buf: str) -> isl.Set | None:
     return found
 
 
-def covers(elements: isl.Set | None, shape: Sequence[int]) -> bool:
-    """Whether these are all elements of an array."""
-    return elements is not None and bool(_all_of(elements.get_space(), shape).is_subset(elements))
+def covers(elements: isl.Set | None, shape: Sequence[Extent]) -> bool:
+    """Whether these are surely all elements of an array."""
+    return elements is not None and _known(shape) and bool(_all_of(elements.get_space(), shape).is_subset(elements))
 
 
-def meets(elements: isl.Set | None, shape: Sequence[int]) -> bool:
-    """Whether any of these is an element of an array."""
+def meets(elements: isl.Set | None, shape: Sequence[Extent]) -> bool:
+    """Whether any of these may be an element of an array."""
     return elements is not None and not elements.intersect(_all_of(elements.get_space(), shape)).is_empty()
 
 
-def _all_of(space: isl.Space, shape: Sequence[int]) -> isl.Set:
+def _known(shape: Sequence[Extent]) -> bool:
+    return all(isinstance(extent, int) for extent in shape)
+
+
+def _all_of(space: isl.Space, shape: Sequence[Extent]) -> isl.Set:
+    """Elements of an array, and beyond in dimensions whose size isn't known."""
     whole = isl.Set.universe(space)
     for d, extent in enumerate(shape):
+        if not isinstance(extent, int):
+            continue
         whole = whole.lower_bound_val(isl.dim_type.set, d, isl.Val(0))
         whole = whole.upper_bound_val(isl.dim_type.set, d, isl.Val(extent - 1))
     return whole

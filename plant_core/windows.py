@@ -1,35 +1,55 @@
 """Blocks of a nest as the code between them needs them: counters over blocks, and windows of the arrays they touch.
 
-Counter ::= name, low, span, trips, last     iterations low, low + span, ... begin a block; the last is shorter
+Counter ::= name, low, span, trips, last, extent     iterations low, low + span, ... begin a block; the last is shorter
 Window  ::= name, buf, shape, dims, load, store
 Reach   ::= low, steps, extent               elements low + sum(step * counter) and on, of one dimension
-Length  ::= full, less                       shorter by `less` in the last block of a counter
+Length  ::= full, less                       shorter by `less` for each iteration that a counter's last block lacks
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plant_core.ir import DType
+from plant_core.affine import integer
+from plant_core.ir import Binary, Cast, DType, Expr, Extent, Param, Unary, Val
+from plant_core.loc import PlantError
+from plant_core.printer import print_expr
 
+Size = Extent  # in integer parameters of the function
 Place = tuple[int, ...]  # of each counter whether a block is its
 FIRST, BETWEEN, LAST, ONLY = -1, 0, 1, 2
+SHORT_LAST, SHORT_ONLY = 3, 4  # where only the run tells whether the last block is shorter than others, those that are
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A loop over blocks of `span` iterations, `trips` of them; iteration `low` is the first, the last has `last`."""
+    """A loop over blocks of `span` iterations, `trips` of them; iteration `low` is the first, the last has `last`.
+
+    `extent`: how many iterations the loop has, where that is known at run time only (0 and less: none); `trips` and
+    `last` are guesses then. There is one block at least, which may have no iterations.
+    """
 
     name: str
     low: int
     span: int
     trips: int
     last: int
+    extent: Expr | None = None
+
+    @property
+    def several(self) -> bool:
+        """Whether it may have more than one block."""
+        return self.extent is not None or self.trips > 1
+
+    @property
+    def ragged(self) -> bool:
+        """Whether its last block may be shorter."""
+        return self.extent is not None or self.last < self.span
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """`full`, and for each (counter, n) of `less` shorter by n in that counter's last block."""
+    """`full`; for each (counter, n) of `less` shorter by n for each iteration that the counter's last block lacks."""
 
     full: int
     less: tuple[tuple[int, int], ...] = ()
@@ -75,29 +95,31 @@ class Rows:
     """A window as rows of bytes: `rows` of `row_bytes`, `pitch` apart in the array and `local_pitch` in the window.
     The first begins at byte `offset + sum(step * counter)` of the array."""
 
-    offset: int
-    steps: tuple[tuple[int, int], ...]
+    offset: Extent
+    steps: tuple[tuple[int, Extent], ...]
     rows: Length
     row_bytes: Length
-    pitch: int
+    pitch: Extent
     local_pitch: int
 
 
-def rows_of(window: Window, shape: tuple[int, ...], size: int) -> Rows | None:
+def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None:
     """The window of an array of `shape`, elements of `size` bytes, as rows; None where it is more than that."""
-    strides = [size]
+    strides: list[Extent] = [size]
     for extent in reversed(shape[1:]):
-        strides.insert(0, strides[0] * extent)
+        strides.insert(0, _times(strides[0], extent))
     local = [size]
     for extent in reversed(window.shape[1:]):
         local.insert(0, local[0] * extent)
-    offset = sum(d.low * s for d, s in zip(window.dims, strides, strict=True))
-    steps: dict[int, int] = {}
+    offset: Extent = 0
+    for reach, stride in zip(window.dims, strides, strict=True):
+        offset = _plus(offset, _times(stride, reach.low))
+    steps: dict[int, Extent] = {}
     for reach, stride in zip(window.dims, strides, strict=True):
         for counter, step in reach.steps:
-            steps[counter] = steps.get(counter, 0) + step * stride
+            steps[counter] = _plus(steps.get(counter, 0), _times(stride, step))
     # Runs of bytes, outermost first: how many, how far apart in the array and in the window.
-    runs: list[tuple[Length, int, int]] = []
+    runs: list[_Run] = []
     for reach, stride, pitch in zip(reversed(window.dims), reversed(strides), reversed(local), strict=True):
         if reach.extent == Length(1):
             continue
@@ -110,14 +132,74 @@ def rows_of(window: Window, shape: tuple[int, ...], size: int) -> Rows | None:
     if len(runs) > 2:
         return None
     row = runs[-1][0].times(size)
+    moves = tuple(sorted(steps.items(), key=lambda s: s[0]))
     if len(runs) == 1:
-        return Rows(offset, tuple(sorted(steps.items())), Length(1), row, 0, 0)
-    return Rows(offset, tuple(sorted(steps.items())), runs[0][0], row, runs[0][1], runs[0][2])
+        return Rows(offset, moves, Length(1), row, 0, 0)
+    return Rows(offset, moves, runs[0][0], row, runs[0][1], runs[0][2])
 
 
-def _joined(inner: tuple[Length, int, int], outer: Length, stride: int, pitch: int) -> tuple[Length, int, int] | None:
+_Run = tuple[Length, Extent, int]
+
+
+def _times(a: Extent, b: Extent) -> Extent:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    if 0 in (a, b):
+        return 0
+    if 1 in (a, b):
+        return b if a == 1 else a
+    return Binary("mul", _expr(a), _expr(b), "i32")
+
+
+def products(of: Size) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """A size as a sum of products, each a factor and parameters. Raises PlantError where it is none."""
+    found: dict[tuple[str, ...], int] = {}
+    for names, factor in _products(of):
+        found[names] = found.get(names, 0) + factor
+    return tuple((factor, names) for names, factor in found.items() if factor)
+
+
+def _products(of: Size) -> list[tuple[tuple[str, ...], int]]:
+    match of:
+        case int():
+            return [((), of)]
+        case Val(value=int() as value):
+            return [((), value)]
+        case Param(name=name):
+            return [((name,), 1)]
+        case Cast(operand=operand):
+            return _products(operand)
+        case Unary(op="neg", operand=operand):
+            return [(names, -factor) for names, factor in _products(operand)]
+        case Binary(op="add", left=left, right=right):
+            return [*_products(left), *_products(right)]
+        case Binary(op="sub", left=left, right=right):
+            return [*_products(left), *((names, -factor) for names, factor in _products(right))]
+        case Binary(op="mul", left=left, right=right):
+            others = _products(right)
+            return [((*a, *b), m * n) for a, m in _products(left) for b, n in others]
+    raise PlantError(
+        f"the size {print_expr(of)} of an array is no sum of products of parameters",
+        code="DG205",
+        remedy="give the parameters' values with -D NAME=VALUE",
+    )
+
+
+def _plus(a: Extent, b: Extent) -> Extent:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    if 0 in (a, b):
+        return b if a == 0 else a
+    return Binary("add", _expr(a), _expr(b), "i32")
+
+
+def _expr(of: Extent) -> Expr:
+    return integer(of) if isinstance(of, int) else of
+
+
+def _joined(inner: _Run, outer: Length, stride: Extent, pitch: int) -> _Run | None:
     """A run of runs as one run, where they follow each other in the array and in the window alike."""
     length, step, local = inner
-    if length.less or stride != step * length.full or pitch != local * length.full:
+    if length.less or stride != _times(step, length.full) or pitch != local * length.full:
         return None
     return outer.times(length.full), step, local

@@ -10,7 +10,7 @@ The words that start a transfer, and the wait for its end, are in `transfers.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 
@@ -18,13 +18,13 @@ from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import Function, If, Item, Loop, Reg, VReg
 from dspgen.asmir.pointers import Pointers
 from dspgen.asmir.rename import prefixed
-from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, Moved, low_half
+from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, Moved, amount, end, lacking, low_half
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Side, Target
 from dspgen.target.operations import OperationTable
 from dspgen.vecdsl.ir import ELEM_BYTES, ArrayDecl, Const, Op, Program, ScalarDecl, Term, Var
 from plant_core.loc import Loc
-from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Counter, Place, Window
+from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, SHORT_LAST, SHORT_ONLY, Counter, Place, Window
 
 _FRAME = "frame of the blocks"
 _ALIGN = 256  # bytes; a vector's at least lie between two windows
@@ -47,6 +47,7 @@ class BlockedNest:
     pieces: tuple[Piece, ...]
     piece: Mapping[Place, int]
     origins: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, int], ...]
     loc: Loc | None = None
 
 
@@ -124,18 +125,45 @@ class _Composer:
         self.engine = Engine(name, nest.windows, nest.counters, self.target, self.dma, self.emitter, self.pointers)
         scalar = self.emitter.classes.scalar.name
         for k in range(len(nest.counters)):
-            for made in (_at(k), _next(k), _step(k), _last(k)):
+            for made in (_at(k), _next(k), _step(k), _last(k), *((end(k), lacking(k)) if self._open(k) else ())):
                 self.emitter.names[made] = Reg(self.emitter.fresh(scalar, made))
-        items = self._section(self._begin)
-        trips = math.prod(c.trips for c in nest.counters)
+        items: list[Item] = []
+        trips: int | VReg = math.prod(c.trips for c in nest.counters)
+        if any(self._open(k) for k in range(len(nest.counters))):
+            trips = self.emitter.fresh(scalar, "blocks")
+            self.emitter.names[_NUMBER] = Reg(trips)
+            items += self._section(self._measure)
+        items += self._section(self._begin)
         if trips == 1:
             items += self._section(partial(self._at_ends, next_=False)) + self._dispatch()
         else:
             body = tuple(self._block())
-            items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=trips, pipeline=False, loc=nest.loc))
+            least = trips if isinstance(trips, int) else 1
+            items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=least, pipeline=False, loc=nest.loc))
         return items + self._section(self._end)
 
+    def _open(self, counter: int) -> bool:
+        return self.nest.counters[counter].extent is not None
+
     # -- code
+
+    def _measure(self) -> None:
+        """Of counters whose extents are known now: the last block, what it lacks, and how many blocks there are."""
+        total: Term = ONE
+        for k, counter in enumerate(self.nest.counters):
+            if counter.extent is None:
+                total = Op("mul", (total, Const(counter.trips, I32)), I32)
+                continue
+            extent, bits = amount(counter.extent), counter.span.bit_length() - 1
+            assert counter.span == 1 << bits
+            self._set(lacking(k), Op("select", (Op("lt", (ZERO, extent), I32), extent, ZERO), I32))
+            some = Var(lacking(k), I32)
+            before = Op("shr", (Op("sub", (some, ONE), I32), Const(bits, I32)), I32)
+            self._set(end(k), Op("select", (some, before, ZERO), I32))
+            up = Op("shl", (Op("add", (Var(end(k), I32), ONE), I32), Const(bits, I32)), I32)
+            self._set(lacking(k), Op("sub", (up, some), I32))
+            total = Op("mul", (total, Op("add", (Var(end(k), I32), ONE), I32)), I32)
+        self._set(_NUMBER, total)
 
     def _section(self, action: Callable[[], None]) -> list[Item]:
         """What `action` emits; constants are made where they are used."""
@@ -180,7 +208,7 @@ class _Composer:
                 self._set(_both(moved.window), Op("add", (twice, Const(place_bytes(moved.bytes), I32)), I32))
         for moved in self._moved(store=False):
             self.engine.prepare(moved, store=False)
-            self.engine.start(moved, self._place(moved), _at, store=False)
+            self._start(moved, self._place(moved), _at, store=False)
         for moved in self._moved(store=True):
             self.engine.prepare(moved, store=True)
         self._wait(self._moved(store=False), store=False)
@@ -196,7 +224,8 @@ class _Composer:
         """Of each counter whether this block is its last, whether the next block is another of it, and that one."""
         counters = self.nest.counters
         for k, counter in enumerate(counters):
-            self._set(_last(k), Op("eq", (Var(_at(k), I32), Const(counter.trips - 1, I32)), I32))
+            at_end = Var(end(k), I32) if self._open(k) else Const(counter.trips - 1, I32)
+            self._set(_last(k), Op("eq", (Var(_at(k), I32), at_end), I32))
         if not next_:
             return
         steps: Term = ONE
@@ -217,7 +246,7 @@ class _Composer:
             def start(moved: Moved = moved) -> None:
                 if moved.window.store:
                     self._wait([moved], store=True)
-                self.engine.start(moved, self._other(moved), _next, store=False)
+                self._start(moved, self._other(moved), _next, store=False)
 
             self._if(self._renewed(moved), start)
 
@@ -227,7 +256,7 @@ class _Composer:
 
                 def start(moved: Moved = moved) -> None:
                     self._wait([moved], store=True)
-                    self.engine.start(moved, self._place(moved), _at, store=True)
+                    self._start(moved, self._place(moved), _at, store=True)
 
                 self._if(Var(_step(max(moved.window.counters)), I32), start)
         for moved in self.nest.windows:
@@ -246,8 +275,16 @@ class _Composer:
         stores = self._moved(store=True)
         for moved in stores:
             if not moved.twice:
-                self.engine.start(moved, self._place(moved), _at, store=True)
+                self._start(moved, self._place(moved), _at, store=True)
         self._wait(stores, store=True)
+
+    def _start(self, moved: Moved, near: Term, block: Callable[[int], str], *, store: bool) -> None:
+        """Start to move a window, if there is anything to move."""
+        some = self.engine.empty(moved, block)
+        if some is None:
+            self.engine.start(moved, near, block, store=store)
+        else:
+            self._if(some, lambda: self.engine.start(moved, near, block, store=store))
 
     def _renewed(self, moved: Moved) -> Term:
         """Whether the next block has another window."""
@@ -280,6 +317,8 @@ class _Composer:
             places.setdefault(number, []).append(place)
         if len(places) == 1:
             return self._inlined(0)
+        if any(self._open(k) for k in range(len(self.nest.counters))):
+            return self._by_number()
         items: list[Item] = []
         ways = {}
         for number, found in places.items():
@@ -289,6 +328,49 @@ class _Composer:
         for number, way in ways.items():
             items.append(If(way, tuple(self._inlined(number))))
         return items
+
+    def _by_number(self) -> list[Item]:
+        """The same where counters have more kinds of blocks: the piece's number is found by asking what tells."""
+        scalar = self.emitter.classes.scalar.name
+        self.emitter.names |= {n: Reg(self.emitter.fresh(scalar, "way")) for n in (_SHORT, _WAY)}
+
+        def found() -> None:
+            short: Term = ZERO
+            for k in range(len(self.nest.counters)):
+                if self._open(k):
+                    lacks = Op("lt", (ZERO, Var(lacking(k), I32)), I32)
+                    short = Op("or", (short, Op("and", (Var(_last(k), I32), lacks), I32)), I32)
+            self._set(_SHORT, short)
+            self._set(_WAY, self._asked(self.nest.piece))
+
+        items = self._section(found)
+        for n in range(len(self.nest.pieces)):
+            way = self.emitter.names[f"way.{n}"] = Reg(self.emitter.fresh(scalar, "way"))
+            items += self._section(partial(self._set, f"way.{n}", Op("eq", (Var(_WAY, I32), Const(n, I32)), I32)))
+            items.append(If(way.vreg, tuple(self._inlined(n))))
+        return items
+
+    def _asked(self, places: Mapping[Place, int]) -> Term:
+        """The number of the piece for a block at one of these places."""
+        numbers = set(places.values())
+        if len(numbers) == 1:
+            return Const(numbers.pop(), I32)
+        questions: list[tuple[Term, Callable[[Place], bool]]] = [
+            (Var(_SHORT, I32), lambda place: SHORT_LAST in place or SHORT_ONLY in place)
+        ]
+        for k in range(len(self.nest.counters)):
+            first = Op("eq", (Var(_at(k), I32), ZERO), I32)
+            questions.append((first, partial(_is_at, k, (FIRST, ONLY, SHORT_ONLY))))
+            questions.append((Var(_last(k), I32), partial(_is_at, k, (LAST, ONLY, SHORT_LAST, SHORT_ONLY))))
+        best: tuple[int, Term, dict[Place, int], dict[Place, int]] | None = None
+        for question, holds in questions:
+            yes = {p: n for p, n in places.items() if holds(p)}
+            no = {p: n for p, n in places.items() if not holds(p)}
+            left = len(set(yes.values())) + len(set(no.values()))
+            if yes and no and (best is None or left < best[0]):
+                best = left, question, yes, no
+        assert best is not None
+        return Op("select", (best[1], self._asked(best[2]), self._asked(best[3])), I32)
 
     def _is_one_of(self, places: list[Place]) -> Term:
         """Whether the block is at one of the places: 0 or 1."""
@@ -313,7 +395,7 @@ class _Composer:
     def _inlined(self, number: int) -> list[Item]:
         piece = self.nest.pieces[number]
         prefix = piece_prefix(self.number, number)
-        origins = dict(self.nest.origins)
+        origins, counts = dict(self.nest.origins), dict(self.nest.counts)
 
         def given() -> None:
             for register, name in piece.given:
@@ -327,6 +409,11 @@ class _Composer:
                     counter = self.nest.counters[origins[name]]
                     steps = Op("mul", (Var(_at(origins[name]), I32), Const(counter.span, I32)), I32)
                     self.emitter.lower(Op("add", (steps, Const(counter.low, I32)), I32), made)
+                elif name in counts:
+                    k = counts[name]
+                    full = Const(self.nest.counters[k].span, I32)
+                    short = Op("sub", (full, Var(lacking(k), I32)), I32)
+                    self.emitter.lower(Op("select", (Var(_last(k), I32), short, full), I32), made)
                 else:
                     self.emitter.move(made, self.emitter.names[name])
 
@@ -334,6 +421,13 @@ class _Composer:
 
 
 _FINAL = "final"
+_NUMBER = "number of blocks"
+_SHORT = "short block"
+_WAY = "way"
+
+
+def _is_at(counter: int, where: Collection[int], place: Place) -> bool:
+    return place[counter] in where
 
 
 def _all(terms: Iterable[Term]) -> Term:

@@ -17,7 +17,7 @@ from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Target
 from dspgen.target.query import Index
 from dspgen.vecdsl.ir import Address, Const, Load, Op, Store, Term, Var, VType
-from plant_core.windows import Counter, Length, Rows, Window
+from plant_core.windows import Counter, Length, Rows, Size, Window, products
 
 I32 = VType("i32", False)
 ONE, ZERO = Const(1, I32), Const(0, I32)
@@ -71,7 +71,7 @@ class Engine:
         words: dict[str, Term] = {"element": ZERO}
         if rows.rows.less or rows.rows.full > 1:
             pitches = (rows.local_pitch, rows.pitch) if store else (rows.pitch, rows.local_pitch)
-            words |= {"source_step": Const(pitches[0], I32), "destination_step": Const(pitches[1], I32)}
+            words |= {"source_step": amount(pitches[0]), "destination_step": amount(pitches[1])}
         words |= {n: Const(x.full, I32) for n, x in (("rows", rows.rows), ("row_bytes", rows.row_bytes)) if not x.less}
         self._write(self.channels[moved.window.name, store], {n: t for n, t in words.items() if n in self.dma.words})
 
@@ -81,15 +81,26 @@ class Engine:
         array = f"array.{window.name}"
         self.emitter.names[array] = low_half(self.pointers.base[window.buf], self.target)
         far: Term = Var(array, I32)
-        if rows.offset:
-            far = Op("add", (far, Const(rows.offset, I32)), I32)
+        if rows.offset != 0:
+            far = Op("add", (far, amount(rows.offset)), I32)
         for k, step in rows.steps:
-            far = Op("add", (far, Op("mul", (Var(block(k), I32), Const(step, I32)), I32)), I32)
+            far = Op("add", (far, Op("mul", (Var(block(k), I32), amount(step)), I32)), I32)
         words = {"source": near if store else far, "destination": far if store else near}
         for word, length in (("rows", rows.rows), ("row_bytes", rows.row_bytes)):
             if length.less:
                 words[word] = self._length(length, block)
         self._write(self.channels[window.name, store], {**words, "go": ONE})
+
+    def empty(self, moved: Moved, block: Callable[[int], str]) -> Term | None:
+        """Whether there may be nothing to move, as sizes are known at run time only: then a number that is not 0 if
+        there is something. None where there always is."""
+        assert moved.rows is not None
+        found: Term | None = None
+        for length in (moved.rows.rows, moved.rows.row_bytes):
+            if any(self.counters[k].extent is not None for k, _ in length.less):
+                some = Op("lt", (ZERO, self._length(length, block)), I32)
+                found = some if found is None else Op("and", (found, some), I32)
+        return found
 
     def wait(self, windows: Sequence[Moved], *, store: bool) -> None:
         """Read `go` of the windows' channels until all are 0. What was in registers of constants is forgotten."""
@@ -114,8 +125,13 @@ class Engine:
     def _length(self, length: Length, block: Callable[[int], str]) -> Term:
         found: Term = Const(length.full, I32)
         for k, less in length.less:
-            last = Op("eq", (Var(block(k), I32), Const(self.counters[k].trips - 1, I32)), I32)
-            found = Op("sub", (found, Op("mul", (last, Const(less, I32)), I32)), I32)
+            counter = self.counters[k]
+            at_end = Const(counter.trips - 1, I32) if counter.extent is None else Var(end(k), I32)
+            last = Op("eq", (Var(block(k), I32), at_end), I32)
+            missing: Term = Const(less * (counter.span - counter.last), I32)
+            if counter.extent is not None:
+                missing = Op("mul", (Var(lacking(k), I32), Const(less, I32)), I32)
+            found = Op("sub", (found, Op("mul", (last, missing), I32)), I32)
         return found
 
     def _write(self, channel: int, words: Mapping[str, Term]) -> None:
@@ -147,6 +163,27 @@ class Engine:
         self.emitter.names |= {"go.a": a, "go.b": b}
         self.emitter.values.clear()
         return self.emitter.lower(Op("or", (Var("go.a", I32), Var("go.b", I32)), I32))
+
+
+def end(counter: int) -> str:
+    """The variable with the number of the last block."""
+    return f"end.{counter}"
+
+
+def lacking(counter: int) -> str:
+    """The variable that tells how many iterations the last block has less than others."""
+    return f"lacking.{counter}"
+
+
+def amount(of: Size) -> Term:
+    """A size in the function's integer parameters."""
+    found: Term | None = None
+    for factor, names in products(of):
+        part: Term = Const(factor, I32)
+        for name in names:
+            part = Var(name, I32) if part == ONE else Op("mul", (part, Var(name, I32)), I32)
+        found = part if found is None else Op("add", (found, part), I32)
+    return ZERO if found is None else found
 
 
 def low_half(pointer: Reg, target: Target) -> Reg:

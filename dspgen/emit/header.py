@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from plant_core.ir import Buf, Func
+from plant_core.printer import print_expr
 
 _C_TYPES = {
     "f32": "float",
@@ -22,11 +23,12 @@ _C_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of the kernel. `shape` is in elements, row-major; None for a scalar."""
+    """A parameter of the kernel. `shape` is in elements, row-major, extents that are parameters as C text; None for a
+    scalar."""
 
     name: str
     elem: str
-    shape: tuple[int, ...] | None
+    shape: tuple[int | str, ...] | None
     const: bool = False
 
     @property
@@ -37,13 +39,15 @@ class Parameter:
 
     @property
     def c_prototype(self) -> str:
-        """The declaration as a restricted pointer: `const float (*restrict A)[64]`."""
+        """The declaration as a restricted pointer: `const float (*restrict A)[64]`; to an element where rows have no
+        size that is known."""
         if self.shape is None:
             return self.c_text
         const = "const " if self.const else ""
         inner = "".join(f"[{n}]" for n in self.shape[1:])
         pointer = f"*DSPGEN_RESTRICT {self.name}"
-        return f"{const}{_C_TYPES[self.elem]} " + (f"({pointer}){inner}" if inner else pointer)
+        known = inner and all(isinstance(n, int) for n in self.shape[1:])
+        return f"{const}{_C_TYPES[self.elem]} " + (f"({pointer}){inner}" if known else pointer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +61,14 @@ class Signature:
 
 def signature_of(func: Func) -> Signature:
     parameters = tuple(
-        Parameter(p.name, p.dtype, p.extents, p.const) if isinstance(p, Buf) else Parameter(p.name, p.dtype, None)
+        Parameter(p.name, p.dtype, _shape(p), p.const) if isinstance(p, Buf) else Parameter(p.name, p.dtype, None)
         for p in func.params
     )
     return Signature(func.name, parameters, PurePath(func.loc.file).name)
+
+
+def _shape(buf: Buf) -> tuple[int | str, ...]:
+    return tuple(n if isinstance(n, int) else print_expr(n) for n in buf.shape)
 
 
 def emit_header(signature: Signature, needs: tuple[str, ...]) -> str:

@@ -18,7 +18,7 @@ from dspgen.frontend.preprocess import Defines, Includes, read_source, reading_f
 from dspgen.frontend.read import split_defines
 from plant_core.ir import Buf, Func
 from plant_core.loc import Loc
-from plant_core.values import NUMPY
+from plant_core.values import NUMPY, shape_of
 
 Array = npt.NDArray[Any]
 _LINE = re.compile(r"@input\s+(\w+)\s+(?:expr\s+)?(.+?)\s*$")
@@ -101,7 +101,8 @@ def default_inputs(
             macros = _macros(path, defines, includes)
         try:
             value = np.asarray(_value(ast.parse(expression, mode="eval").body, macros))
-            shape = param.extents if isinstance(param, Buf) else ()
+            sizes = {p.name: int(found[p.name]) for p in func.params if not isinstance(p, Buf) and p.name in found}
+            shape = shape_of(param, sizes) if isinstance(param, Buf) else ()
             filled = np.broadcast_to(value, shape).astype(NUMPY[param.dtype], order="C")
             found[name] = filled if isinstance(param, Buf) else filled.item()
         except (ValueError, TypeError, SyntaxError, KeyError, ArithmeticError, MemoryError) as error:

@@ -32,7 +32,9 @@ def read(text: str, folder: Path) -> Func:
 
 
 def length(of: Length, at: tuple[int, ...], made: Blocks) -> int:
-    return of.full - sum(n for k, n in of.less if at[k] == made.counters[k].trips - 1)
+    return of.full - sum(
+        n * (made.counters[k].span - made.counters[k].last) for k, n in of.less if at[k] == made.counters[k].trips - 1
+    )
 
 
 def slices(window: Window, at: tuple[int, ...], made: Blocks) -> tuple[tuple[slice, ...], tuple[slice, ...]]:

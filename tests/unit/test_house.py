@@ -31,7 +31,12 @@ ROOMS = {
     "dspgen.rewrite": (*VECTOR_IR, "dspgen.vecdsl.printer", "dspgen.vecdsl.verify"),
     "dspgen.asmir": (*VECTOR_IR, "plant_core.windows"),
     "dspgen.sched": ("dspgen.asmir.ir",),
-    "dspgen.emit": ("dspgen.sched.ir", "dspgen.asmir.ir", "plant_core.ir"),  # linear text; the C declaration
+    "dspgen.emit": (
+        "dspgen.sched.ir",
+        "dspgen.asmir.ir",  # linear text
+        "plant_core.ir",  # the C declaration
+        "plant_core.printer",
+    ),
     "dspgen.lasm": (
         "dspgen.asmir.ir",
         "dspgen.sim.text",
