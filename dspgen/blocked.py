@@ -7,7 +7,7 @@ compiled as a function of its own, by the road for data on the chip.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dspgen.asmir.blocks import Blocked, BlockedNest, Piece, composed, piece_prefix, window_bytes
@@ -17,7 +17,7 @@ from dspgen.block_sizes import parts
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
-from dspgen.sched.ir import Lessons, Method, Scheduled
+from dspgen.sched.ir import Lessons, Method, Packed, Scheduled
 from dspgen.sched.schedule import ATTEMPTS, schedule
 from dspgen.stages import CANDIDATE_LOOK, FINAL_LOOK, FINAL_TIMES, Compiled, schedule_remarks
 from dspgen.target.model import Target
@@ -37,12 +37,13 @@ def compile_blocked(
     made = parts(func, source, target, options)
     pieces = [compiled(m) for m in made]
     function = composed(_blocked(made, source, pieces), target)
-    lessons = Lessons()
+    lessons, known = Lessons(), dict[object, Packed]()
     for n, code in enumerate(pieces):
         for k, piece in enumerate(code):
             lessons |= piece.scheduled.lessons.under(piece_prefix(n, k))
+            known.update(piece.scheduled.blocks)
     attempts = ATTEMPTS * sum(map(len, pieces))  # each piece may ask for less in its turn
-    scheduled = _scheduled(function, target, options, attempts, lessons)
+    scheduled = _scheduled(function, target, options, attempts, lessons, known)
     titles = tuple(
         f"{_title(m)}: {', '.join(dict.fromkeys(t for c in code for t in c.tiles))}"
         for m, code in zip(made, pieces, strict=True)
@@ -54,7 +55,14 @@ def compile_blocked(
     return replace(found, remarks=(*remarks, *inner, *schedule_remarks(scheduled)))
 
 
-def _scheduled(function: Function, target: Target, options: Options, attempts: int, lessons: Lessons) -> Scheduled:
+def _scheduled(
+    function: Function,
+    target: Target,
+    options: Options,
+    attempts: int,
+    lessons: Lessons,
+    blocks: Mapping[object, Packed],
+) -> Scheduled:
     """Packets of the whole: with patience at once, since the pieces tell what is to be had, and with less where that
     finds none."""
     ways: list[tuple[Method, int, int]] = [(options.sched, FINAL_LOOK, FINAL_TIMES)]
@@ -72,6 +80,7 @@ def _scheduled(function: Function, target: Target, options: Options, attempts: i
                 look=look,
                 times=times,
                 lessons=lessons,
+                blocks=blocks,
             )
         except NoSchedule as error:
             refusal = refusal or error

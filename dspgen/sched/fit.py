@@ -12,7 +12,8 @@ from dspgen.sched.exact_straight import proven
 from dspgen.sched.facts import Facts
 from dspgen.sched.frugal import frugal_order, versions_of
 from dspgen.sched.instance import Instance
-from dspgen.sched.ir import Method
+from dspgen.sched.ir import Method, Packed
+from dspgen.sched.likeness import key_of
 from dspgen.sched.list_sched import Block, Draft, Fitted, heights_of
 from dspgen.sched.live import Live
 from dspgen.sched.ops import Op
@@ -20,17 +21,26 @@ from dspgen.sched.sections import Section
 from dspgen.sched.serial import serial_edges
 
 _LARGEST = 400  # operations of a block that is searched
+_WIDEST = 256  # operations among which the order of a block that lacks registers is free
 
 
 @dataclass(slots=True)
 class Searches:
     """What the search may still look at, in operations, over all blocks; whether some of it was `cut` short for that;
-    and what it found for those seen before."""
+    what it found for those seen before, and how blocks that looked the same were packed."""
 
     left: int = BUDGET
     cut: bool = False
     known: dict[object, tuple[Found | None, Found | None, int]] = field(default_factory=dict)
     bounds: dict[object, Bounds] = field(default_factory=dict)
+    packed: dict[object, Packed] = field(default_factory=dict)
+    earlier: Mapping[object, Packed] = field(default_factory=dict)  # by other searches
+
+    def packets_of(self, key: object) -> Packed | None:
+        """How a block that looks so was packed: by another search only if that was done with it."""
+        if key not in self.packed and (found := self.earlier.get(key)) is not None and not found.cut:
+            self.packed[key] = found
+        return self.packed.get(key)
 
     def bounds_of(self, instance: Instance) -> Bounds:
         key = instance.dependences()
@@ -57,14 +67,38 @@ def fit_block(
     `after` are the registers read later. `without`: registers of each class that it must do without, where those there
     are did not suffice. `in_text_order`: none before the one that the text has before it.
     """
-    block = Block(ops, facts, head, tail, branch)
+    searches = searches or Searches()
+    key = key_of(ops, head, tail, branch, after), tuple((without or {}).items()), without is None, in_text_order, method
+    ends = (m[0] for section in (head, tail) if section is not None for m in section.members)
+    everything = [*ops, *ends, *([] if branch is None else [branch])]
+    packed = searches.packets_of(key)
+    if packed is None:
+        cut, searches.cut = searches.cut, False
+        made = _fitted(Block(ops, facts, head, tail, branch), after, without, in_text_order, method, searches)
+        number = {id(op): k for k, op in enumerate(everything)}
+        cycles = [[(number[id(op)], unit) for op, unit in packet] for packet in made.cycles]
+        searches.packed[key] = Packed(cycles, made.tail_at, made.bound, made.in_use, searches.cut)
+        searches.cut |= cut
+        return made
+    packets = [[(everything[k], unit) for k, unit in packet] for packet in packed.cycles]
+    return Fitted(packets, packed.tail_at, packed.bound, dict(packed.in_use))
+
+
+def _fitted(
+    block: Block,
+    after: Live | None,
+    without: Mapping[str, int] | None,
+    in_text_order: bool,
+    method: Method,
+    searches: Searches,
+) -> Fitted:
+    ops, facts = block.ops, block.facts
     if in_text_order:
-        return block.listed(range(len(ops)), in_order=True).packets()
+        return block.listed(range(len(ops)), window=1).packets()
     heights = heights_of(block)
     first = block.listed([-h for h in heights])
     if not ops:
         return first.packets()
-    searches = searches or Searches()
     instance = block.instance()
     bounds = searches.bounds_of(instance)
     if after is not None:
@@ -83,7 +117,7 @@ def fit_block(
             others = _others(searched, searches.bounds_of(searched.instance()), listed.length)
             best.offer(chain([listed], others), order)
         if best.lacking:
-            best.offer([block.listed(position, in_order=True)])
+            best.offer(_in_windows(block, position, best))
     if method != "list" and best.draft.length > bounds.length and len(ops) <= _LARGEST:
         asked = instance if searched is block else searched.instance()
         question = (best.draft.length, best.lacking, asked.key(), instance.key())
@@ -169,6 +203,14 @@ def _others(block: Block, bounds: Bounds, upper: int) -> Iterator[Draft]:
         yield from _shortest(bounds.length, upper, lambda length: block.listed_within(rank, bounds.latest, length))
     back = [-early for early in bounds.earliest]
     yield from _shortest(bounds.length, upper + 1, lambda length: block.listed_back(back, bounds.earliest, length))
+
+
+def _in_windows(block: Block, position: Sequence[int], best: _Best) -> Iterator[Draft]:
+    """List schedules ever closer to an order that needs few registers, until these suffice."""
+    window = _WIDEST
+    while window and best.lacking:
+        yield block.listed(position, window=window)
+        window //= 2
 
 
 def _shortest(low: int, upper: int, at: Callable[[int], Draft | None]) -> Iterator[Draft]:

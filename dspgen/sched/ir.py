@@ -183,9 +183,22 @@ class Lessons:
 
 
 @dataclass(frozen=True, slots=True)
+class Packed:
+    """A block's packets, each operation by its number: straight code first, then head, tail and branch; and whether the
+    search for them was `cut` short."""
+
+    cycles: list[list[tuple[int, int]]]
+    tail_at: int
+    bound: int
+    in_use: dict[str, int]
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduled:
     """`cycles` is the estimate from entry through the return's delay slots, None where a trip is unknown. `cut`: a
-    search for shorter straight code ended with its budget, so that with a larger one it might find more."""
+    search for shorter straight code ended with its budget, so that with a larger one it might find more. `blocks`: how
+    straight code was packed, for whoever schedules some of it again."""
 
     name: str
     lines: tuple[LabelLine | CommentLine | Packet | Nop, ...]
@@ -196,3 +209,4 @@ class Scheduled:
     in_memory: tuple[str, ...] = ()  # what waits there for lack of registers, in words
     cut: bool = False
     lessons: Lessons = field(default_factory=Lessons)
+    blocks: Mapping[object, Packed] = field(default_factory=dict, compare=False, repr=False)

@@ -102,11 +102,11 @@ class Block:
                 number += 1
         return table
 
-    def listed(self, rank: Sequence[int], *, in_order: bool = False) -> Draft:
-        """By list scheduling: of the operations that wait for none, the one of the lowest rank as early as it fits; or
-        (`in_order`) none before the one placed last. Then the ends as early as they fit."""
+    def listed(self, rank: Sequence[int], *, window: int | None = None) -> Draft:
+        """By list scheduling: of the operations that wait for none, the one of the lowest rank as early as it fits, but
+        not before those that were placed `window` operations earlier. Then the ends as early as they fit."""
         table = self.table()
-        placed = _placed(self, rank, table, in_order)
+        placed = _placed(self, rank, table, window)
         length = self._after(placed)
         while not self._close(table, length):
             length += 1
@@ -117,7 +117,7 @@ class Block:
         table = self.table()
         if not self._close(table, length):
             return None
-        placed = _placed(self, rank, table, False)
+        placed = _placed(self, rank, table)
         if any(at > length - late for at, late in zip(placed, latest, strict=False)):
             return None
         return Draft(self, placed, table, length)
@@ -243,22 +243,24 @@ def heights_of(block: Block) -> list[int]:
     return heights
 
 
-def _placed(block: Block, rank: Sequence[int], table: ReservationTable, in_order: bool) -> list[int]:
+def _placed(block: Block, rank: Sequence[int], table: ReservationTable, window: int | None = None) -> list[int]:
     """The cycle of each operation."""
     size, graph = len(block.ops), block.graph
     cycle = [-1] * size
     waiting = [sum(1 for s, _, _ in graph.predecessors[k] if s < size) for k in range(size)]
     ready = [(rank[k], k) for k in range(size) if waiting[k] == 0]
     heapify(ready)
-    last = 0
+    latest = [0]  # of the operations so far, after each of them
     while ready:
         op = heappop(ready)[1]
-        earliest = max(block.floor[op], last)
+        earliest = block.floor[op]
+        if window is not None and len(latest) > window:
+            earliest = max(earliest, latest[-window])
         for s, latency, _ in graph.predecessors[op]:
             if cycle[s] + latency > earliest:
                 earliest = cycle[s] + latency
         at = cycle[op] = table.place_from(op, earliest, block.ops[op].reservation)
-        last = at if in_order else 0
+        latest.append(max(latest[-1], at))
         for target, _, _ in graph.successors[op]:
             if target < size:
                 waiting[target] -= 1
@@ -341,4 +343,4 @@ def _tail_after_head(head: Section, tail: Section) -> int:
 def listed_length(ops: Sequence[Op], facts: Facts) -> int:
     """Cycles in which operations issue, by list scheduling along the longest paths."""
     block = Block(ops, facts, None, None, None)
-    return max(_placed(block, [-h for h in heights_of(block)], block.table(), False), default=-1) + 1
+    return max(_placed(block, [-h for h in heights_of(block)], block.table()), default=-1) + 1

@@ -12,7 +12,7 @@ from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.finish import finished_lines
 from dspgen.sched.fit import Searches
 from dspgen.sched.flow import occupancy
-from dspgen.sched.ir import Lessons, Method, Scheduled
+from dspgen.sched.ir import Lessons, Method, Packed, Scheduled
 from dspgen.sched.kit import Kit
 from dspgen.sched.layout import Laid, Layout
 from dspgen.sched.least import hopes
@@ -44,19 +44,25 @@ def schedule(
     times: int = 1,
     lessons: Lessons | None = None,
     limit: float = math.inf,
+    blocks: Mapping[object, Packed] | None = None,
 ) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
     `attempts` bounds how often it is tried anew, each time asking for less; `most` bounds the operations placed in
     search of loop schedules, `look` those looked at in search of short straight code; the searches for a loop's
-    schedule at one interval give up `times` as late. `method` "order" leaves loops as
-    they are and packs what is independent in the order of the text. `lessons`: what schedules of the loops asked for
-    less for. Raises TooSlow where the intervals of loops show that it takes about `limit` cycles or more.
+    schedule at one interval give up `times` as late. `method` "order" leaves loops as they are and packs what is
+    independent in the order of the text. `lessons`: what schedules of the loops asked for less for; `blocks`: how
+    straight code was packed before. Raises TooSlow where the intervals of loops show that it takes about `limit` cycles
+    or more.
     """
     facts = Facts(target)
     settings = Settings(
-        pipeline=pipeline, method=method, budget=Budget(most, times=times), searches=Searches(look), limit=limit
-    )  # fmt: skip
+        pipeline=pipeline,
+        method=method,
+        budget=Budget(most, times=times),
+        searches=Searches(look, earlier=blocks or {}),
+        limit=limit,
+    )
     if lessons is not None:
         settings.learn(lessons)
     if method == "order":
@@ -356,6 +362,7 @@ def _scheduled(
         tuple(_in_memory(settings)),
         settings.searches.cut,
         settings.lessons(),
+        settings.searches.packed,
     )
 
 

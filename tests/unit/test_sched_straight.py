@@ -9,19 +9,20 @@ from unittest.mock import patch
 
 import pytest
 
-from dspgen.asmir.ir import Function, Reg, VReg
+from dspgen.asmir.ir import Function, Reg, VReg, renamed
 from dspgen.errors import DspgenError
 from dspgen.sched.apart import apart
 from dspgen.sched.bounds import Bounds, bounds_of
 from dspgen.sched.downsets import Found, shortest
 from dspgen.sched.exact_straight import proven
-from dspgen.sched.facts import Reservation
+from dspgen.sched.facts import Facts, Reservation
 from dspgen.sched.fit import Searches, fit_block
 from dspgen.sched.frugal import versions_of
 from dspgen.sched.groups import Chooser, Kinds
 from dspgen.sched.instance import Instance, Version
 from dspgen.sched.ir import CommentLine
 from dspgen.sched.list_sched import Block, heights_of
+from dspgen.sched.ops import Op, remade
 from dspgen.sched.schedule import schedule
 from dspgen.sched.serial import serial_edges
 from dspgen.target.load import isa_names, load_target
@@ -164,7 +165,7 @@ def test_what_is_serialised_needs_no_more_registers_than_the_order_given(isa: st
         versions, _ = versions_of(ops, blocks.facts, frozenset())
         instance = replace(block.instance(), versions=tuple(versions), room={v.cls: 0 for v in versions})
         order = list(range(len(ops)))
-        textual = block.listed(order, in_order=True)
+        textual = block.listed(order, window=1)
         # One operation after the other: a value is in its register from the landing of the last one before it.
         apart_issue = [64 * k for k in order]
         needed = instance.in_use(apart_issue, 64 * len(ops))
@@ -177,6 +178,67 @@ def test_what_is_serialised_needs_no_more_registers_than_the_order_given(isa: st
             assert all(used[cls] <= needed[cls] for cls in needed), seed
         shorter += listed.length < textual.length
     assert shorter
+
+
+@pytest.mark.parametrize("isa", BLOCKS)
+def test_windows_lead_from_the_order_given_to_free_lists(isa: str) -> None:
+    blocks = BLOCKS[isa]
+    for seed in range(10):
+        block = Block(blocks.block(seed), blocks.facts, None, None, None)
+        order = range(len(block.ops))
+        free = block.listed(order).issue
+        assert block.listed(order, window=len(block.ops)).issue == free
+        for window in (1, 4, 16):
+            issue = block.listed(order, window=window).issue
+            assert all(issue[k] >= max(issue[: k - window + 1]) for k in order if k >= window)
+            for k in order:
+                assert all(issue[t] >= issue[k] + latency for t, latency, _ in block.graph.successors[k])
+
+
+def _renamed(ops: list[Op], facts: Facts, prefix: str) -> list[Op]:
+    registers = {a[0] for op in ops for a, _ in (*op.reads, *op.writes) if isinstance(a[0], VReg)}
+    names = {r: VReg(prefix + r.name, r.cls) for r in registers}
+    made = []
+    for op in ops:
+        guard = op.predicate and replace(op.predicate, register=names[op.predicate.register])
+        made.append(remade(op, tuple(renamed(v, names) for v in op.operands), guard, facts))
+    return made
+
+
+@pytest.mark.parametrize("isa", BLOCKS)
+def test_blocks_that_differ_in_names_are_packed_once(isa: str) -> None:
+    blocks = BLOCKS[isa]
+    for seed in range(10):
+        ops = blocks.block(seed)
+        searches = Searches()
+        first = fit_block(ops, blocks.facts, after=frozenset(), searches=searches)
+        others = _renamed(ops, blocks.facts, "other_")
+        again = fit_block(others, blocks.facts, after=frozenset(), searches=searches)
+        assert len(searches.packed) == 1
+        assert (again.length, again.bound, again.in_use) == (first.length, first.bound, first.in_use)
+        number = {id(op): k for found in (ops, others) for k, op in enumerate(found)}
+        told = [[[(number[id(op)], unit) for op, unit in packet] for packet in f.cycles] for f in (first, again)]
+        assert told[0] == told[1]
+        # What is read later, what memory is touched, and registers that are the same matter.
+        fit_block(others, blocks.facts, after=frozenset(a for op in others for a, _ in op.writes), searches=searches)
+        fit_block([*others, others[0].copy()], blocks.facts, after=frozenset(), searches=searches)
+        fit_block([*others[1:], others[0]], blocks.facts, after=frozenset(), searches=searches)
+        assert len(searches.packed) == 4
+
+
+def test_packets_by_another_search_are_taken_unless_it_was_cut() -> None:
+    blocks = BLOCKS["ft_m7002"]
+    for seed in range(40):
+        ops = blocks.block(seed)
+        hasty = Searches(left=0)
+        fit_block(ops, blocks.facts, after=frozenset(), searches=hasty)
+        patient = Searches(earlier=hasty.packed)
+        fit_block(ops, blocks.facts, after=frozenset(), searches=patient)
+        (key,) = hasty.packed
+        assert (patient.packed[key] is hasty.packed[key]) != hasty.packed[key].cut
+        if hasty.packed[key].cut:
+            return
+    pytest.fail("no search was cut short")
 
 
 def test_a_block_that_is_crowded_needs_fewer_registers() -> None:
