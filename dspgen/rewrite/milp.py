@@ -360,6 +360,8 @@ def _run(
         known = highspy.HighsSolution()
         known.col_value = start
         solver.setSolution(known)
+        # There is a solution, and a good one.
+        solver.setOptionValue("mip_heuristic_run_feasibility_jump", False)
     solver.run()
     if feasible and solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         # Presolving is at times wrong about rows with big constants.
