@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from dspgen.errors import NoSchedule
@@ -37,6 +37,7 @@ STRIPS = 2  # ways of strips that are tried
 APART = 1.1  # times the cycles of the best: ways of strips that take more are not tried with more rules
 TRIES = 8  # candidates that are compiled, those of all nests together, but for a few of each
 FEWEST_TRIES = 3
+FIRST_TRIES = 2  # of those by the fewest rules, before all are used
 RARE = 4  # what does less than the part of all that is one in so many, or nests, of what others do, are tried less
 THIN = 0.02  # the part of all cycles: nests that take less keep what fewer rules chose
 LARGEST_CANDIDATE = 800  # instructions
@@ -45,12 +46,13 @@ LARGEST_REPEATED = 1200  # instructions of a function that is compiled again, wi
 SURE = 1.5  # times the cycles of other code: no more is tried for nests that take so many
 HOPELESS = 1.1  # times the best cycles: nests are not compiled together that would take more, gaining by that as others
 FEW_NESTS = 4  # of a function that is compiled again, with fewer rules
+CLOSE = 1.2  # times a nest's cycles: code by fewer rules that takes more is not scheduled to the end
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The best code by loop nests, its cycles, and `plain`, those of its nests one by one without rewriting; None where
-    they aren't known."""
+    """The best code by loop nests, its cycles, and `plain`, those of its nests one by one by the fewest rules that were
+    tried; None where they aren't known."""
 
     best: Compiled
     cycles: int | None
@@ -70,9 +72,10 @@ class Outdone(Exception):
 def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     """The function by its loop nests, each under the best plan that was found for it.
 
-    Plans are searched with the fewest rules first, and then again with more, so that all that fewer rules would be
-    given is among the candidates. Several nests are compiled together by those sets of rules that gain cycles in one
-    of them, and by others only if that fails. `known` are the cycles of other code by the fewest rules.
+    Plans are searched with the fewest rules first, only a few of them, and then with all; what is best is tried with
+    fewer as well. (Where there are many nests, and no other code, with all at once.) Several nests are compiled
+    together by those sets of rules that gain cycles in one of them, and by others only if that fails. `known` are the
+    cycles of other code by the fewest rules.
 
     Raises NoSchedule; Outdone where the nests by the fewest rules take many times `known`.
     """
@@ -83,7 +86,8 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     gaining: list[RewriteMode] = []
     vain: list[RewriteMode] = []
     fewer: tuple[Choice, ...] = ()
-    for mode in modes_up_to(chooser.options.rewrite):
+    first = REWRITE_MODES[:1] if known < math.inf or len(chooser.searches) <= FEW_NESTS else ()
+    for mode in dict.fromkeys((*first, chooser.options.rewrite)):
         try:
             found = chooser.choices(mode, enough=SURE * known if mode == REWRITE_MODES[0] else math.inf)
         except NoSchedule as error:
@@ -112,7 +116,7 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     if best is None:
         assert refusal is not None
         raise refusal
-    plain = sums.get(REWRITE_MODES[0])
+    plain = sums.get(REWRITE_MODES[0], sums.get(chooser.options.rewrite))
     return Chosen(*best, plain if plain and math.isfinite(plain) else None)
 
 
@@ -125,7 +129,7 @@ class Chooser:
     options: Options
     scalars: Collection[str] = frozenset()
     searches: tuple[_Search, ...] = ()
-    whole: dict[Plan, Variants] = field(default_factory=dict)
+    whole: dict[tuple[Plan, tuple[tuple[str, RewriteMode], ...]], Variants] = field(default_factory=dict)
     counted: list[tuple[Scheduled, int | None]] = field(default_factory=list)
     known: dict[RewriteMode, tuple[Choice, ...]] = field(default_factory=dict)
     packets: Packets = field(default_factory=dict)
@@ -157,7 +161,7 @@ class Chooser:
         before = next(reversed(self.known.values()), ())  # by fewer rules
         if enough < math.inf and len(self.searches) > 1:
             heavy = max(self.searches, key=lambda nest: nest.expected)
-            if (cycles := heavy.choice(mode, self._tries(heavy), Experience(), enough, None).cycles) > enough:
+            if (cycles := heavy.choice(mode, self._tries(heavy, mode), Experience(), enough, None).cycles) > enough:
                 raise Outdone(cycles)
         for k, nest in enumerate(self.searches):
             earlier = before[k] if before else None
@@ -165,7 +169,7 @@ class Chooser:
             found.append(
                 earlier
                 if earlier is not None and thin
-                else nest.choice(mode, self._tries(nest), experience, enough - spent, earlier)
+                else nest.choice(mode, self._tries(nest, mode), experience, enough - spent, earlier)
             )
             spent += found[-1].cycles
             if spent > enough:
@@ -177,8 +181,10 @@ class Chooser:
         """The part of all cycles that the model expects of a nest; an equal part where it knows too little."""
         return nest.expected / self.expected if self.expected else 1 / len(self.searches)
 
-    def _tries(self, nest: _Search) -> int:
-        """How many candidates of a nest are compiled: fewer where it does little."""
+    def _tries(self, nest: _Search, mode: RewriteMode) -> int:
+        """How many candidates of a nest are compiled: fewer where it does little, or more rules are to come."""
+        if mode != self.options.rewrite:
+            return FIRST_TRIES
         each = max(TRIES // max(len(self.searches), 1), FEWEST_TRIES)
         share = self.share * min(self._share(nest) * len(self.searches), 1)
         return max(math.ceil(each * min(RARE * share, 1)), 2)
@@ -192,31 +198,56 @@ class Chooser:
             variants = self.searches[0].variants(choices[0].candidate)
             best = variants.summed(variants.least(mode, limit=limit, certain=True), mode)
         else:
-            choices, variants = self._fitting(choices, mode, limit)
-            best = variants.under(mode)
-            if len(choices) <= FEW_NESTS:
-                best = variants.least(mode, most=LARGEST_REPEATED, without=self._slower(choices, mode))
-                best = variants.summed(best, mode, LARGEST_REPEATED)
+            best, choices = self._together(choices, mode, limit)
         return replace(best, choices=choices, tiles=tuple(c.candidate.title for c in choices))
 
-    def _slower(self, choices: tuple[Choice, ...], mode: RewriteMode) -> set[RewriteMode]:
-        """The sets of fewer rules by which the nests under these plans, each alone, take more cycles than by `mode`."""
-        each = [s.variants(c.candidate).made for s, c in zip(self.searches, choices, strict=True)]
-        cycles: dict[RewriteMode, float] = {}
-        for other in modes_up_to(mode):
-            made = [m.get(other) for m in each]
-            known = [m.scheduled.cycles for m in made if isinstance(m, Compiled) and m.scheduled.cycles is not None]
-            if len(known) == len(each):
-                cycles[other] = sum(known)
-        return {other for other, c in cycles.items() if mode in cycles and c > cycles[mode]}
+    def _together(
+        self, choices: tuple[Choice, ...], mode: RewriteMode, limit: float
+    ) -> tuple[Compiled, tuple[Choice, ...]]:
+        """Several nests under these plans, or others that were needed or better; see `compiled`."""
+        best_rules, others = self._rules(choices, mode)
+        choices, variants = self._fitting(choices, mode, limit, best_rules)
+        best = variants.under(mode)
+        light = tuple(_light(c) for c in choices)
+        cycles = best.scheduled.cycles or 0
+        if cycles > sum(c.cycles for c in choices) and _plan(light) != _plan(choices):
+            # Together they lack registers.
+            lighter = self._variants(light, best_rules)
+            if lighter.told(mode, min(limit, cycles)) < cycles:
+                choices, variants, best = light, lighter, lighter.under(mode)
+        if len(choices) <= FEW_NESTS:
+            best = variants.least(mode, most=LARGEST_REPEATED, without=set(modes_up_to(mode)) - {mode, *others})
+            best = variants.summed(best, mode, LARGEST_REPEATED)
+        return best, choices
+
+    def _rules(
+        self, choices: tuple[Choice, ...], mode: RewriteMode
+    ) -> tuple[dict[str, RewriteMode], list[RewriteMode]]:
+        """By which rules, `mode` or fewer, each nest under its plan takes the fewest cycles, by comp; and by which of
+        them all nests together take no more than by `mode`."""
+        modes = modes_up_to(mode)[::-1]
+        sums, straight = dict.fromkeys(modes, 0.0), dict.fromkeys(modes, 0.0)
+        best: dict[str, RewriteMode] = {}
+        unrolled: list[str] = []  # nests without loops are one piece of code, rewritten by the same rules
+        for nest, choice in zip(self.searches, choices, strict=True):
+            variants, limit = nest.variants(choice.candidate), CLOSE * choice.cycles
+            cycles = {other: variants.told(other, limit) for other in modes}
+            looped = not isinstance(variants.planned, Planned) or variants.planned.has_loops
+            best.update(dict.fromkeys(choice.comps if looped else (), min(modes, key=cycles.__getitem__)))
+            unrolled += () if looped else choice.comps
+            for other in modes:
+                sums[other] += cycles[other]
+                straight[other] += 0 if looped else cycles[other]
+        best.update(dict.fromkeys(unrolled, min(modes, key=straight.__getitem__)))
+        return best, [m for m in modes if sums[m] <= sums[mode]]
 
     def _fitting(
-        self, choices: tuple[Choice, ...], mode: RewriteMode, limit: float
+        self, choices: tuple[Choice, ...], mode: RewriteMode, limit: float, rules: Mapping[str, RewriteMode]
     ) -> tuple[tuple[Choice, ...], Variants]:
         """Where the nests' plans together need more registers than there are, nests give way to small tiles, and then
         to scalar code, one after the other."""
         for given_up in range(-1, len(choices)):
-            variants = self._variants(choices)
+            variants = self._variants(choices, rules)
             try:
                 variants.under(mode, limit=limit)
             except NoSchedule:
@@ -226,20 +257,19 @@ class Chooser:
                     choices = tuple(_scalar(c) if k == given_up else c for k, c in enumerate(choices))
             else:
                 return choices, variants
-        return choices, self._variants(choices)
+        return choices, self._variants(choices, rules)
 
-    def _variants(self, choices: tuple[Choice, ...]) -> Variants:
+    def _variants(self, choices: tuple[Choice, ...], rules: Mapping[str, RewriteMode]) -> Variants:
         plan = _plan(choices)
-        if plan not in self.whole:
+        key = plan, tuple(sorted(rules.items()))
+        if key not in self.whole:
             func, target, options = _in_forms(self.func, choices), self.target, self.options
-            self.whole[plan] = Variants(
-                lambda: plan_program(func, plan, target, options, strips=func is not self.func),
-                target,
-                options,
-                None,
-                known=self.packets,
-            )
-        return self.whole[plan]
+
+            def planned() -> Planned:
+                return plan_program(func, plan, target, options, strips=func is not self.func).with_fewer(rules)
+
+            self.whole[key] = Variants(planned, target, options, None, known=self.packets)
+        return self.whole[key]
 
     def cycles(self, compiled: Compiled) -> int | None:
         """See `cycles_of`; what a run counted is remembered."""
@@ -261,6 +291,12 @@ def _gains(found: tuple[Choice, ...], fewer: tuple[Choice, ...]) -> bool:
 def _modest(choice: Choice) -> Choice:
     """The nest in small tiles, if it was in large ones."""
     return choice if choice.modest is None or not choice.candidate.laned else replace(choice, candidate=choice.modest)
+
+
+def _light(choice: Choice) -> Choice:
+    """The nest in smaller tiles that are about as good."""
+    light = choice.light
+    return choice if light is None or light.form is not choice.candidate.form else replace(choice, candidate=light)
 
 
 def _scalar(choice: Choice) -> Choice:

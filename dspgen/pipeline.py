@@ -59,6 +59,7 @@ COLLECTIONS = 20_000, 20, 20  # new objects before Python looks for garbage, and
 CLEARLY = (
     2.0  # times the cycles of cut nests: where the model expects those as they are to take more, they aren't tried
 )
+FAR = 1.7  # times the cycles of unrolled code: nests of which the model expects more are not looked at
 OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
 
 
@@ -266,8 +267,11 @@ def _best_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]
 
 def _best_nests(chooser: Chooser, known: float) -> tuple[Chooser, Chosen]:
     """The function by its loop nests as they are, or with guarded ones cut so that their interiors have no guards,
-    whichever takes fewer cycles; raises what `compile_nests` does."""
+    whichever takes fewer cycles; raises what `compile_nests` does. `known` are the cycles of other code by the fewest
+    rules."""
     options = chooser.options
+    if chooser.expected > FAR * known:
+        raise Outdone(chooser.expected)
     cut = isolated(chooser.func, reassoc=options.fp == "reassoc") if options.vectorize else None
     if cut is None:
         return chooser, compile_nests(chooser, known=known)

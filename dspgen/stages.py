@@ -14,9 +14,9 @@ from dspgen.asmir.ir import Function, instruction_count, loops_in
 from dspgen.asmir.lower import lower
 from dspgen.emit.asm import emit_asm
 from dspgen.errors import NoSchedule, Problem, SourceError, TooLarge
-from dspgen.options import Options
+from dspgen.options import Options, RewriteMode
 from dspgen.rewrite.machine import machine_of
-from dspgen.rewrite.optimise import Effort, Optimised, Remark, optimise
+from dspgen.rewrite.optimise import OUTSIDE, Effort, Optimised, Remark, optimise
 from dspgen.sched.ir import LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
 from dspgen.sched.modulo import GAVE_UP
@@ -31,6 +31,7 @@ from dspgen.vecdsl.chains import shorten_chains
 from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import ELEM_BYTES, Elem, Loop, Program
+from dspgen.vecdsl.origins import outermost_loops
 from dspgen.vecdsl.promote import promote
 from dspgen.vecdsl.ranges import in_word, readable
 from dspgen.vecdsl.simplify import simplify
@@ -49,7 +50,7 @@ from plant_core.tree import Tree
 from plant_core.values import NUMPY, is_float
 
 CANDIDATE_ATTEMPTS = 6
-CANDIDATE_PLACED = 16_000  # operations, in search of loop schedules
+CANDIDATE_PLACED = 8_000  # operations, in search of loop schedules
 CANDIDATE_LOOK = 40_000  # operations, in search of short straight code
 FINAL_LOOK = 800_000
 FINAL_TIMES = 4
@@ -68,13 +69,29 @@ Packets = dict[tuple[Function, bool], Scheduled | NoSchedule]  # of linear assem
 class Planned:
     """A plan's code as far as no rewriting touches it: its loop tree (None where the function was unrolled as a whole),
     its vector program, and `promoted`, the same with memory kept in registers. `in_place` is `promoted` with no arrays
-    copied into step, where some were."""
+    copied into step, where some were. `fewer`: outermost loops that are rewritten by these rules at most."""
 
     func: Func
     tree: Tree | None
     built: Program
     promoted: Program
     in_place: Program | None = None
+    fewer: tuple[tuple[str, RewriteMode], ...] = ()
+
+    def with_fewer(self, rules: Mapping[str, RewriteMode]) -> Planned:
+        """The same, where loops of nothing but comps in `rules` that agree are rewritten by these at most; and so the
+        code outside of loops."""
+        if self.tree is None:
+            return self
+        loops = outermost_loops(self.tree, self.built)
+        outside = {c.name for c in self.func.comps}.difference(*loops.values())
+        wanted = ((i, {rules.get(c) for c in comps}) for i, comps in ((OUTSIDE, outside), *loops.items()))
+        return replace(self, fewer=tuple((i, m) for i, found in wanted if len(found) == 1 for m in found if m))
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether any of it is in loops."""
+        return _has_loops(self.built)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +168,14 @@ def rewrite(planned: Planned, target: Target, options: Options, effort: Effort) 
     """Extraction of what the machine has, by the rules of `options.rewrite`."""
     program = planned.promoted
     found = optimise(
-        program, target, fp=options.fp, rewrite=options.rewrite, readable=readable(program), effort=effort
-    )  # fmt: skip
+        program,
+        target,
+        fp=options.fp,
+        rewrite=options.rewrite,
+        readable=readable(program),
+        effort=effort,
+        fewer=dict(planned.fewer),
+    )
     # Without loops, what is made early only lives longer.
     loops = planned.tree is not None or _has_loops(found.program)
     return replace(found, program=hoist(found.program, target.lanes)) if loops else found
@@ -244,6 +267,7 @@ def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
             method=options.sched,
             look=FINAL_LOOK,
             times=FINAL_TIMES,
+            blocks=before.blocks,
         )
     except NoSchedule:
         return compiled

@@ -63,7 +63,7 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
         spent += size
         plan = partial(straight_program, source, straight.program, target)
         variants = Variants(plan, target, options, LARGEST_CANDIDATE, EFFORT)
-        tried.append((straight, variants, _plain(variants, CLOSE * plain)))
+        tried.append((straight, variants, variants.told(REWRITE_MODES[0], CLOSE * plain)))
         plain = min(plain, tried[-1][2])
     best: Unrolled | None = None
     between = modes_up_to(options.rewrite)[1:-1]  # by fewer rules only what is best by all, or by none
@@ -81,16 +81,6 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
             if found.cycles < limit:
                 limit, best = found.cycles, found
     return best
-
-
-def _plain(variants: Variants, limit: float) -> float:
-    """The cycles without rewriting, or how many they are at least where that is over `limit`."""
-    try:
-        return variants.under(REWRITE_MODES[0], limit=limit).scheduled.cycles or math.inf
-    except Slower as bound:
-        return bound.cycles
-    except NoSchedule:
-        return math.inf
 
 
 def _programs(source: Func, target: Target, options: Options) -> list[Straight]:

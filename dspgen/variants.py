@@ -75,6 +75,16 @@ class Variants:
                 self.made[mode] = refusal
         return _given(self.made[mode])
 
+    def told(self, mode: RewriteMode, limit: float) -> float:
+        """The cycles by the rules of one mode, or about how many they are where they are over `limit`; infinite where
+        there is no schedule, or none that tells."""
+        try:
+            return self.under(mode, limit=limit).scheduled.cycles or math.inf
+        except Slower as bound:
+            return bound.cycles
+        except (NoSchedule, PlantError):
+            return math.inf
+
     def least(
         self,
         mode: RewriteMode,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import get_args
 
 from dspgen.errors import NoSchedule, Problem
 from dspgen.rewrite import milp
@@ -86,6 +87,8 @@ class MissingOperation(NoSchedule):
         self.missing = tuple(missing)
 
 
+OUTSIDE = ""  # of all loops
+_MODES: tuple[RewriteMode, ...] = get_args(RewriteMode)  # each with all rules of the ones before
 _STOPPED = {
     "saturated": "saturated in {rounds} rounds",
     "budget": "stopped at the budget after {rounds} rounds",
@@ -113,14 +116,16 @@ def optimise(
     rewrite: RewriteMode = "full",
     readable: Readable | None = None,
     effort: Effort | None = None,
+    fewer: Mapping[str, RewriteMode] | None = None,
 ) -> Optimised:
     """Rewrite and select for `target`.
 
     `readable(array, address, low, high)` tells whether elements `address + low` to `address + high` may be read, though
-    the program might not; without it, only what the region itself reads. For `rewrite` see `choose_rules`.
+    the program might not; without it, only what the region itself reads. For `rewrite` see `choose_rules`; loops with
+    the iterators `fewer`, and what is OUTSIDE of all loops, are rewritten by no more than the rules given there.
     Raises MissingOperation.
     """
-    worker = _Optimiser(program, machine_of(target), fp, rewrite, readable, effort or Effort())
+    worker = _Optimiser(program, machine_of(target), fp, rewrite, readable, effort or Effort(), fewer or {})
     return worker.run()
 
 
@@ -147,9 +152,11 @@ class _Optimiser:
     program: Program
     machine: Machine
     fp: FpMode
-    rewrite: RewriteMode
+    most: RewriteMode
     readable: Readable | None
     effort: Effort
+    fewer: Mapping[str, RewriteMode]
+    rewrite: RewriteMode = "full"  # here
     remarks: list[Remark] = field(default_factory=list)
     nodes: int = 0
     readers: Counter[str] = field(default_factory=Counter)
@@ -162,10 +169,14 @@ class _Optimiser:
             used |= found
         used |= bound_names(self.program.body)
         self.names = Names(used)
+        self.rewrite = self._rules(OUTSIDE)
         body, _ = self._block(self.program.body, (), _Context({}))
         return Optimised(replace(self.program, body=body), tuple(self.remarks), self.nodes)
 
     # -- structure
+
+    def _rules(self, place: str) -> RewriteMode:
+        return min(self.most, self.fewer.get(place, self.most), key=_MODES.index)
 
     def _block(
         self, body: tuple[Stmt, ...], ends: tuple[Term, ...], context: _Context
@@ -204,7 +215,11 @@ class _Optimiser:
             not any(isinstance(s, Loop) for s in loop.body),
             loop.loc or context.loc,
         )
+        before = self.rewrite
+        if context.varying is None:
+            self.rewrite = self._rules(loop.iterator)
         body, nexts = self._block(loop.body, tuple(c.next for c in loop.carried), inner)
+        self.rewrite = before
         carried = tuple(
             replace(c, init=init, next=next_) for c, init, next_ in zip(loop.carried, inits, nexts, strict=True)
         )

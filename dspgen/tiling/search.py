@@ -39,6 +39,11 @@ _MOST_WAITING = 3
 # Where a tile makes so much code, one that is smaller in proportion makes too much, too, if it is so many times larger.
 _SURELY = 1.25
 
+# Times the code that a candidate may make by fewer rules, from which on it is hoped little of by more.
+_MUCH = 1.25
+# Times the cycles of the best: a candidate is about as good.
+_ABOUT = 1.15
+
 Tiler = Literal["feedback", "model", "exhaustive", "evolve"]
 PATIENT: tuple[Tiler, ...] = ("exhaustive", "evolve")  # these are given all candidates
 
@@ -67,7 +72,7 @@ class Trial:
     cycles: float | None
     refused: str = ""
     laned: tuple[str, ...] = ()  # the comps that it puts across lanes
-    large: bool = False  # refused for its size
+    large: float = 0.0  # refused for its size, so many times what it may be; 0: it was not
     least: float | None = None  # what it takes, as far as it was looked at, where that was too much
     tried: bool = True  # whether it was compiled at all
 
@@ -75,12 +80,14 @@ class Trial:
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What was chosen for the nest of `comps`, and every candidate's fate. `modest`: the smallest candidate with lanes
-    whose code was not refused, where other nests leave few registers."""
+    whose code was not refused, where other nests leave few registers; `light`: the smallest about as good as the best
+    one."""
 
     comps: tuple[str, ...]
     candidate: Candidate
     trials: tuple[Trial, ...]
     modest: Candidate | None = None
+    light: Candidate | None = None
 
     @property
     def cycles(self) -> float:
@@ -124,8 +131,8 @@ def search(
     tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
     scalar one are, unless the model is sure of them. What `experience` tells of other nests saves trials. Where the
     first that works out takes over `enough` cycles, it is the only one; Slower is raised where that is known of it
-    before it is scheduled. `before` is the choice by fewer rules: its winner goes first, and what was too large for
-    them last, the smaller before the larger. All that is about "feedback"; "model" tries the
+    before it is scheduled. `before` is the choice by fewer rules: its winner goes first, and what was much too large
+    for them last, the smaller before the larger. All that is about "feedback"; "model" tries the
     model's first that works, "exhaustive" all of `finalists`, "evolve" some of them, bred from the best.
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
@@ -149,7 +156,8 @@ def search(
         found.trials.append(_trial(fallback, cycles))
         found.best = (cycles, fallback)
     modest = _modest(finalists, found.failed)
-    return Choice(tuple(name for name, _ in fallback.plans), found.best[1], tuple(found.trials), modest)
+    light = min((c for c, cycles in found.seen if cycles <= _ABOUT * found.best[0]), key=lambda c: c.size, default=None)
+    return Choice(tuple(name for name, _ in fallback.plans), found.best[1], tuple(found.trials), modest, light)
 
 
 def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice | None) -> None:
@@ -157,9 +165,10 @@ def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice 
     hopeful = finalists if most is not None else sorted(finalists, key=lambda c: (c.large, known(c) or c.cycles))
     ordered = _in_order(hopeful)
     if before is not None and before.candidate in hopeful:
-        won, large = before.candidate, {t.title for t in before.trials if t.large}
+        won, large = before.candidate, {t.title for t in before.trials if t.large > _MUCH}
         ordered.sort(key=lambda x: (x[0] != won, x[0].title in large, x[0].size if x[0].title in large else 0))
         found.visit(*ordered.pop(0), last=True)
+        found.tried = 0  # most of its code was made then
     for candidate, certain in ordered:
         found.visit(candidate, certain)
         if found.done:
@@ -207,7 +216,7 @@ class _Search:
         too_large = (loops == _pattern(candidate)[0] and candidate.size >= size for loops, size in self.large)
         if not self.patient and any(too_large):
             self.trials.append(
-                _trial(candidate, None, "tiles of this kind and size make too much code", large=True, tried=False)
+                _trial(candidate, None, "tiles of this kind and size make too much code", large=math.inf, tried=False)
             )
             return
         vain = self._vain(candidate, certain)
@@ -236,7 +245,8 @@ class _Search:
             if isinstance(refusal, TooLarge):
                 size = min(candidate.size, _SURELY * candidate.size / refusal.times)
                 self.large.append((_pattern(candidate)[0], size))
-            self.trials.append(_trial(candidate, None, str(refusal), large=isinstance(refusal, TooLarge)))
+            large = refusal.times if isinstance(refusal, TooLarge) else 0.0
+            self.trials.append(_trial(candidate, None, str(refusal), large=large))
             self.failed.add(candidate.title)
             self.seen.append((candidate, math.inf))
             return
@@ -270,9 +280,10 @@ class _Search:
         margin, scale = self._margin(candidate, certain)
         if candidate.cycles * scale > margin * self.best[0]:
             return "the model expects it to be slower"
-        over = self.work + candidate.size > _MOST_WORK or self.tried >= self.tries + min(
-            len(self.failed), _MOST_REFUSED
-        )
+        # Until one with lanes works, refused ones don't count.
+        laned = any(t.laned for t in self.trials if t.cycles is not None)
+        refused = min(len(self.failed), _MOST_REFUSED) if laned else len(self.failed)
+        over = self.work + candidate.size > _MOST_WORK or self.tried >= self.tries + refused
         return "over the budget of code to try" if over and not certain else ""
 
     def _margin(self, candidate: Candidate, certain: bool) -> tuple[float, float]:
@@ -315,7 +326,7 @@ def _trial(
     cycles: float | None,
     refused: str = "",
     *,
-    large: bool = False,
+    large: float = 0.0,
     least: float | None = None,
     tried: bool = True,
 ) -> Trial:

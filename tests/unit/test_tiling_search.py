@@ -130,21 +130,27 @@ def test_the_plan_that_fewer_rules_chose_goes_first() -> None:
     assert seen == ["c", "a", "b"]
 
 
-def test_of_tiles_that_were_too_large_the_smallest_is_tried_last_and_the_others_only_if_it_works_out() -> None:
+def test_of_tiles_that_were_much_too_large_the_smallest_is_tried_last_and_the_others_only_if_it_works_out() -> None:
     finalists = [_laned(f"S0(i*:{16 * n})", 100.0 + k, n) for k, n in enumerate((8, 4, 2, 1))]
 
     def evaluate(candidate: Candidate, limit: float) -> float:
         seen.append(candidate.size)
         if candidate.size > 1:
-            raise TooLarge(Problem("DG308", "too much"))
+            raise TooLarge(Problem("DG308", "too much"), times)
         return 110.0
 
+    times = 2.0
     seen: list[int] = []
     first = search(finalists, FALLBACK, evaluate)
     assert seen == [8, 1, 4, 2] and first.candidate.size == 1
     seen = []
     again = search(finalists, FALLBACK, evaluate, before=first)
     assert seen == [1, 2] and again.candidate.size == 1
+    # Those that were a little too large keep their place.
+    times = 1.1
+    seen = []
+    search(finalists, FALLBACK, evaluate, before=search(finalists, FALLBACK, evaluate))
+    assert seen[4:] == [1, 8, 4, 2]
 
 
 GRID = [(i, j) for i in range(1, 13) for j in range(16, 193, 16)]
