@@ -144,9 +144,14 @@ class LegalLanes:
         self._own: dict[tuple[str, tuple[str, ...], Lane, int], bool] = {}
 
     def under(self, arrangement: Arrangement) -> Allowed:
+        back: dict[tuple[str, str], bool] = {}
+
         def allowed(comp: CompInfo, lane: Lane) -> Lane | None:
             order = arrangement.orders[comp.comp.name]
-            if comp.comp.name in self._scalars or self._runs_back(comp, arrangement, lane.iterator):
+            place = comp.comp.name, lane.iterator
+            if place not in back:
+                back[place] = comp.comp.name in self._scalars or self._runs_back(comp, arrangement, lane.iterator)
+            if back[place]:
                 return None
             if not self.breaks_own(comp, order, lane, self._lanes // lane.period):
                 return lane
