@@ -215,7 +215,7 @@ class Chooser:
             lighter = self._variants(light, best_rules)
             if lighter.told(mode, min(limit, cycles)) < cycles:
                 choices, variants, best = light, lighter, lighter.under(mode)
-        if len(choices) <= FEW_NESTS:
+        if len(choices) <= FEW_NESTS or not best.planned.has_loops:
             best = variants.least(mode, most=LARGEST_REPEATED, without=set(modes_up_to(mode)) - {mode, *others})
             best = variants.summed(best, mode, LARGEST_REPEATED)
         return best, choices
@@ -224,7 +224,7 @@ class Chooser:
         self, choices: tuple[Choice, ...], mode: RewriteMode
     ) -> tuple[dict[str, RewriteMode], list[RewriteMode]]:
         """By which rules, `mode` or fewer, each nest under its plan takes the fewest cycles, by comp; and by which of
-        them all nests together take no more than by `mode`."""
+        them all nests together take no more than by `mode`, or few enough to be tried."""
         modes = modes_up_to(mode)[::-1]
         sums, straight = dict.fromkeys(modes, 0.0), dict.fromkeys(modes, 0.0)
         best: dict[str, RewriteMode] = {}
@@ -239,7 +239,9 @@ class Chooser:
                 sums[other] += cycles[other]
                 straight[other] += 0 if looped else cycles[other]
         best.update(dict.fromkeys(unrolled, min(modes, key=straight.__getitem__)))
-        return best, [m for m in modes if sums[m] <= sums[mode]]
+        # Straight code of several nests is one block, in which they meet as they don't alone.
+        near = HOPELESS if len(unrolled) == sum(len(c.comps) for c in choices) else 1.0
+        return best, [m for m in modes if sums[m] <= near * sums[mode]]
 
     def _fitting(
         self, choices: tuple[Choice, ...], mode: RewriteMode, limit: float, rules: Mapping[str, RewriteMode]
