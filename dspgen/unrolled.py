@@ -25,8 +25,9 @@ from plant_core.ir import Func
 MOST_CYCLES = 20_000  # of the loop nests, beyond which the function is no small one
 GOOD = 0.25  # of the machine's bound: nests that reach it are left alone
 CLOSE = 1.5  # times the least cycles without rewriting: forms that take more are not rewritten
-MOST_STATEMENTS = 900  # of all programs tried
-EFFORT = Effort(terms=400)  # unrolled code is one large region
+WAITING = 1.1  # the same where units have nothing to do in most cycles: rules change latencies little
+MOST_STATEMENTS = 600  # of all programs tried
+EFFORT = Effort(terms=400, waiting=True)  # unrolled code is one large region
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
         plain = min(plain, tried[-1][2])
     best: Unrolled | None = None
     between = modes_up_to(options.rewrite)[1:-1]  # by fewer rules only what is best by all, or by none
-    close = [(s, v) for s, v, cycles in tried if not CLOSE * plain <= cycles < math.inf]
+    tried.sort(key=lambda t: t[2])
+    close = [(s, v) for s, v, cycles in tried if not _gain(v) * plain <= cycles < math.inf]
     for without in (between, ()) if between else ((),):
         for straight, variants in close:
             if not without and best is not None and straight.title != best.title:
@@ -81,6 +83,11 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
             if found.cycles < limit:
                 limit, best = found.cycles, found
     return best
+
+
+def _gain(variants: Variants) -> float:
+    """By how much more rules may shorten code, as a factor."""
+    return WAITING if 2 * variants.busy(REWRITE_MODES[0]) < 1 else CLOSE
 
 
 def _programs(source: Func, target: Target, options: Options) -> list[Straight]:

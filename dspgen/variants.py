@@ -85,6 +85,15 @@ class Variants:
         except (NoSchedule, PlantError):
             return math.inf
 
+    def busy(self, mode: RewriteMode) -> float:
+        """The part of the cycles, by the rules of a mode that was made, that units need at least; 1 if not known."""
+        made, rewritten = self.made.get(mode), self.rewritten.get(mode)
+        for form in self.forms:
+            if rewritten is not None and form.program == rewritten.program and isinstance(form.assembled, Assembled):
+                cycles = made.scheduled.cycles if isinstance(made, Compiled) else form.slow
+                return form.assembled.least / cycles if cycles else 1.0
+        return 1.0
+
     def least(
         self,
         mode: RewriteMode,

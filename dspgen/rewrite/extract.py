@@ -10,8 +10,10 @@ Recurrences are then shortened step by step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 
+from dspgen.rewrite.depth import depth, shallow
 from dspgen.rewrite.graph import Node
 from dspgen.rewrite.greedy import greedy
 from dspgen.rewrite.improve import improve
@@ -26,6 +28,7 @@ _KEPT = 64
 _SLACK = 1.02  # greedy may occupy so much more than the least in all, if no initiation interval is lost
 _LARGE = 128  # choices of a region that is not pipelined, with which so many cycles may be lost
 _LOST = 2
+_WAITING = 2.0  # times the cycles of the busiest unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +43,17 @@ _Found = tuple[tuple[tuple[int, int], ...], Score, str]
 _known: dict[_Key, _Found | None] = {}
 
 
-def extract(problem: Problem, budget: Budget, *, pipelined: bool) -> Extraction | None:
+def extract(problem: Problem, budget: Budget, *, pipelined: bool, waiting: bool = False) -> Extraction | None:
     """The best choice found, None if no choice is complete. Problems that differ only in names are solved once.
 
-    `pipelined`: iterations overlap, so that latency counts in recurrences only.
+    `pipelined`: iterations overlap, so that latency counts in recurrences only. `waiting`: nothing else runs meanwhile,
+    so that the longest path counts where it takes far longer than the busiest unit.
     """
-    key = (*_key(problem, budget), pipelined)
+    key = (*_key(problem, budget), pipelined, waiting)
     if key not in _known:
         if len(_known) >= _KEPT:
             _known.pop(next(iter(_known)), None)
-        best = _extract(problem, budget, pipelined)
+        best = _extract(problem, budget, pipelined, waiting)
         if best is None:
             _known[key] = None
         else:
@@ -85,7 +89,9 @@ def _key(problem: Problem, budget: Budget) -> _Key:
     return (choices, problem.roots, problem.base, nexts, problem.unit_sets, problem.issue, budget)
 
 
-def _extract(problem: Problem, budget: Budget, pipelined: bool) -> tuple[Score, str, dict[int, Choice]] | None:
+def _extract(
+    problem: Problem, budget: Budget, pipelined: bool, waiting: bool
+) -> tuple[Score, str, dict[int, Choice]] | None:
     pruned = prune(problem, latency=not pipelined)
     chosen = greedy(pruned)
     if chosen is None:
@@ -93,7 +99,10 @@ def _extract(problem: Problem, budget: Budget, pipelined: bool) -> tuple[Score, 
     candidates: list[tuple[str, dict[int, Choice] | None]] = [("greedy", chosen)]
     reached = score(pruned, chosen, recurrences=False)
     bounds = least(pruned)
-    if not _enough(pruned, reached, bounds, pipelined):
+    fast = shallow(pruned, chosen, math.ceil(_WAITING * reached.resources)) if waiting else None
+    waiting = fast is not None and _waited_for(pruned, fast) > 0
+    candidates.append(("shallow", fast))
+    if not waiting and not _enough(pruned, reached, bounds, pipelined):
         fewest, most = interval(bounds[0]), interval(reached.resources)
         exact = search(pruned, None, budget, least=fewest, most=most, start=chosen)
         candidates.append(("exact", exact.chosen))
@@ -107,7 +116,16 @@ def _extract(problem: Problem, budget: Budget, pipelined: bool) -> tuple[Score, 
     found = score(problem, chosen)
     if interval(found.recurrence) > interval(found.resources):
         candidates += _with_recurrences(problem, chosen, found, budget)
-    return min(((score(problem, c), name, c) for name, c in candidates if c is not None), key=lambda s: s[0].key)
+    made = [(score(problem, c), name, c) for name, c in candidates if c is not None]
+    if waiting:
+        made = [(replace(s, depth=_waited_for(problem, c)), name, c) for s, name, c in made]
+    return min(made, key=lambda m: m[0].key)
+
+
+def _waited_for(problem: Problem, chosen: dict[int, Choice]) -> int:
+    """The longest path, where that takes far longer than any unit is busy; else 0."""
+    found = depth(problem, chosen)
+    return found if found >= _WAITING * score(problem, chosen, recurrences=False).resources else 0
 
 
 def _enough(problem: Problem, found: Score, bounds: tuple[float, float], pipelined: bool) -> bool:

@@ -83,15 +83,21 @@ class _Worker:
                 stream.close()
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _kept: list[_Worker] = []
+
+
+def expect() -> None:
+    """Start the process beside what is done here, where a job for it is likely to come."""
+    with _lock:
+        if not _kept:
+            _kept.append(_Worker.start())
 
 
 def saturated_apart(job: Job) -> EGraph:
     """As `egraph.saturated`, in the other process. Where that ends early: what it told last, with reason "memory"."""
     with _lock:
-        if not _kept:
-            _kept.append(_Worker.start())
+        expect()
         graph, alive = _kept[0].ask(job)
         if not alive:
             _kept.pop().stop()

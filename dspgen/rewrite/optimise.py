@@ -24,7 +24,7 @@ from dspgen.rewrite.extract import forget as extract_forget
 from dspgen.rewrite.factoring import propose_factors
 from dspgen.rewrite.facts import facts_of
 from dspgen.rewrite.graph import EGraph, Node, TermGraph, class_types, unsaturated
-from dspgen.rewrite.guard import MEGABYTES, may_grow, saturated_apart
+from dspgen.rewrite.guard import MEGABYTES, expect, may_grow, saturated_apart
 from dspgen.rewrite.invariants import invariant_nodes
 from dspgen.rewrite.lanewise import Implementation
 from dspgen.rewrite.machine import Machine, Value, machine_of
@@ -100,12 +100,14 @@ _STOPPED = {
 @dataclass(frozen=True, slots=True)
 class Effort:
     """Budgets, in work done. A region of more than `terms` terms is extracted without saturation by gainful rules.
-    Sums are regrouped where that makes about `regrouped` nodes at most."""
+    Sums are regrouped where that makes about `regrouped` nodes at most. `waiting`: nothing runs beside the region of a
+    program without loops, so that its longest path may count."""
 
     terms: int = 1200
     limits: Limits = Limits()
     milp: milp.Budget = milp.Budget()
     regrouped: int = 0
+    waiting: bool = False
 
 
 def optimise(
@@ -297,7 +299,10 @@ class _RegionWork:
         relations = frozenset(r.name for i in rules for r in i.typed.relations)
         still = self._invariants(unsaturated(graph)) if "reused" in relations else {}
         facts = [*same, *(facts_of(graph, relations, still.keys()) if relations else [])]
-        work = saturated_apart if may_grow(rules, self._own_rows()) else None
+        own = self._own_rows()
+        work = saturated_apart if may_grow(rules, own) else None
+        if mode == "off" and any(i.rule.name in own for i in rules):
+            expect()  # these rows, and all rules
         egraph = saturate(graph, rules, facts, owner.machine.lanes, owner.effort.limits, work)
         owner.nodes += egraph.size
         if egraph.reason == "memory":
@@ -359,10 +364,12 @@ class _RegionWork:
         self.choices = problem.choices
         if base is None:
             return None
+        effort = self.owner.effort
+        waiting = effort.waiting and not any(isinstance(x, Loop) for x in self.owner.program.body)
         return (
             as_written(problem)
             if egraph.reason == "none"
-            else extract(problem, self.owner.effort.milp, pipelined=self.context.innermost)
+            else extract(problem, effort.milp, pipelined=self.context.innermost, waiting=waiting)
         )
 
     def _stores(self) -> list[Implementation] | None:

@@ -17,11 +17,12 @@ class Score:
     resources: float
     recurrence: float
     total: float
+    depth: int = 0  # of code that is not pipelined
 
     @property
     def key(self) -> tuple[int, float, float]:
         """Less is better: whole cycles an iteration, then what is occupied, then how full the cycles are."""
-        bound = max(self.resources, self.recurrence)
+        bound = max(self.resources, self.recurrence, self.depth)
         return (interval(bound), round(self.total, 6), round(bound, 6))
 
 

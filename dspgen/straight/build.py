@@ -36,6 +36,7 @@ from plant_core.ir import Buf, Func
 
 MOST_INSTANCES = 8192
 MOST_STATEMENTS = 500
+MOST_ANEW = 1.5  # times as many operations where groups share none
 MOST_ROLLED = 4  # times as many, before loops are found again
 MOST_DEPTH = 150  # operations in a chain
 MOST_UNROLLED = 4000  # operations, with loops found again beyond
@@ -79,7 +80,7 @@ def straight_programs(func: Func, target: Target, *, reassoc: bool, most: int = 
             style = Style(reassoc, fused, chains)
             if small and (program := _assembled(graph, groups, target.lanes, style)) is not None:
                 found.setdefault(program.body, (latency.of(program), Straight(title, program)))
-            if vectors >= FEWEST_ROLLED:
+            if vectors >= FEWEST_ROLLED and _independent(graph, groups):
                 program = _assembled(graph, groups, target.lanes, style, roll=True)
                 if program is not None and any(isinstance(s, Loop) for s in program.body):
                     found.setdefault(program.body, (latency.of(program), Straight(f"{title}, rolled", program)))
@@ -96,6 +97,12 @@ def _assembled(graph: Trace, groups: Grouped, lanes: int, style: Style, *, roll:
     except (NoSchedule, RecursionError):
         return None
     return program if len(program.body) <= MOST_STATEMENTS else None
+
+
+def _independent(graph: Trace, groups: Grouped) -> bool:
+    """Whether the groups by themselves need not many more operations than together."""
+    each = [graph.operations(graph.outputs[e] for e in elements) for elements in groups]
+    return sum(map(len, each)) <= MOST_ANEW * len(set().union(*each))
 
 
 def fused_forms(target: Target) -> frozenset[tuple[str, VType]]:

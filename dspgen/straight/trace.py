@@ -7,6 +7,7 @@ operations are one node. This is the form that Diospyros (ASPLOS 2021) lifts its
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import islpy as isl
@@ -72,6 +73,17 @@ class Trace:
             if found[number]:
                 for arg in self.nodes[number].args:
                     found[arg] = True
+        return found
+
+    def operations(self, outputs: Iterable[int]) -> set[int]:
+        """The nodes that these depend on, leaves apart."""
+        found: set[int] = set()
+        pending = list(outputs)
+        while pending:
+            node = pending.pop()
+            if node not in found and self.nodes[node].leaf is None:
+                found.add(node)
+                pending += self.nodes[node].args
         return found
 
     def depth(self) -> int:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dspgen.target.model import Target
+from dspgen.tiling.apart import gathered, lane_by_lane, laned, short
 from dspgen.tiling.arrange import Arrangement
 from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
-from dspgen.tiling.model import Known, Tiling, across, nest_cycles, rows, vectors_of, working
-from dspgen.tiling.nests import CompInfo, FlatAccess, LoopId, LoopInfo, Nest
+from dspgen.tiling.model import Known, Tiling, nest_cycles, rows, working
+from dspgen.tiling.nests import CompInfo, LoopId, LoopInfo, Nest
 from plant_core.dependence import Dependence
 from plant_core.ir import Func
 from plant_core.tiles import CompPlan, LoopShape, Shape
@@ -33,14 +34,13 @@ _FALLBACKS = 3
 MOVED = 1.1
 # So many lanes of an access lane by lane are about as much code as a vector's statement.
 _LANES_LIKE_A_VECTOR = 2
-# How much slower code is than the model thinks where few lanes are used, for elements that lie apart: it goes lane by
-# lane, in the order of the text.
-_SHORT = 4.0
-_SHORT_PART = 4  # of the lanes, one in so many
 # Vectors of a tile that are accessed lane by lane: more are more code than a candidate may have.
 _MOST_GATHERED = 8
 # A row is long from so many times the span of a tile on.
 _LONG_ROW = 4
+# How much slower code is than the model thinks where few lanes are used, for elements that lie apart: it goes lane by
+# lane, in the order of the text.
+_SHORT = 4.0
 # What loops that are exchanged must take of the cycles of those as written.
 _TURNED = 0.95
 # Choices of lanes whose dependences are checked before their tiles are ranked.
@@ -110,9 +110,10 @@ def candidates(
     groups = []
     for arrangement in arrangements:
         legal = LegalLanes(arrangement.nest, known, target.lanes, scalars).under(arrangement)
+        memo = _Memo()
         for lanes in lane_choices(arrangement.nest, target.lanes, legal):
             if (lanes and vectorize) or not (lanes or arrangement.moved):
-                here = sorted(_tiled(arrangement, lanes, target, machine, single), key=_rank)
+                here = sorted(_tiled(arrangement, lanes, target, machine, single, memo), key=_rank)
                 groups += [here] if here else []
     groups.sort(key=lambda here: _rank(here[0]))
     if every:
@@ -174,51 +175,45 @@ def _rank(candidate: Candidate) -> tuple[bool, float, int, str]:
     return candidate.rank
 
 
+@dataclass(frozen=True, slots=True)
+class _Memo:
+    """What is known of single comps in one arrangement."""
+
+    cycles: Known = field(default_factory=dict)
+    plans: dict[tuple[object, ...], CompPlan] = field(default_factory=dict)
+    titles: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+
 def _tiled(
-    arrangement: Arrangement, lanes: dict[str, Lane], target: Target, machine: Machine, single: bool
+    arrangement: Arrangement, lanes: dict[str, Lane], target: Target, machine: Machine, single: bool, memo: _Memo
 ) -> Iterator[Candidate]:
     nest = arrangement.nest
-    known: Known = {}
-    plans_known: dict[tuple[object, ...], CompPlan] = {}
-    titles_known: dict[tuple[object, ...], str] = {}
-    comps, apart = working(nest), _lane_by_lane(nest, lanes, machine)
+    comps, apart = working(nest), lane_by_lane(nest, lanes, machine)
     for spans in _spans(arrangement, lanes, target, single):
         tiling = Tiling(spans, lanes, arrangement.orders)
-        cycles = nest_cycles(comps, tiling, machine, known)
+        cycles = nest_cycles(comps, tiling, machine, memo.cycles)
         # What such a loop advances by is beyond the reach of displacements: each row takes a register.
         if arrangement.turned and any(rows(c, tiling, target.lanes) > machine.vector_streams for c in comps):
             continue
-        gathered = _gathered(apart, tiling, machine)
-        if cycles is None or (gathered > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1):
+        by_lane = gathered(apart, tiling, machine)
+        if cycles is None or (by_lane > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1):
             continue
         for cut in (False, True) if lanes and not all(c.box for c in nest.comps) else (False,):
-            plans = _plans(arrangement, tiling, target, cut, plans_known)
+            plans = _plans(arrangement, tiling, target, cut, memo.plans)
             yield Candidate(
                 plans,
                 cycles
                 * (MOVED if arrangement.moved else 1.0)
                 * (0.9 if cut else 1.0)
-                * (_SHORT if _short(nest, tiling, machine) else 1.0),
-                _title(arrangement, tiling, titles_known) + (" cut" if cut else ""),
+                * (_SHORT if short(nest, tiling, machine) else 1.0),
+                _title(arrangement, tiling, memo.titles) + (" cut" if cut else ""),
                 _family(nest, tiling),
                 tiling.points(nest.heaviest, target.lanes),
-                _size(nest, dict(plans), machine) + gathered * machine.lanes // _LANES_LIKE_A_VECTOR,
+                _size(nest, dict(plans), machine) + by_lane * machine.lanes // _LANES_LIKE_A_VECTOR,
                 _unrolled(nest, tiling),
                 arrangement.turned,
                 all(c.box and tiling.span(c, x.iterator) >= x.extent for c in nest.comps for x in c.loops),
             )
-
-
-def _short(nest: Nest, tiling: Tiling, machine: Machine) -> bool:
-    """Whether a comp uses few lanes, and writes elements that lie apart."""
-    for comp, lane in _laned(nest, tiling.lanes):
-        used = min(tiling.span(comp, lane.iterator), machine.lanes // lane.period) * lane.period
-        if used * _SHORT_PART > machine.lanes:
-            continue
-        found = (across(a, lane, machine.lanes) for a in comp.accesses if a.write)
-        if any(x is not None and x.stride not in (0, 1) for x in found):
-            return True
-    return False
 
 
 def _unique(found: Sequence[Candidate]) -> list[Candidate]:
@@ -230,7 +225,7 @@ def _unique(found: Sequence[Candidate]) -> list[Candidate]:
 
 def _unrolled(nest: Nest, tiling: Tiling) -> Unrolled:
     ids = [x.id for c in nest.comps for x in c.loops]
-    lanes = {c.loop(x.iterator).id for c, x in _laned(nest, tiling.lanes)}
+    lanes = {c.loop(x.iterator).id for c, x in laned(nest, tiling.lanes)}
     wide = [id for id, span in tiling.spans.items() if span > 1 and id not in lanes]
     return "shared" if any(ids.count(id) > 1 for id in wide) else "own" if wide else "none"
 
@@ -261,7 +256,7 @@ def _spans(
     nest = arrangement.nest
     heavy = nest.heaviest
     lane_loops = _widths(nest, lanes, target.lanes)
-    short = {c.loop(x.inner).id for c, x in _laned(nest, lanes) if x.inner is not None}
+    inner = {c.loop(x.inner).id for c, x in laned(nest, lanes) if x.inner is not None}
     # Comps without lanes that share the loop are unrolled as often as there are lanes.
     mixed = any(x.id in lane_loops for c in nest.comps if c.comp.name not in lanes for x in c.loops)
     mixed = mixed or any(x.most is not None for x in lanes.values())
@@ -269,7 +264,7 @@ def _spans(
     options: list[list[tuple[LoopId, int]]] = []
     for iterator in arrangement.orders[heavy.comp.name]:
         loop = heavy.loop(iterator)
-        if loop.id in short:
+        if loop.id in inner:
             continue
         if loop.id in lane_loops:
             width = lane_loops[loop.id]
@@ -311,7 +306,7 @@ def _unrolls(extent: int) -> list[int]:
 def _widths(nest: Nest, lanes: dict[str, Lane], width: int) -> dict[LoopId, int]:
     """How many iterations of each lane loop make a vector."""
     found: dict[LoopId, int] = {}
-    for comp, lane in _laned(nest, lanes):
+    for comp, lane in laned(nest, lanes):
         loop = comp.loop(lane.iterator)
         found[loop.id] = min(found.get(loop.id, width), lane.most or width // lane.period)
     return found
@@ -327,10 +322,6 @@ def _alike(nest: Nest, widths: dict[LoopId, int], vectors: int) -> dict[LoopId, 
     }
 
 
-def _laned(nest: Nest, lanes: dict[str, Lane]) -> list[tuple[CompInfo, Lane]]:
-    return [(c, lanes[c.comp.name]) for c in nest.comps if c.comp.name in lanes]
-
-
 def _full(loop: LoopInfo, width: int) -> set[int]:
     """The whole extent as one ragged row of vectors, when short."""
     return {loop.extent} if loop.known and loop.free and loop.extent <= 16 * width else set()
@@ -340,7 +331,7 @@ def _plans(
     arrangement: Arrangement, tiling: Tiling, target: Target, cut: bool, known: dict[tuple[object, ...], CompPlan]
 ) -> Plans:
     """Shapes for full tiles first, then for the remainders of each loop, in all combinations. `known`: those of single
-    comps, of tilings with the same lanes and orders.
+    comps in this arrangement.
 
     Where a size is unknown there are full tiles, and below these just rows of vectors; with `cut`, what is left of a
     row is one vector cut short.
@@ -348,10 +339,11 @@ def _plans(
     plans = []
     for comp in arrangement.nest.comps:
         name = comp.comp.name
-        spans = tuple(tiling.span(comp, i) for i in comp.comp.iters)
-        key = (name, cut, *spans)
+        along, lane = tiling.along(comp), tiling.lanes.get(name)
+        spans = tuple(along[i] for i in comp.comp.iters)
+        key = (name, lane, cut, spans)
         if key not in known:
-            known[key] = _comp_plan(arrangement, comp, spans, tiling.lanes.get(name), target, cut)
+            known[key] = _comp_plan(arrangement, comp, spans, lane, target, cut)
         plans.append((name, known[key]))
     return tuple(plans)
 
@@ -418,49 +410,6 @@ def _size(nest: Nest, plans: dict[str, CompPlan], machine: Machine) -> int:
     return size
 
 
-@dataclass(frozen=True, slots=True)
-class _Spread:
-    """An access that takes an instruction for each lane; not `always`: of such tiles as let it drift."""
-
-    comp: CompInfo
-    lane: Lane
-    access: FlatAccess
-    always: bool
-
-
-def _lane_by_lane(nest: Nest, lanes: dict[str, Lane], machine: Machine) -> list[_Spread]:
-    found = []
-    for comp, lane in _laned(nest, lanes):
-        for a in comp.accesses:
-            how = across(a, lane, machine.lanes)
-            always = machine.lane_by_lane(a, how, written=a.write, read=not a.write)
-            if always or (machine.target.packed > 1 and how is not None and how.stride in (1, -1)):
-                found.append(_Spread(comp, lane, a, always))
-    return found
-
-
-def _gathered(apart: Sequence[_Spread], tiling: Tiling, machine: Machine) -> int:
-    """Vectors of one tile that are read or written lane by lane; what several comps read counts once."""
-    found: dict[tuple[object, ...], int] = {}
-    for spread in apart:
-        comp, lane, a = spread.comp, spread.lane, spread.access
-        if not spread.always and not _drifts(comp, a, lane, tiling, machine.target.packed):
-            continue
-        along = [x for x in comp.loops if not a.stays(x.iterator) and x.iterator != lane.inner]
-        spans = ((x.iterator, tiling.span(comp, x.iterator)) for x in along)
-        vectors = math.prod(vectors_of(s, lane, machine.lanes) if i == lane.iterator else s for i, s in spans)
-        coefficients = tuple((x.id, a.coefficient(x.iterator)) for x in along)
-        found[a.buf, a.write, a.constant, coefficients, a.varies] = vectors
-    return sum(found.values())
-
-
-def _drifts(comp: CompInfo, access: FlatAccess, lane: Lane, tiling: Tiling, packed: int) -> bool:
-    """Whether an access begins in the midst of a lane in some iterations and not in others: where lanes hold several
-    elements, no one load or shuffle then fits them all."""
-    around = [x for x in comp.loops if x.iterator != lane.iterator and tiling.span(comp, x.iterator) < x.extent]
-    return any(access.coefficient(x.iterator) * tiling.span(comp, x.iterator) % packed for x in around)
-
-
 def _family(nest: Nest, tiling: Tiling) -> str:
     """The spans of the heaviest comp's reduction loops."""
     heavy = nest.heaviest
@@ -472,15 +421,14 @@ def _family(nest: Nest, tiling: Tiling) -> str:
 def _title(arrangement: Arrangement, tiling: Tiling, known: dict[tuple[object, ...], str]) -> str:
     """Short text for traces: comp, order and spans, the lane iterator starred, or `~` where it is flipped, `^` where
     it is a recurrence, the inner one of two marked `'`. Comps in loops of their own are parted by semicolons. `known`:
-    those of single comps, of tilings with the same lanes and orders."""
+    those of single comps in this arrangement."""
     parts = []
     for comp in sorted(arrangement.nest.comps, key=lambda c: arrangement.constants[c.comp.name]):
         name = comp.comp.name
-        spans = tuple(tiling.span(comp, i) for i in arrangement.orders[name])
-        key = (name, *spans)
+        spans, lane = tiling.along(comp), tiling.lanes.get(name)
+        key = (name, lane, *spans.values())
         if key not in known:
-            loops = zip(arrangement.orders[name], spans, strict=True)
-            lane = tiling.lanes.get(name)
+            loops = ((i, spans[i]) for i in arrangement.orders[name])
             known[key] = f"{name}({' '.join(f'{i}{_mark(i, lane)}:{span}' for i, span in loops)})"
         parts.append((arrangement.constants[name][0], known[key]))
     grouped = [" ".join(text for _, text in group) for _, group in itertools.groupby(parts, key=lambda p: p[0])]

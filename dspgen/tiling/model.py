@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dspgen.tiling.lanes import Lane
 from dspgen.tiling.machine import Across, Machine
@@ -31,14 +31,24 @@ class Tiling:
     spans: dict[LoopId, int]
     lanes: dict[str, Lane]
     orders: dict[str, tuple[str, ...]]
+    known: dict[str, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)  # see `along`
 
     def span(self, comp: CompInfo, iterator: str) -> int:
         """Iterations of a loop that a full tile of the comp covers."""
-        lane = self.lanes.get(comp.comp.name)
-        if lane is not None and lane.inner == iterator:
-            return lane.period
-        loop = comp.loop(iterator)
-        return min(self.spans.get(loop.id, 1), max(loop.extent, 1)) if loop.free else self.spans.get(loop.id, 1)
+        return self.along(comp)[iterator]
+
+    def along(self, comp: CompInfo) -> dict[str, int]:
+        """Iterations of each of the comp's loops that a full tile of it covers."""
+        name = comp.comp.name
+        if name not in self.known:
+            lane = self.lanes.get(name)
+            found = self.known[name] = {}
+            for loop in comp.loops:
+                span = self.spans.get(loop.id, 1)
+                found[loop.iterator] = min(span, max(loop.extent, 1)) if loop.free else span
+            if lane is not None and lane.inner is not None:
+                found[lane.inner] = lane.period
+        return self.known[name]
 
     def points(self, comp: CompInfo, lanes: int) -> int:
         """Vectors, or scalars, of a full tile of the comp."""
@@ -68,11 +78,11 @@ def working(nest: Nest) -> tuple[CompInfo, ...]:
 
 def nest_cycles(comps: Sequence[CompInfo], choice: Tiling, machine: Machine, known: Known) -> float | None:
     """Cycles of a nest whose `working` comps these are; None if a tile needs more registers than there are. `known`:
-    those of single comps, of tilings with the same lanes and orders."""
+    those of single comps in the same orders."""
     total = 0.0
     for comp in comps:
         name = comp.comp.name
-        key = (name, *(choice.span(comp, i) for i in choice.orders[name]))
+        key = (name, choice.lanes.get(name), *choice.along(comp).values())
         if key not in known:
             known[key] = _comp_cycles(comp, choice, machine)
         cycles = known[key]
@@ -95,7 +105,7 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine) -> float | No
     name = comp.comp.name
     lane = choice.lanes.get(name)
     order = choice.orders[name]
-    spans = {i: choice.span(comp, i) for i in order}
+    spans = {i: choice.along(comp)[i] for i in order}
     tiles = {i: -(-max(comp.loop(i).extent, 1) // spans[i]) for i in order}
     inner = next((i for i in reversed(order) if tiles[i] > 1), None)
     share, entries = 1.0, 1  # whole tiles' worth of work, and how many tiles there are with the remainders

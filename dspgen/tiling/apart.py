@@ -1,0 +1,73 @@
+"""Accesses whose elements lie apart, so that a tile takes them lane by lane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dspgen.tiling.lanes import Lane
+from dspgen.tiling.machine import Machine
+from dspgen.tiling.model import Tiling, across, vectors_of
+from dspgen.tiling.nests import CompInfo, FlatAccess, Nest
+
+_SHORT_PART = 4  # of the lanes, one in so many
+
+
+def laned(nest: Nest, lanes: dict[str, Lane]) -> list[tuple[CompInfo, Lane]]:
+    return [(c, lanes[c.comp.name]) for c in nest.comps if c.comp.name in lanes]
+
+
+def short(nest: Nest, tiling: Tiling, machine: Machine) -> bool:
+    """Whether a comp uses few lanes, and writes elements that lie apart."""
+    for comp, lane in laned(nest, tiling.lanes):
+        used = min(tiling.span(comp, lane.iterator), machine.lanes // lane.period) * lane.period
+        if used * _SHORT_PART > machine.lanes:
+            continue
+        found = (across(a, lane, machine.lanes) for a in comp.accesses if a.write)
+        if any(x is not None and x.stride not in (0, 1) for x in found):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """An access that takes an instruction for each lane; not `always`: of such tiles as let it drift."""
+
+    comp: CompInfo
+    lane: Lane
+    access: FlatAccess
+    always: bool
+
+
+def lane_by_lane(nest: Nest, lanes: dict[str, Lane], machine: Machine) -> list[Spread]:
+    found = []
+    for comp, lane in laned(nest, lanes):
+        for a in comp.accesses:
+            how = across(a, lane, machine.lanes)
+            always = machine.lane_by_lane(a, how, written=a.write, read=not a.write)
+            if always or (machine.target.packed > 1 and how is not None and how.stride in (1, -1)):
+                found.append(Spread(comp, lane, a, always))
+    return found
+
+
+def gathered(apart: Sequence[Spread], tiling: Tiling, machine: Machine) -> int:
+    """Vectors of one tile that are read or written lane by lane; what several comps read counts once."""
+    found: dict[tuple[object, ...], int] = {}
+    for spread in apart:
+        comp, lane, a = spread.comp, spread.lane, spread.access
+        if not spread.always and not _drifts(comp, a, lane, tiling, machine.target.packed):
+            continue
+        along = [x for x in comp.loops if not a.stays(x.iterator) and x.iterator != lane.inner]
+        spans = ((x.iterator, tiling.span(comp, x.iterator)) for x in along)
+        vectors = math.prod(vectors_of(s, lane, machine.lanes) if i == lane.iterator else s for i, s in spans)
+        coefficients = tuple((x.id, a.coefficient(x.iterator)) for x in along)
+        found[a.buf, a.write, a.constant, coefficients, a.varies] = vectors
+    return sum(found.values())
+
+
+def _drifts(comp: CompInfo, access: FlatAccess, lane: Lane, tiling: Tiling, packed: int) -> bool:
+    """Whether an access begins in the midst of a lane in some iterations and not in others: where lanes hold several
+    elements, no one load or shuffle then fits them all."""
+    around = [x for x in comp.loops if x.iterator != lane.iterator and tiling.span(comp, x.iterator) < x.extent]
+    return any(access.coefficient(x.iterator) * tiling.span(comp, x.iterator) % packed for x in around)
