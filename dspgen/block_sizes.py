@@ -19,11 +19,12 @@ from dspgen.asmir.blocks import place_bytes, window_bytes
 from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
 from dspgen.target.model import Target
+from dspgen.target.views import views
 from dspgen.tiling.bound import arithmetic_cycles
 from dspgen.tiling.nests import nests
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.affine import read_accesses
-from plant_core.blocks import Blocks, blocks, windows
+from plant_core.blocks import Blocks, Rooms, blocks, windows
 from plant_core.boxes import Boxes, NoBlocks, assumed, covers, meets, surely_written
 from plant_core.dependence import live_in
 from plant_core.ir import Buf, Comp, Func
@@ -48,11 +49,13 @@ def parts(func: Func, source: Func, target: Target, options: Options) -> tuple[B
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Iterations of each loop in a block, the order of the loops over blocks, and the cycles that the model expects."""
+    """Iterations of each loop in a block, the order of the loops over blocks, and the cycles that the model expects.
+    `rooms`: the shapes that there is room for of arrays of run-time size that blocks touch all of."""
 
     spans: tuple[int, ...]
     order: tuple[int, ...]
     cycles: float
+    rooms: Rooms
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,7 @@ class _Parts:
         self.func, self.source, self.target, self.options = func, source, target, options
         memory = target.memory(target.abi.stack_memory)
         self.room = memory.size - memory.size // _SPARE
+        self.lanes = max(view.lanes for view in views(target.real))
         self.bufs = {b.name: b for b in func.bufs}
         self.groups = [self._group(nest.names) for nest in nests(func)]
 
@@ -168,7 +172,7 @@ class _Parts:
         if part.blocks is not None:
             return part.blocks
         comps = tuple(c for group in self.groups[part.begin : part.end] for c in group.comps)
-        boxes = Boxes(self._only(comps), self.target.lanes, self._kept(part.begin, part.end), known=())
+        boxes = Boxes(self._only(comps), self.lanes, self._kept(part.begin, part.end), known=())
         return blocks(boxes, (), (), reassoc=self.options.fp == "reassoc")
 
     def _only(self, comps: tuple[Comp, ...]) -> Func:
@@ -184,11 +188,13 @@ class _Parts:
         """One nest, cut as the model likes best of what dependences allow."""
         func = self._only(self.groups[number].comps)
         refusal: NoBlocks | None = None
-        boxes = Boxes(func, self.target.lanes, self._kept(number, number + 1))
-        ways = sorted(self._sizes(boxes, self.groups[number].work), key=lambda s: s.cycles)
+        boxes = Boxes(func, self.lanes, self._kept(number, number + 1))
+        # What bounds the size of arrays comes last.
+        ways = sorted(self._sizes(boxes, self.groups[number].work), key=lambda s: (len(s.rooms), s.cycles))
         for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if not w.spans)):
             try:
-                made = blocks(boxes, sizes.spans, sizes.order, reassoc=self.options.fp == "reassoc")
+                reassoc = self.options.fp == "reassoc"
+                made = blocks(boxes, sizes.spans, sizes.order, reassoc=reassoc, rooms=sizes.rooms)
             except NoBlocks as reason:
                 refusal = reason
             else:
@@ -222,8 +228,29 @@ class _Parts:
                 continue
             if any(w.outside and self._rows(w) is None for w in found):
                 continue
-            if sum(place_bytes(window_bytes(w)) * (2 if w.counters else 1) for w in found) <= self.room:
-                yield _Sizes(spans, order, self._expected(counters, found, work))
+            rooms = self._rooms(found)
+            if rooms is not None:
+                sized = [replace(w, shape=rooms[w.buf]) if w.extents else w for w in found]
+                yield _Sizes(spans, order, self._expected(counters, sized, work), rooms)
+
+    def _rooms(self, found: Sequence[Window]) -> dict[str, tuple[int, ...]] | None:
+        """The shapes that there is room for of arrays of run-time size, alike in all dimensions; None where the windows
+        don't fit."""
+        fixed = [w for w in found if not w.extents]
+        left = self.room - sum(place_bytes(window_bytes(w)) * (2 if w.counters else 1) for w in fixed)
+        sized = [w for w in found if w.extents]
+
+        def shapes(most: int) -> dict[str, tuple[int, ...]]:
+            return {w.buf: tuple(n if isinstance(n, int) else most for n in w.extents) for w in sized}
+
+        def fits(most: int) -> bool:
+            made = [replace(w, shape=shapes(most)[w.buf]) for w in sized]
+            return sum(place_bytes(window_bytes(w)) for w in made) <= left
+
+        most, step = 0, 1 << left.bit_length()
+        while sized and (step := step // 2) >= self.lanes:
+            most += step if fits(most + step) else 0
+        return shapes(most) if left >= 0 and (most or not sized) else None
 
     def _rows(self, window: Window) -> object | None:
         return rows_of(window, self.bufs[window.buf].shape, ELEM_BYTES[window.dtype])

@@ -36,7 +36,9 @@ def compile_blocked(
     """
     made = parts(func, source, target, options)
     pieces = [compiled(m) for m in made]
-    function = composed(_blocked(made, source, pieces), target)
+    blocked = _blocked(made, source, pieces)
+    function = composed(blocked, target)
+    rooms = tuple((w.buf, w.shape) for w in blocked.sized)
     lessons, known = Lessons(), dict[object, Packed]()
     for n, code in enumerate(pieces):
         for k, piece in enumerate(code):
@@ -52,6 +54,7 @@ def compile_blocked(
     inner = tuple(dict.fromkeys(r for code in pieces for c in code for r in c.remarks))
     choices = tuple(choice for code in pieces for c in code for choice in c.choices)
     found = replace(pieces[0][0], source=source, choices=choices, assembly=function, scheduled=scheduled, tiles=titles)
+    found = replace(found, rooms=rooms)
     return replace(found, remarks=(*remarks, *inner, *schedule_remarks(scheduled)))
 
 
@@ -96,7 +99,9 @@ def _title(made: Blocks) -> str:
 def _told(made: Blocks) -> str:
     known = all(c.extent is None for c in made.counters)
     number = math.prod(c.trips for c in made.counters) if known else "as many as sizes tell"
-    sizes = ", ".join(f"{w.name} {window_bytes(w)}{' twice' if w.counters else ''}" for w in made.windows)
+    sizes = ", ".join(
+        f"{w.name} {'up to ' * bool(w.extents)}{window_bytes(w)}{' twice' * bool(w.counters)}" for w in made.windows
+    )
     return f"{_title(made)}, {number} of them; bytes on the chip: {sizes}"
 
 

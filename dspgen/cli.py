@@ -38,7 +38,6 @@ from dspgen.cli_shared import (
 from dspgen.emit.header import emit_header, signature_of
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.manifest import emit_manifest, loop_object
-from dspgen.emit.needs import needs
 from dspgen.errors import DspgenError, Problem
 from dspgen.frontend.read import read_c
 from dspgen.pipeline import RunResult, compile_file, run_file
@@ -109,7 +108,8 @@ def compile_command(
     if road_of(given) == "cpu":
         return cpu_compile(file, folder, emit, dumps, show_remarks, as_json, given)
     kinds = kinds_of("asm" if emit is None else emit, EMITTED)
-    target, options = target_of(given), options_of(given)
+    target = target_of(given)
+    options = options_of(given, target)
     with Stages(target, dumps) as stages:
         compiled = compile_file(file, target, options, on_stage=stages)
     texts = _texts(compiled, target)
@@ -203,7 +203,8 @@ def _run_all(paths: tuple[str, ...], road: Road, as_json: bool) -> int:
 
 
 def _isa_road(given: Mapping[str, Any], seed: int, show_remarks: bool) -> Road:
-    target, options = target_of(given), options_of(given)
+    target = target_of(given)
+    options = options_of(given, target)
 
     def run(path: str, inputs: Mapping[str, Any] | None, stages: Stages) -> RunResult:
         return run_file(path, target, options, inputs=inputs, seed=seed, on_stage=stages)
@@ -267,8 +268,8 @@ def _texts(compiled: Compiled, target: Target) -> dict[str, Callable[[], str]]:
     return {
         "asm": lambda: compiled.asm,
         "lasm": lambda: emit_linear(compiled.assembly, target),
-        "h": lambda: emit_header(signature, needs(compiled.scheduled, target)),
-        "json": lambda: emit_manifest(compiled.scheduled, target, signature),
+        "h": lambda: emit_header(signature, compiled.conditions),
+        "json": lambda: emit_manifest(compiled.scheduled, target, signature, compiled.conditions),
     }
 
 

@@ -78,7 +78,7 @@ def _line(loop: LoopReport) -> int:
 
 def _compiled(file: str, target: Target, given: Mapping[str, Any]) -> list[Scheduled]:
     with Stages(target) as stages:
-        return [compile_file(file, target, options_of(given), on_stage=stages).scheduled]
+        return [compile_file(file, target, options_of(given, target), on_stage=stages).scheduled]
 
 
 def _linear(file: str, target: Target, given: Mapping[str, Any]) -> list[Scheduled]:

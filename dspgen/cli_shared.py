@@ -32,6 +32,7 @@ _REMEDIES = {
     "DG611": "set XDG_CACHE_HOME to a folder that can be written",
 }
 
+DATA_HELP = "Where arrays are: off the chip, the default where [dma] is described, or on it."
 Command = Callable[..., Any]
 
 
@@ -63,7 +64,7 @@ def source_options(command: Command) -> Command:
     for option in (
         tiler_option,
         sched_option,
-        click.option("--data", type=click.Choice(["onchip", "ddr"]), default="onchip", show_default=True),
+        click.option("--data", type=click.Choice(["ddr", "onchip"]), help=DATA_HELP),
         click.option("--fp", type=click.Choice(["strict", "reassoc"]), default="reassoc", show_default=True),
         click.option("-I", "includes", multiple=True, metavar="DIR", help="Look for headers there, too."),
         click.option("-D", "defines", multiple=True, metavar="N=V", help="Define a macro, as for a C compiler."),
@@ -127,7 +128,8 @@ def target_of(given: Mapping[str, Any]) -> Target:
     return load_target(given["isa"], pairs("--set", given["sets"]))
 
 
-def options_of(given: Mapping[str, Any]) -> Options:
+def options_of(given: Mapping[str, Any], target: Target | None = None) -> Options:
+    """What the command line asks for; arrays are off the chip where the machine has an engine that moves them."""
     defines = tuple(d if "=" in d else f"{d}=1" for d in given["defines"])
     return Options(
         function=given["function"],
@@ -135,7 +137,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
         includes=tuple(given["includes"]),
         sets=pairs("--set", given.get("sets", ())),
         fp=given["fp"],
-        data=given["data"],
+        data=given["data"] or ("ddr" if target is not None and target.dma is not None else "onchip"),
         sched=sched_mode(given["sched"]),
         tiler=given["tiler"],
         pack=given.get("pack", "gpat"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,8 @@ from dspgen import oracle
 from dspgen.blocked import compile_blocked
 from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
 from dspgen.emit.asm import emit_asm
-from dspgen.errors import NoSchedule
+from dspgen.emit.needs import needs
+from dspgen.errors import DspgenError, NoSchedule, Problem
 from dspgen.frontend.read import read_c
 from dspgen.lacking import Lacking
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
@@ -36,7 +37,7 @@ from dspgen.stages import (
     with_source_bounds,
 )
 from dspgen.target.model import Target
-from dspgen.target.views import views
+from dspgen.target.views import views, with_arguments
 from dspgen.tiling.arrange import spaced
 from dspgen.tiling.bound import bound
 from dspgen.tiling.isolating import isolated
@@ -93,22 +94,28 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", source)
     with _located(source), seldom_collecting():
-        backend, remarks = (_off_chip if options.data == "ddr" else _best_view)(source, target, options, seen)
-    asm = emit_asm(backend.scheduled, target, func=source)
+        backend, remarks = (_off_chip if options.data == "ddr" else _on_chip)(source, target, options, seen)
+    conditions = needs(backend.scheduled, target, moved=options.data == "ddr", rooms=backend.rooms)
+    asm = emit_asm(backend.scheduled, target, func=source, conditions=conditions)
     seen("asm", asm)
     seconds = time.perf_counter() - started
-    return replace(
-        backend, source=source, asm=asm, remarks=(*remarks, *backend.remarks), compile_seconds=seconds
-    )  # fmt: skip
+    made = replace(backend, source=source, asm=asm, conditions=conditions, compile_seconds=seconds)
+    return replace(made, remarks=(*remarks, *backend.remarks))
 
 
-def _best_view(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _best_view(
+    source: Func,
+    target: Target,
+    choosers: Callable[[Func, Target], Chooser],
+    code: Callable[[_View, OnStage], tuple[Compiled, tuple[Remark, ...]]],
+    seen: OnStage,
+) -> tuple[Compiled, tuple[Remark, ...]]:
     """The code for the machine's view that takes the fewest cycles, of those with as many elements in each lane as
     the function's types allow. Views are not compiled that the model expects to take longer than what was found, or
-    whose nests take many times the cycles of another's."""
-    found = [_View(source, _chooser(source, view, options, seen)) for view in _fitting_views(source, target)]
+    whose nests take many times the cycles of another's. `code` makes it by what `choosers` makes of a view."""
+    found = [_View(source, choosers(source, view)) for view in _fitting_views(source, target)]
     if len(found) == 1:
-        return _polished_code(found[0], seen)
+        return code(found[0], seen)
     if all(v.chooser.expected for v in found):
         found = _screened(sorted(found, key=lambda v: v.chooser.expected))
     best: tuple[float, tuple[Compiled, tuple[Remark, ...]], Stages] | None = None
@@ -118,7 +125,7 @@ def _best_view(source: Func, target: Target, options: Options, seen: OnStage) ->
             continue
         stages: Stages = []
         try:
-            made = _polished_code(view, lambda *stage, stages=stages: stages.append(stage))
+            made = code(view, lambda *stage, stages=stages: stages.append(stage))
         except NoSchedule as error:
             refusal = refusal or error
             continue
@@ -175,23 +182,40 @@ def _screened(found: list[_View]) -> list[_View]:
     return [found[k] for _, k in ranked] if math.isfinite(least) else found
 
 
+def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+    """The function as it is, for data that lie on the chip."""
+    return _best_view(source, target, lambda func, view: _chooser(func, view, options, seen), _polished_code, seen)
+
+
 def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The function in blocks, its data moved onto the chip and back."""
     func = canonical(source, reassoc=options.fp == "reassoc")
     if not func.comps:
-        return _best_view(source, target, options, seen)
+        return _on_chip(source, target, options, seen)
     view = next(v for v in views(target) if v.packed == 1)
 
     def near(blocks: Blocks) -> list[Compiled]:
-        made, experiences = [], dict[RewriteMode, Experience]()
+        made, experiences = [], dict[int, dict[RewriteMode, Experience]]()
         for number, piece in enumerate(blocks.pieces):
-            chooser = _chooser(piece, view, options, seen)
-            chooser.experiences, chooser.share = experiences, blocks.share(number)
-            code, remarks = _best_code(_View(piece, chooser), lambda name, value: None)
+
+            def chooser(func: Func, view: Target, share: float = blocks.share(number)) -> Chooser:
+                found = _chooser(func, view, options, seen)
+                found.experiences, found.share = experiences.setdefault(view.packed, {}), share
+                return found
+
+            able = with_arguments(target, len(piece.params))
+
+            def told(stage: str, value: object, name: str = piece.name) -> None:
+                seen(f"{name}.{stage}", value)
+
+            code, remarks = _best_view(piece, able, chooser, _best_code, told)
             made.append(replace(code, remarks=(*remarks, *code.remarks)))
         return made
 
-    return compile_blocked(func, source, view, options, near), ()
+    whole = compile_blocked(func, source, view, options, near)
+    seen("lasm", whole.assembly)
+    seen("packets", whole.scheduled)
+    return whole, ()
 
 
 def _chooser(source: Func, target: Target, options: Options, seen: OnStage) -> Chooser:
@@ -387,6 +411,15 @@ def _loops_of(source: Func) -> dict[Loc | None, Loc]:
     return found
 
 
+def _check_room(name: str, value: object, room: tuple[int, ...], func: Func) -> None:
+    """Raises DspgenError where the code has no room for such an array."""
+    assert isinstance(value, np.ndarray)
+    if any(n > most for n, most in zip(value.shape, room, strict=True)):
+        have, most = (" x ".join(map(str, shape)) for shape in (value.shape, room))
+        what = f"`{name}` has {have} elements, and the code has room for {most} on the chip"
+        raise DspgenError(Problem("DG319", what, func.loc, "give the parameters' values with -D NAME=VALUE"))
+
+
 def run_file(
     path: str,
     target: Target,
@@ -416,6 +449,8 @@ def run_compiled(
     func = compiled.source
     given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
     values = oracle.random_inputs(func, seed, given)
+    for name, room in compiled.rooms:
+        _check_room(name, values[name], room, func)
     started = time.perf_counter()
     far = [m.name for m in target.memories if not m.onchip] if options.data == "ddr" else []
     placement = {p.name: far[0] for p in func.params if isinstance(p, Buf)} if far else {}

@@ -97,7 +97,9 @@ class Planned:
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """All that compiling one function made, stage by stage. `source` is the function as written; `choices` are empty
-    where it was unrolled as a whole; `tiles` tells the plans in words."""
+    where it was unrolled as a whole; `tiles` tells the plans in words; `rooms`: of arrays whose sizes are known at run
+    time only a shape that there is room for on the chip (with a larger one, the code does nothing); `conditions`: what
+    a caller must see to."""
 
     source: Func
     planned: Planned
@@ -109,6 +111,8 @@ class Compiled:
     remarks: tuple[Remark, ...]
     compile_seconds: float
     tiles: tuple[str, ...] = ()
+    rooms: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    conditions: tuple[str, ...] = ()
 
     @property
     def func(self) -> Func:

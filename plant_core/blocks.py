@@ -24,7 +24,21 @@ from plant_core.boxes import Boxes, Form, NoBlocks, Use, accesses_of, apart, cov
 from plant_core.defined import used_parameters
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
 from plant_core.schedule import Line, Position, schedule_map
-from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, SHORT_LAST, SHORT_ONLY, Counter, Length, Place, Reach, Window
+from plant_core.windows import (
+    BETWEEN,
+    FIRST,
+    LAST,
+    ONLY,
+    SHORT_LAST,
+    SHORT_ONLY,
+    Counter,
+    Length,
+    Place,
+    Reach,
+    Window,
+)
+
+Rooms = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +65,23 @@ class Blocks:
         return found
 
 
-def blocks(boxes: Boxes, spans: Sequence[int], order: Sequence[int], *, reassoc: bool) -> Blocks:
+def blocks(
+    boxes: Boxes, spans: Sequence[int], order: Sequence[int], *, reassoc: bool, rooms: Rooms | None = None
+) -> Blocks:
     """A nest over boxes of constant size in blocks of `spans` iterations of its `loops`, the loops over blocks in
-    `order`. Rows of windows lie a multiple of its `granule` of elements apart.
+    `order`. Rows of windows lie a multiple of its `granule` of elements apart. `rooms`: the shapes that there is room
+    for of arrays that blocks touch all of, and whose sizes are known at run time only.
 
     Without any loop over blocks, the nest is one block, whatever its iterations, with all of its arrays.
     Raises NoBlocks where blocks break a dependence, or iterations are no boxes.
     """
-    return _Blocking(boxes, _counters(boxes, spans, order)).run(reassoc)
+    return _Blocking(boxes, _counters(boxes, spans, order), rooms or {}).run(reassoc)
 
 
 def windows(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple[tuple[Counter, ...], tuple[Window, ...]]:
-    """The counters and windows of such blocks, whether or not they keep the dependences, at little cost."""
-    blocking = _Blocking(boxes, _counters(boxes, spans, order))
+    """The counters and windows of such blocks, whether or not they keep the dependences, at little cost. Windows with
+    `extents` have a shape of ones there."""
+    blocking = _Blocking(boxes, _counters(boxes, spans, order), {})
     blocking.find_windows()
     return blocking.counters, tuple(blocking.windows.values())
 
@@ -89,8 +107,9 @@ class _Key:
 
 
 class _Blocking:
-    def __init__(self, boxes: Boxes, counters: tuple[Counter, ...]) -> None:
+    def __init__(self, boxes: Boxes, counters: tuple[Counter, ...], rooms: Rooms) -> None:
         func = boxes.func
+        self.rooms = rooms
         self.boxes, self.func, self.counters, self.bufs = boxes, func, counters, boxes.bufs
         depths = [boxes.main.iters.index(c.name) for c in counters]
         self.prefixes = [boxes.places[boxes.main.name].constants[: d + 1] for d in depths]
@@ -263,8 +282,11 @@ class _Blocking:
             fixed = tuple(n for n in buf.shape if isinstance(n, int))
             shape = fixed or (1,)
             if len(fixed) < len(buf.shape):
-                why = f"a block may touch all of '{buf.name}', whose size is known at run time only"
-                raise _refused(self.func, why)
+                if not outside:
+                    raise _refused(self.func, f"'{buf.name}' is of use to others, and its size known at run time only")
+                shape = self.rooms.get(buf.name, tuple(n if isinstance(n, int) else 1 for n in buf.shape))
+                all_there = tuple(Reach(0, (), Length(n)) for n in shape)
+                return Window(name, buf.name, buf.dtype, shape, all_there, True, writes, outside, buf.shape)
             all_of = tuple(Reach(0, (), Length(n)) for n in shape)
             covered = bool(buf.shape) and self._covers(users, all_of)
             load = not writes or not covered or self.boxes.is_live(buf.name)
@@ -317,8 +339,9 @@ class _Blocking:
             return bool(writers) and covers(
                 surely_written(writers, writers[0].target.buf), [d.extent.full for d in dims]
             )
+        along = {k for d in dims for k, _ in d.steps}
         for use in users:
-            if use.writes:
+            if use.writes and not self._may_not_run(use.comp, along):
                 names = [n for f in use.forms if f is not None for n in f[1]]
                 plain = all(f is not None and len(f[1]) <= 1 and set(f[1].values()) <= {1, -1} for f in use.forms)
                 if plain and len(set(names)) == len(names):
@@ -326,6 +349,13 @@ class _Blocking:
                     if all(s == (d.low, d.low + d.extent.full - 1) for s, d in zip(spans, dims, strict=True)):
                         return True
         return False
+
+    def _may_not_run(self, comp: Comp, along: set[int]) -> bool:
+        """Whether another loop round the comp than these may have no iterations."""
+        names = self.iterators[comp.name]
+        return any(
+            c.extent is not None and names[k] is not None and k not in along for k, c in enumerate(self.counters)
+        )
 
     # -- the functions of blocks
 
@@ -338,7 +368,11 @@ class _Blocking:
             kept = window.outside or key.moves is None
             kind: Literal["param", "local"] = "param" if kept else "local"
             near[window.name] = replace(
-                buf, name=window.name, shape=window.shape, kind=kind, const=window.buf not in written
+                buf,
+                name=window.name,
+                shape=window.shape,
+                kind=kind,
+                const=window.buf not in written,
             )
         touched = {a.buf for c in comps for a in accesses_of(c)}
         near |= {name: self.bufs[name] for name in self.own}

@@ -8,6 +8,7 @@ Length  ::= full, less                       shorter by `less` for each iteratio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from plant_core.affine import integer
@@ -72,7 +73,8 @@ class Window:
     """What a block touches of an array `buf`, kept in an array `name` of `shape`, row-major, that begins with it.
 
     `load`: its contents matter before the block; `store`: after it. `outside` False: `buf` has no other place, so that
-    there is nothing to move.
+    there is nothing to move. `extents`: those of all of an array whose size is known at run time only; `shape` is then
+    what there is room for.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Window:
     load: bool
     store: bool
     outside: bool = True
+    extents: tuple[Extent, ...] = ()
 
     @property
     def counters(self) -> tuple[int, ...]:
@@ -93,7 +96,8 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class Rows:
     """A window as rows of bytes: `rows` of `row_bytes`, `pitch` apart in the array and `local_pitch` in the window.
-    The first begins at byte `offset + sum(step * counter)` of the array."""
+    The first begins at byte `offset + sum(step * counter)` of the array. `whole`: how many rows there are, and of how
+    many bytes, where that is known at run time only. `sizes`: without them above 0, there is nothing to move."""
 
     offset: Extent
     steps: tuple[tuple[int, Extent], ...]
@@ -101,10 +105,14 @@ class Rows:
     row_bytes: Length
     pitch: Extent
     local_pitch: int
+    whole: tuple[Extent, Extent] | None = None
+    sizes: tuple[Extent, ...] = ()
 
 
 def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None:
     """The window of an array of `shape`, elements of `size` bytes, as rows; None where it is more than that."""
+    if window.extents:
+        return _whole_rows(window, size)
     strides: list[Extent] = [size]
     for extent in reversed(shape[1:]):
         strides.insert(0, _times(strides[0], extent))
@@ -133,12 +141,28 @@ def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None
         return None
     row = runs[-1][0].times(size)
     moves = tuple(sorted(steps.items(), key=lambda s: s[0]))
+    sizes = tuple(n for n, reach in zip(shape, window.dims, strict=True) if not isinstance(n, int) and not reach.steps)
     if len(runs) == 1:
-        return Rows(offset, moves, Length(1), row, 0, 0)
-    return Rows(offset, moves, runs[0][0], row, runs[0][1], runs[0][2])
+        return Rows(offset, moves, Length(1), row, 0, 0, sizes=sizes)
+    return Rows(offset, moves, runs[0][0], row, runs[0][1], runs[0][2], sizes=sizes)
 
 
 _Run = tuple[Length, Extent, int]
+
+
+def _whole_rows(window: Window, size: int) -> Rows | None:
+    """All of an array whose size is known at run time only: rows along the last dimension of unknown extent, all that
+    is inside of it in each."""
+    shape, extents = window.shape, window.extents
+    inner = max(d for d, extent in enumerate(extents) if not isinstance(extent, int))
+    if not all(isinstance(extent, int) for extent in extents[1:inner]):
+        return None
+    each = size * math.prod(shape[inner + 1 :])
+    row = _times(each, extents[inner])
+    rows: Extent = 1
+    for extent in extents[:inner]:
+        rows = _times(rows, extent)
+    return Rows(0, (), Length(0), Length(0), row, each * shape[inner], (rows, row), (rows, row))
 
 
 def _times(a: Extent, b: Extent) -> Extent:

@@ -62,6 +62,12 @@ class Blocked:
     scalars: tuple[ScalarDecl, ...]
     nests: tuple[BlockedNest, ...]
 
+    @property
+    def sized(self) -> list[Window]:
+        """Windows of all of an array whose size is known at run time only; of each array those with different rooms."""
+        found = (m.window for nest in self.nests for m in nest.windows if m.window.extents)
+        return list({(w.buf, w.shape): w for w in found}.values())
+
 
 def piece_prefix(nest: int, piece: int) -> str:
     """What the labels and registers of a nest's piece begin with in the function that it is a part of."""
@@ -114,11 +120,27 @@ class _Composer:
     def run(self) -> Function:
         inputs = self.pointers.inputs()
         items = self._section(self.pointers.enter)
+        nests: list[Item] = []
         for number, nest in enumerate(self.blocked.nests):
             self.number, self.nest = number, nest
-            items += self._whole_nest()
+            nests += self._whole_nest()
+        items += self._where_they_fit(nests)
         below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
         return Function(self.blocked.name, inputs, tuple(items), below=below)
+
+    def _where_they_fit(self, items: list[Item]) -> list[Item]:
+        """What is run if there is room for all arrays whose sizes are known at run time only."""
+        found: Term = ONE
+        for window in self.blocked.sized:
+            for extent, most in zip(window.extents, window.shape, strict=True):
+                if not isinstance(extent, int):
+                    fits = Op("lt", (amount(extent), Const(most + 1, I32)), I32)
+                    found = fits if found is ONE else Op("and", (found, fits), I32)
+        if found is ONE:
+            return items
+        register = self.emitter.fresh(self.emitter.classes.scalar.name, "fits")
+        self.emitter.names[_FITS] = Reg(register)
+        return [*self._section(lambda: self._set(_FITS, found)), If(register, tuple(items))]
 
     def _whole_nest(self) -> list[Item]:
         nest, name = self.nest, f"{self.blocked.name}_blocks{self.number}"
@@ -421,6 +443,7 @@ class _Composer:
 
 
 _FINAL = "final"
+_FITS = "fits"
 _NUMBER = "number of blocks"
 _SHORT = "short block"
 _WAY = "way"

@@ -6,14 +6,13 @@ words is written once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.forms import load_forms, store_forms
 from dspgen.asmir.ir import Instr, Jump, Label, Mark, Mem, Predicate, Reg
 from dspgen.asmir.pointers import Pointers
-from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Target
 from dspgen.target.query import Index
 from dspgen.vecdsl.ir import Address, Const, Load, Op, Store, Term, Var, VType
@@ -40,7 +39,7 @@ class Moved:
 
 
 class Engine:
-    """The engine as one nest uses it. Raises NoSchedule where it has too few channels.
+    """The engine as one nest uses it. Where it has fewer channels than there are windows to move, some take turns.
 
     `near` arguments are addresses in near memory, `block` tells the variable with a counter's place.
     """
@@ -58,22 +57,27 @@ class Engine:
         self.name, self.counters, self.target, self.dma = name, counters, target, dma
         self.emitter, self.pointers = emitter, pointers
         ways = [(m, store) for store in (False, True) for m in windows if m.moves(store=store)]
-        self.channels = {(m.window.name, store): k for k, (m, store) in enumerate(ways)}
+        self.channels = {(m.window.name, store): k % dma.channels for k, (m, store) in enumerate(ways)}
+        self.shared = set(range(len(ways) - dma.channels))  # the channels that several transfers take in turns
         self.marks = 0
-        if len(ways) > dma.channels:
-            what = f"{len(ways)} arrays to move, and {dma.channels} channels to move them on"
-            raise NoSchedule(Problem("DG317", f"`{name}`: {what}"))
 
     def prepare(self, moved: Moved, *, store: bool) -> None:
         """Write the words that stay as they are."""
+        channel = self.channels[moved.window.name, store]
+        if channel not in self.shared:
+            self._write(channel, self._fixed(moved, store=store))
+
+    def _fixed(self, moved: Moved, *, store: bool) -> dict[str, Term]:
         rows = moved.rows
         assert rows is not None
         words: dict[str, Term] = {"element": ZERO}
-        if rows.rows.less or rows.rows.full > 1:
+        if rows.whole is not None or rows.rows.less or rows.rows.full > 1:
             pitches = (rows.local_pitch, rows.pitch) if store else (rows.pitch, rows.local_pitch)
             words |= {"source_step": amount(pitches[0]), "destination_step": amount(pitches[1])}
         words |= {n: Const(x.full, I32) for n, x in (("rows", rows.rows), ("row_bytes", rows.row_bytes)) if not x.less}
-        self._write(self.channels[moved.window.name, store], {n: t for n, t in words.items() if n in self.dma.words})
+        if rows.whole is not None:
+            words |= {"rows": amount(rows.whole[0]), "row_bytes": amount(rows.whole[1])}
+        return {n: t for n, t in words.items() if n in self.dma.words}
 
     def start(self, moved: Moved, near: Term, block: Callable[[int], str], *, store: bool) -> None:
         rows, window = moved.rows, moved.window
@@ -89,25 +93,35 @@ class Engine:
         for word, length in (("rows", rows.rows), ("row_bytes", rows.row_bytes)):
             if length.less:
                 words[word] = self._length(length, block)
-        self._write(self.channels[window.name, store], {**words, "go": ONE})
+        channel = self.channels[window.name, store]
+        if channel in self.shared:
+            self._idle([channel])
+            words = self._fixed(moved, store=store) | words
+        self._write(channel, {**words, "go": ONE})
 
     def empty(self, moved: Moved, block: Callable[[int], str]) -> Term | None:
         """Whether there may be nothing to move, as sizes are known at run time only: then a number that is not 0 if
         there is something. None where there always is."""
         assert moved.rows is not None
-        found: Term | None = None
+        needed = [amount(n) for n in dict.fromkeys(moved.rows.sizes)]
         for length in (moved.rows.rows, moved.rows.row_bytes):
             if any(self.counters[k].extent is not None for k, _ in length.less):
-                some = Op("lt", (ZERO, self._length(length, block)), I32)
-                found = some if found is None else Op("and", (found, some), I32)
+                needed.append(self._length(length, block))
+        found: Term | None = None
+        for number in needed:
+            some = Op("lt", (ZERO, number), I32)
+            found = some if found is None else Op("and", (found, some), I32)
         return found
 
     def wait(self, windows: Sequence[Moved], *, store: bool) -> None:
         """Read `go` of the windows' channels until all are 0. What was in registers of constants is forgotten."""
-        if not windows:
-            return
+        if windows:
+            self._idle({self.channels[m.window.name, store] for m in windows})
+
+    def _idle(self, channels: Collection[int]) -> None:
+        """Wait until these have nothing to do."""
         emitter, words = self.emitter, self.dma.words
-        places = sorted(self.channels[m.window.name, store] * len(words) + words.index("go") for m in windows)
+        places = sorted(channel * len(words) + words.index("go") for channel in channels)
         base = self.pointers.constant(self.dma.base + places[0] * self.dma.word_bytes)
         self.marks += 1
         name = f"{self.name}_wait{self.marks}"

@@ -20,9 +20,11 @@ from plant_core.loc import Loc
 _RULE = "*" + "-" * 76 + "*"
 
 
-def emit_asm(scheduled: Scheduled, target: Target, *, func: Func) -> str:
-    """The whole file. The lines of the C file that `func` was read from become comments."""
-    return _listing(scheduled, target, _file_header(scheduled, target, signature_of(func)), echo=True)
+def emit_asm(scheduled: Scheduled, target: Target, *, func: Func, conditions: Sequence[str] = ()) -> str:
+    """The whole file. The lines of the C file that `func` was read from become comments; `conditions`: what its caller
+    must see to."""
+    head = [*_file_header(scheduled, target, signature_of(func)), *_conditions(conditions)]
+    return _listing(scheduled, target, head, echo=True)
 
 
 def emit_scheduled(
@@ -89,7 +91,6 @@ def _file_header(scheduled: Scheduled, target: Target, signature: Signature) -> 
         where = target.abi.arguments[k] if k < len(target.abi.arguments) else "stack"
         yield f"{where:<8} {parameter.c_text}"
     yield from _time(scheduled)
-    yield from _conditions(needs(scheduled, target))
 
 
 def _time(scheduled: Scheduled) -> Sequence[str]:

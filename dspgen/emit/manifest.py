@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from dspgen.emit.header import Signature
-from dspgen.emit.needs import needs
 from dspgen.sched.ir import LoopReport, Scheduled
 from dspgen.target.model import Target
 
 
-def manifest(scheduled: Scheduled, target: Target, signature: Signature) -> dict[str, object]:
+def manifest(
+    scheduled: Scheduled, target: Target, signature: Signature, conditions: Sequence[str] = ()
+) -> dict[str, object]:
     """Plain values: parameters and their registers, what the caller must see to, cycles, loops, registers."""
     return {
         "kernel": signature.name,
@@ -26,15 +28,15 @@ def manifest(scheduled: Scheduled, target: Target, signature: Signature) -> dict
             }
             for k, p in enumerate(signature.parameters)
         ],
-        "needs": list(needs(scheduled, target)),
+        "needs": list(conditions),
         "cycles_estimate": scheduled.cycles,
         "loops": [loop_object(report) for report in scheduled.loops],
         "registers_used": list(scheduled.registers_used),
     }
 
 
-def emit_manifest(scheduled: Scheduled, target: Target, signature: Signature) -> str:
-    return json.dumps(manifest(scheduled, target, signature), indent=2) + "\n"
+def emit_manifest(scheduled: Scheduled, target: Target, signature: Signature, conditions: Sequence[str] = ()) -> str:
+    return json.dumps(manifest(scheduled, target, signature, conditions), indent=2) + "\n"
 
 
 def loop_object(report: LoopReport) -> dict[str, object]:

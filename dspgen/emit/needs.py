@@ -10,10 +10,19 @@ from dspgen.target.model import Target
 Line = LabelLine | CommentLine | Packet | Nop
 
 
-def needs(scheduled: Scheduled, target: Target, *, apart: bool = True, arrays: bool = True) -> tuple[str, ...]:
+def needs(
+    scheduled: Scheduled,
+    target: Target,
+    *,
+    apart: bool = True,
+    arrays: bool = True,
+    moved: bool = False,
+    rooms: Sequence[tuple[str, tuple[int, ...]]] = (),
+) -> tuple[str, ...]:
     """One sentence for each condition, in the order in which a reader wants them.
 
-    `apart`: the code takes it that parameters point to different memory; `arrays`: that they are arrays of C.
+    `apart`: the code takes it that parameters point to different memory; `arrays`: that they are arrays of C; `moved`:
+    the code moves them onto the chip itself, where there is room for such shapes (`rooms`).
     """
     found = []
     if apart:
@@ -22,7 +31,13 @@ def needs(scheduled: Scheduled, target: Target, *, apart: bool = True, arrays: b
         found.append(f"each array starts at a multiple of {align} bytes")
     sides = {u.side for u in target.units}
     memories = [m.name for m in target.memories if m.onchip and sides <= set(m.sides)]
-    if arrays and memories:
+    if moved:
+        far = ", ".join(m.name for m in target.memories if not m.onchip)
+        found.append(f"arrays lie in memory off the chip ({far})")
+        found += [
+            f"{name} has at most {' x '.join(map(str, most))} elements: else nothing is done" for name, most in rooms
+        ]
+    elif arrays and memories:
         found.append(f"arrays lie in memory that every unit reaches ({', '.join(memories)})")
     if relies_on_old_values(scheduled.lines, target):
         found.append("interrupts are masked: registers are read while newer values of theirs are in flight")

@@ -42,6 +42,21 @@ def views(target: Target) -> tuple[Target, ...]:
     return (single, _packed(target, packed))
 
 
+def with_arguments(target: Target, count: int) -> Target:
+    """The machine as it is to code that is a part of a function: where a call has registers for fewer than `count`
+    arguments, others take the rest."""
+    abi = target.abi
+    lacking = count - len(abi.arguments)
+    if lacking <= 0:
+        return target
+    paired = any(target.register_class(c).pair_of is not None for c in (abi.pointer_class, abi.wide_class))
+    taken = {*abi.arguments, *abi.callee_saved, *abi.reserved, *abi.return_address.split(":"), abi.return_operand}
+    names = target.register_class(abi.scalar_class).names
+    step = 2 if paired else 1
+    free = [names[k] for k in range(0, len(names), step) if not taken.intersection(names[k : k + step])]
+    return replace(target, abi=replace(abi, arguments=(*abi.arguments, *reversed(free[-lacking:]))))
+
+
 def _lane_class(target: Target) -> RegisterClass | None:
     return next((c for c in target.registers if c.kind == "vector" and c.pair_of is None), None)
 

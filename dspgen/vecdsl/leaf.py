@@ -360,11 +360,12 @@ class _Point:
     def _mask(self, access: MemoryLoad, located: Located, vector: bool) -> Term | None:
         """Where the access may be made: C leaves it out, or its lanes that don't run have no place."""
         masks = list[Term]()
-        rows = self.lanes.mask() if vector and located.index is not None else None
+        size = size_of(self.leaf.buffers[access.buf])
+        rows = self.lanes.mask() if vector and not located.near(size, self.lanes, self.leaf.ranges) else None
         if rows is not None:
             masks.append(rows)
         guards = self.leaf.guards.get(access)
-        if guards and not located.inside(size_of(self.leaf.buffers[access.buf]), self.lanes, self.leaf.ranges):
+        if guards and not located.inside(size, self.lanes, self.leaf.ranges):
             masks.append(self.translator().value(any_holds(guards)))
         mask = both(masks)
         if mask is None or mask.type.vector == vector:

@@ -20,6 +20,9 @@ _POINT = "%"
 _LONG = ("i64", "u32")
 
 
+_SPARE_VECTORS = 4  # that may be read beyond an array's ends
+
+
 @dataclass(frozen=True, slots=True)
 class Located:
     """An access of one vector: the element of lane 0, where the other lanes' lie from it, and the part of the subscript
@@ -36,12 +39,29 @@ class Located:
 
     def inside(self, size: int, lanes: Lanes, ranges: Ranges) -> bool:
         """Whether the running lanes surely access elements of an array of `size`."""
+        return self.index is None and self._within(self._offsets(lanes, lanes.running), ranges, size, 0)
+
+    def near(self, size: int, lanes: Lanes, ranges: Ranges) -> bool:
+        """Whether lanes that don't run access elements of an array of `size`, too, or some no further from an end of
+        what the others access than a few vectors."""
         if self.index is not None:
             return False
+        spare = _SPARE_VECTORS * lanes.count
+        every = self._offsets(lanes, lanes.count)
+        running = every[: lanes.running] if lanes.present is None and lanes.limit is None else every[:1]
+        if min(every) >= min(running) - spare and max(every) <= max(running) + spare:
+            return True
+        return self._within(every, ranges, size, spare)
+
+    def _offsets(self, lanes: Lanes, count: int) -> list[int]:
         period = self.pattern.period or lanes.count
-        offsets = [k % period * self.pattern.stride + k // period * self.pattern.jump for k in range(lanes.running)]
+        return [k % period * self.pattern.stride + k // period * self.pattern.jump for k in range(count)]
+
+    def _within(self, offsets: list[int], ranges: Ranges, size: int, spare: int) -> bool:
         low, high = ranges.minimum(self.address), ranges.maximum(self.address)
-        return low is not None and high is not None and low + min(offsets) >= 0 and high + max(offsets) < size
+        if low is None or high is None:
+            return False
+        return low + min(offsets) >= -spare and high + max(offsets) < size + spare
 
 
 @dataclass(slots=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dspgen.block_sizes import parts
-from dspgen.errors import NoSchedule
+from dspgen.errors import DspgenError, NoSchedule
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.pipeline import RunResult, compile_file, run_compiled, run_file
+from dspgen.stages import simulate_kernel
 from dspgen.target.load import load_target
 from plant_core.canonical.passes import canonical
 from plant_core.loc import PlantError
@@ -104,6 +106,63 @@ SIZES = {
 }
 
 
+WHOLE = {
+    "gather": (
+        "void f(int n, const int x[n], const int at[9], int y[9]) { for (int i = 0; i < 9; i++) y[i] = x[at[i]]; }",
+        ({"n": 9}, {"n": 300}),
+    ),
+    "reversed": (
+        "void f(int n, const float x[n], float y[n]) { for (int i = 0; i < n; i++) y[i] = 2 * x[n - 1 - i]; }",
+        ({"n": 0}, {"n": 1}, {"n": 333}),
+    ),
+    "triangle": (
+        "void f(int n, int a[n][n]) { for (int i = 0; i < n; i++) for (int j = 0; j < i; j++) a[i][j] -= a[j][i]; }",
+        ({"n": 0}, {"n": 2}, {"n": 33}),
+    ),
+    "rows and vectors": (
+        """void f(int n, int m, const float a[n][m], const float b[m][4], float s[n], float y[6][m]) {
+          for (int i = 0; i < n; i++) { s[i] = 0; for (int j = 0; j < m; j++) s[i] += a[i][m - 1 - j] * b[j][1]; }
+          for (int k = 0; k < 6; k++) for (int j = k; j < m; j++) y[k][j] = y[k][j - k] + b[j][3]; }""",
+        ({"n": 0, "m": 9}, {"n": 7, "m": 0}, {"n": 5, "m": 16}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_arrays_of_any_size_lie_on_the_chip_as_wholes(name: str, tmp_path: Path) -> None:
+    text, sizes = WHOLE[name]
+    path = tmp_path / "kernel.c"
+    path.write_text(text, encoding="utf-8")
+    compiled = compile_file(str(path), SMALL, DDR)
+    assert compiled.rooms and "up to" in compiled.remarks[0].message
+    for given in sizes:
+        result = run_compiled(compiled, str(path), SMALL, DDR, inputs=given)
+        assert result.verified, (given, result.details)
+
+
+def test_more_than_there_is_room_for_is_left_alone(tmp_path: Path) -> None:
+    """The tool says so; the code itself writes nothing."""
+    text = "void f(int n, float x[n]) { for (int i = 1; i < n; i++) x[n - 1 - i] = x[i]; }"
+    path = tmp_path / "kernel.c"
+    path.write_text(text, encoding="utf-8")
+    compiled = compile_file(str(path), SMALL, DDR)
+    ((_, (room,)),) = compiled.rooms
+    assert run_compiled(compiled, str(path), SMALL, DDR, inputs={"n": room}).verified
+    with pytest.raises(DspgenError, match=f"room for {room} on the chip"):
+        run_compiled(compiled, str(path), SMALL, DDR, inputs={"n": room + 1})
+    x = np.arange(room + 1, dtype=np.float32)
+    result = simulate_kernel(compiled, SMALL, {"n": room + 1, "x": x}, placement={"x": "DDR"})
+    np.testing.assert_array_equal(result.outputs["x"], x)
+
+
+def test_more_arrays_than_channels_take_turns(tmp_path: Path) -> None:
+    text = """void f(const int a[40], int b[40], int c[40], int d[40], int e[40], int g[40], int h[40]) {
+      for (int i = 0; i < 40; i++) {
+        b[i] += a[i]; c[i] -= b[i]; d[i] += 3 * c[i]; e[i] ^= d[i]; g[i] += e[i]; h[i] -= g[i]; } }"""
+    run(text, tmp_path)
+    run(text.replace("40", "2000"), tmp_path)
+
+
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "rows" else ()) for n in SIZES])
 def test_code_for_any_size(name: str, tmp_path: Path) -> None:
     text, sizes = SIZES[name]
@@ -143,7 +202,11 @@ def test_what_does_nothing_moves_nothing(tmp_path: Path) -> None:
             "void t(int a[90][90]) { for (int i = 0; i < 90; i++) for (int j = 0; j < i; j++) a[i][j] += a[j][i]; }",
             "DG318",
         ),
-        ("void f(int n, float x[n], const int at[50]) { for (int i = 0; i < 50; i++) x[at[i]] += 1; }", "DG318"),
+        (
+            """void t(int n, const int a[n][n][n], int s[n]) { for (int i = 0; i < n; i++) for (int j = 0; j < n; j++)
+                 for (int k = 0; k < n; k++) s[i] += a[k][j][i] * a[i][j][k]; }""",
+            "DG318",
+        ),
     ],
 )
 def test_what_can_t_be_cut_is_told(text: str, says: str, tmp_path: Path) -> None:
