@@ -125,6 +125,12 @@ WHOLE = {
           for (int k = 0; k < 6; k++) for (int j = k; j < m; j++) y[k][j] = y[k][j - k] + b[j][3]; }""",
         ({"n": 0, "m": 9}, {"n": 7, "m": 0}, {"n": 5, "m": 16}),
     ),
+    "nothing where there are no rows": (
+        """void f(int n, int m, int a[n], const int b[n], int c[6][m], const int d[3][n]) {
+          for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) { c[2][j] = 4 * b[i]; a[n - 1 - i] += c[2][j] - 1; }
+          for (int i = 0; i < n; i++) a[i] += d[0][0] - d[2][0]; }""",
+        ({"n": 0, "m": 5}, {"n": 1, "m": 5}, {"n": 9, "m": 1}),
+    ),
 }
 
 
@@ -138,6 +144,17 @@ def test_arrays_of_any_size_lie_on_the_chip_as_wholes(name: str, tmp_path: Path)
     for given in sizes:
         result = run_compiled(compiled, str(path), SMALL, DDR, inputs=given)
         assert result.verified, (given, result.details)
+
+
+def test_lanes_that_do_not_run_read_nothing_far_away(tmp_path: Path) -> None:
+    """Rows as lanes: there are six, and the tenth would lie beyond the memory."""
+    text = """void f(int m, const float b[272][4], float y[6][272]) {
+      for (int k = 0; k < 6; k++) for (int j = k; j < m; j++) y[k][j] = y[k][j - k] + b[j][3]; }"""
+    path = tmp_path / "kernel.c"
+    path.write_text(text, encoding="utf-8")
+    compiled = compile_file(str(path), SMALL, DDR)
+    for m in (0, 1, 9, 31):
+        assert run_compiled(compiled, str(path), SMALL, DDR, inputs={"m": m}).verified
 
 
 def test_more_than_there_is_room_for_is_left_alone(tmp_path: Path) -> None:
