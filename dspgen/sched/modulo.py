@@ -283,27 +283,29 @@ def shorten_lifetimes(
     schedule: ModuloSchedule,
     values: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
     *,
+    weights: Sequence[int] = (),
     passes: int = 4,
 ) -> None:
     """Move operations within their slack so that values wait less in registers.
 
-    `values` are (writer, latency, ((reader, cycles from its issue to the read, distances included), ...)).
+    `values` are (writer, latency, ((reader, cycles from its issue to the read, distances included), ...)); `weights`,
+    if any, tell how much each of them matters.
     """
     interval, table, cycles = schedule.interval, schedule.table, schedule.cycles
-    touched: dict[int, dict[int, tuple[int, int, Sequence[tuple[int, int]]]]] = {}  # of each operation
+    touched: dict[int, dict[int, tuple[int, int, Sequence[tuple[int, int]], int]]] = {}  # of each operation
     for index, (writer, latency, readers) in enumerate(values):
         for op in (writer, *(reader for reader, _ in readers)):
-            touched.setdefault(op, {})[index] = writer, latency, readers
+            touched.setdefault(op, {})[index] = writer, latency, readers, weights[index] if weights else 1
     affected = {op: list(found.values()) for op, found in touched.items()}
 
     def cost(op: int) -> int:
         total = 0
-        for writer, latency, readers in affected[op]:
+        for writer, latency, readers, weight in affected[op]:
             start = end = cycles[writer] + latency
             for reader, late in readers:
                 if (read := cycles[reader] + late) > end:
                     end = read
-            total += 2 * (end - start) + 12 * ((end - start) // interval)
+            total += weight * (2 * (end - start) + 12 * ((end - start) // interval))
         return total
 
     for round_number in range(passes):

@@ -19,7 +19,7 @@ from dspgen.sched.list_sched import listed_length
 from dspgen.sched.machine import binding_units, group_bounds, resource_bound
 from dspgen.sched.modulo import ALL_OR_NONE, GAVE_UP, ModuloSchedule, critical_recurrence, shorten_lifetimes
 from dspgen.sched.ops import Op
-from dspgen.sched.prepared import HEURISTICS, WAIT_ALIKE, Prepared, ceiling, prepare, scheduled
+from dspgen.sched.prepared import HEURISTICS, WAIT_ALIKE, Prepared, ceiling, prepare, scheduled, sparing
 from dspgen.sched.pressure import lifetimes, register_excess
 from dspgen.sched.straight import straight_ops
 from dspgen.sched.streams import Group, merge_groups, split_stream, stream_accesses
@@ -38,7 +38,14 @@ _NO_LEADER = "no access can advance its address register"
 
 
 class FewRegisters(str):
-    """What a schedule lacks where that is registers, in words."""
+    """What a schedule lacks where that is registers, in words; and of which class."""
+
+    cls: str
+
+    def __new__(cls, text: str, of: str = "") -> FewRegisters:
+        made = super().__new__(cls, text)
+        made.cls = of
+        return made
 
 
 @dataclass(slots=True)
@@ -245,7 +252,8 @@ def _schedules(
     scarce: bool,
 ) -> Iterator[tuple[Body, Shape] | str]:
     """What each of the heuristics finds, and the same with values that wait less: that first where registers are
-    `scarce`, as other code showed, else where the schedule itself lacks some. Last, why others were not found."""
+    `scarce`, as other code showed, else where the schedule itself lacks some. After each that lacks registers of one
+    class, the same with values of that class made late. Last, why others were not found."""
     missed: list[str] = []
     some = False
     trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
@@ -258,7 +266,12 @@ def _schedules(
                 missed.append(made)
             else:
                 some = True
-                yield _attempt(prepared, made, trip, facts, kit, through, live_out)
+                attempt = _attempt(prepared, made, trip, facts, kit, through, live_out)
+                yield attempt
+                if isinstance(attempt, FewRegisters):
+                    spared = sparing(prepared, made, attempt.cls, facts, key=(interval, number, less))
+                    if spared is not None:
+                        yield _attempt(prepared, spared, trip, facts, kit, through, live_out)
     yield from missed
 
 
@@ -369,7 +382,7 @@ def _attempt(
     if (excess := register_excess(body, facts, kit, through, trip)) is not None:
         cls, text = excess
         prepared.scattered.update((base, None) for base in several if base.cls == cls)
-        return FewRegisters(text)
+        return FewRegisters(text, cls)
     if isinstance(made := expand(body, shape, facts, kit, passes=shape.passes), str):
         return made
     return body, shape

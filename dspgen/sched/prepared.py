@@ -11,7 +11,7 @@ from dspgen.sched.budget import Budget
 from dspgen.sched.ddg import Graph, loop_graph
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
-from dspgen.sched.machine import resource_bound
+from dspgen.sched.machine import ReservationTable, resource_bound
 from dspgen.sched.modulo import (
     ModuloSchedule,
     modulo_schedule,
@@ -32,6 +32,7 @@ from dspgen.sched.values import Values, analyse
 HEURISTICS = (modulo_schedule, modulo_schedule_late, slack_schedule, modulo_schedule_cyclic)
 _NUMBERS = range(len(HEURISTICS))
 _VAIN = 2  # intervals at which a heuristic failed though there was a schedule, before it is asked no more
+_DEAR = 8  # times as much as others do values of a class that lacks registers matter
 WAIT_ALIKE = "its values can't wait less"
 
 
@@ -50,6 +51,7 @@ class Prepared:
     setup: tuple[Instr, ...] = ()
     scattered: dict[VReg, None] = field(default_factory=dict)
     schedules: dict[tuple[int, int, bool], ModuloSchedule | str] = field(default_factory=dict)  # see `scheduled`
+    spared: dict[object, ModuloSchedule | None] = field(default_factory=dict)  # see `sparing`
 
     def in_vain(self, number: int, *, less: bool) -> str | None:
         """What a heuristic lacked, if it failed so often where there was a schedule that it isn't worth asking: where
@@ -145,6 +147,32 @@ def scheduled(
         shorten_lifetimes(graph, reservations, made, values)
     prepared.schedules[key] = made
     return made
+
+
+def sparing(
+    prepared: Prepared, schedule: ModuloSchedule, cls: str, facts: Facts, *, key: object
+) -> ModuloSchedule | None:
+    """The schedule, found under `key`, with values of the class `cls` made just before they are read, whatever others
+    then wait; None where that changes nothing."""
+    if (key, cls) not in prepared.spared:
+        dear = [
+            (facts.classes[v.atom[0].cls].pair_of or v.atom[0].cls) == cls if isinstance(v.atom[0], VReg) else False
+            for v in prepared.values.versions
+            if v.writer >= 0
+        ]
+        made: ModuloSchedule | None = None
+        if any(dear):
+            reservations, interval = [op.reservation for op in prepared.ops], schedule.interval
+            table = ReservationTable(facts, interval)
+            for op, cycle in enumerate(schedule.cycles):
+                table.take(op, cycle, schedule.table.unit_of[op], reservations[op])
+            changed = ModuloSchedule(interval, list(schedule.cycles), table)
+            weights = [_DEAR if d else 1 for d in dear]
+            values = lifetimes(prepared.values, interval)
+            shorten_lifetimes(prepared.graph, reservations, changed, values, weights=weights)
+            made = changed if changed.cycles != schedule.cycles else None
+        prepared.spared[key, cls] = made
+    return prepared.spared[key, cls]
 
 
 def _within_reach(prepared: Prepared, interval: int, facts: Facts) -> Graph:

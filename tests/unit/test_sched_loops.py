@@ -249,6 +249,19 @@ def test_streams_too_scattered_are_advanced_by_additions(trip: int) -> None:
         np.testing.assert_array_equal(result.outputs[name], array)
 
 
+def test_addresses_that_are_loaded_are_made_just_before_they_are_read(tmp_path: Path) -> None:
+    """Made as soon as they can be, 32 of them wait in 7 registers."""
+    file = tmp_path / "gather.c"
+    file.write_text(
+        "void gather(const float x[256], const float y[256], const int at[256], float u[256], float v[256]) {\n"
+        "#pragma scop\n    for (int i = 0; i < 256; i++) {\n        u[i] = x[at[i]];\n        v[i] = y[at[i]];\n    }\n"
+        "#pragma endscop\n}\n"
+    )
+    scheduled = compile_file(str(file), TARGET, Options(data="onchip", tile="one")).scheduled
+    assert all(loop.pipelined and loop.ii == loop.least for loop in scheduled.loops)
+    assert scheduled.cycles is not None and scheduled.cycles < 256 * 80 / 32 + 70
+
+
 def test_fractional_bound_unrolls() -> None:
     """Four multiplications on three units take 4/3 cycles an iteration."""
     found = report(schedule(powers(96), TARGET), "powers_i")
