@@ -34,6 +34,7 @@ from dspgen.cli_shared import (
     thread_count,
 )
 from dspgen.errors import DspgenError
+from dspgen.options import Data
 from dspgen.target.load import isa_names, load_target
 from plant_core.loc import PlantError
 
@@ -182,7 +183,7 @@ def table1_command(
     isa: str | None,
     sets: tuple[str, ...],
     only: tuple[str, ...],
-    data: table1.Data,
+    data: Data,
     no_baselines: bool,
     jobs: int | None,
     plot: str | None,

@@ -20,7 +20,7 @@ from dspgen.emit.needs import needs
 from dspgen.errors import DspgenError, NoSchedule, Problem
 from dspgen.frontend.read import read_c
 from dspgen.lacking import Lacking
-from dspgen.options import REWRITE_MODES, Options, RewriteMode
+from dspgen.options import REWRITE_MODES, Data, Options, RewriteMode
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
 from dspgen.sim.run import Engine
@@ -84,6 +84,7 @@ class RunResult:
     remarks: tuple[Remark, ...]
     outputs: dict[str, np.ndarray] = field(repr=False)
     details: tuple[str, ...] = ()
+    data: Data = "onchip"
 
 
 def compile_file(path: str, target: Target, options: Options, *, on_stage: OnStage | None = None) -> Compiled:
@@ -478,4 +479,5 @@ def run_compiled(
         remarks=compiled.remarks,
         outputs=result.outputs,
         details=details,
+        data=options.data,
     )

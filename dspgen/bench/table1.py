@@ -20,14 +20,13 @@ from dspgen.bench.programs import Kernel, autocor, by_name, conv2d, fft, fft_loo
 from dspgen.bench.spread import spread
 from dspgen.check.least import least_cycles
 from dspgen.errors import DspgenError
-from dspgen.options import Options
+from dspgen.options import Data, Options
 from dspgen.pipeline import compile_file, run_compiled
 from dspgen.sim.parse import assemble
 from dspgen.stages import Compiled, arguments_of, stack_of
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 
-Data = Literal["onchip", "ddr"]
 Way = Literal["full", "chip", "scalar", "vector", "apart"]
 BASELINES: tuple[Way, ...] = ("scalar", "vector", "apart")
 SMALL = 16
