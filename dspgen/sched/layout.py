@@ -29,6 +29,16 @@ from dspgen.sched.unroll import (
     without_idle_streams,
 )
 
+_MOST_STRAIGHT = 640  # operations of one straight piece, where loops were made straight for it
+
+
+class TooStraight(Exception):
+    """A piece that loops were made straight for has too many operations to find registers; the cycles that each won."""
+
+    def __init__(self, flattened: Mapping[str, int]) -> None:
+        super().__init__(flattened)
+        self.flattened = flattened
+
 
 @dataclass(slots=True)
 class Laid:
@@ -92,11 +102,14 @@ class Layout:
         target: str | None = None,
         through: bool = True,
     ) -> None:
-        """Schedule the pending code as a block; in pieces of its own where the registers did not suffice."""
+        """Schedule the pending code as a block; in pieces of its own where the registers did not suffice. Raises
+        TooStraight."""
         if not self.pending and self.head is None and tail is None and branch is None:
             return
         piece, self._pieces = self._pieces, self._pieces + 1
         if self.flattened:
+            if len(self.pending) > _MOST_STRAIGHT:
+                raise TooStraight(self.flattened)
             self.laid.flattened[piece] = dict(self.flattened)
             self.flattened.clear()
         without = self.settings.frugal.get(piece)

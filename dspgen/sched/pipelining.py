@@ -252,9 +252,10 @@ def _schedules(
     scarce: bool,
 ) -> Iterator[tuple[Body, Shape] | str]:
     """What each of the heuristics finds, and the same with values that wait less: that first where registers are
-    `scarce`, as other code showed, else where the schedule itself lacks some. After each that lacks registers of one
-    class, the same with values of that class made late. Last, why others were not found."""
+    `scarce`, as other code showed, else where the schedule itself lacks some. Then, for each that lacked registers of
+    some class, the same with values of that class made late. Last, why others were not found."""
     missed: list[str] = []
+    lacking: list[tuple[object, ModuloSchedule, str]] = []
     some = False
     trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
     for less in (scarce, not scarce):
@@ -269,9 +270,10 @@ def _schedules(
                 attempt = _attempt(prepared, made, trip, facts, kit, through, live_out)
                 yield attempt
                 if isinstance(attempt, FewRegisters):
-                    spared = sparing(prepared, made, attempt.cls, facts, key=(interval, number, less))
-                    if spared is not None:
-                        yield _attempt(prepared, spared, trip, facts, kit, through, live_out)
+                    lacking.append(((interval, number, less), made, attempt.cls))
+    for key, made, cls in lacking:
+        if (spared := sparing(prepared, made, cls, facts, key=key)) is not None:
+            yield _attempt(prepared, spared, trip, facts, kit, through, live_out)
     yield from missed
 
 

@@ -14,7 +14,7 @@ from dspgen.sched.fit import Searches
 from dspgen.sched.flow import occupancy
 from dspgen.sched.ir import Lessons, Method, Packed, Scheduled
 from dspgen.sched.kit import Kit
-from dspgen.sched.layout import Laid, Layout
+from dspgen.sched.layout import Laid, Layout, TooStraight
 from dspgen.sched.least import hopes
 from dspgen.sched.live import NOTHING, live_before, predicates_of
 from dspgen.sched.regalloc import Failure, allocate
@@ -72,7 +72,7 @@ def schedule(
     kit = Kit(facts)
     stack = Stack(facts, kit, function.below)
     for _ in range(attempts):
-        laid, inputs = _lay_out(function, facts, kit, settings, stack)
+        laid, inputs = _laid_out(function, facts, kit, settings, stack)
         found = _allocate(laid.blocks, facts, inputs, [*settings.borrowed, *settings.saved])
         if isinstance(found, dict):
             return _scheduled(function, target, laid, found, facts, settings)
@@ -80,6 +80,23 @@ def schedule(
         if not _relax(function, settings, found, laid, facts, kit, stack):
             break
     raise _no_registers(function, failure, laid)
+
+
+def _laid_out(
+    function: Function, facts: Facts, kit: Kit, settings: Settings, stack: Stack
+) -> tuple[Laid, dict[VReg, tuple[str, ...]]]:
+    """The function in blocks, with fewer of its short loops as straight code where these are too many."""
+    while True:
+        try:
+            return _lay_out(function, facts, kit, settings, stack)
+        except TooStraight as found:
+            _roll(settings, found.flattened)
+            _afresh(settings)
+
+
+def _roll(settings: Settings, flattened: Mapping[str, int]) -> None:
+    """Half of the loops stay loops, those that win the least as straight code."""
+    settings.rolled.update(sorted(flattened, key=lambda x: flattened[x])[: -(-len(flattened) // 2)])
 
 
 def _lay_out(
@@ -231,7 +248,7 @@ def _relax(
     crowded = [laid.flattened.get(laid.pieces[f.block], {}) for f in failures]
     if any(crowded):
         for flattened in crowded:
-            settings.rolled.update(sorted(flattened, key=lambda x: flattened[x])[: -(-len(flattened) // 2)])
+            _roll(settings, flattened)
         return _afresh(settings)
     owners = [x for x in laid.owners[failure.block] if x in laid.intervals and x not in settings.plain]
     patient = set(owners) - settings.scarce if not failure.predicate else set()

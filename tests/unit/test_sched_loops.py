@@ -350,6 +350,14 @@ def test_a_short_loop_is_straight_code_where_that_is_quicker(rows: int, depth: i
     assert run_product(scheduled, TARGET, rows, 3 * TARGET.lanes, depth) == scheduled.cycles
 
 
+def test_a_short_loop_stays_one_where_straight_code_has_too_many_operations() -> None:
+    with ExitStack() as stack:
+        stack.enter_context(patch("dspgen.sched.schedule.flatten_short_loops", lambda body, *_: body))
+        assert not schedule(powers(5), TARGET).loops
+        stack.enter_context(patch("dspgen.sched.layout._MOST_STRAIGHT", 6))
+        assert report(schedule(powers(5), TARGET), "powers_i").pipelined
+
+
 def test_a_constant_waits_for_its_reader() -> None:
     w = Writer(TARGET)
     x, late, value = VReg("x", w.scalar), VReg("late", w.scalar), VReg("value", w.scalar)
