@@ -47,7 +47,8 @@ from plant_core.ir import Buf, Func, ScalarParam
 from plant_core.legality import check_legal
 from plant_core.tiles import Plan
 from plant_core.tree import Tree
-from plant_core.values import NUMPY, is_float
+from plant_core.trial_sizes import trial_sizes
+from plant_core.values import NUMPY
 
 CANDIDATE_ATTEMPTS = 6
 CANDIDATE_PLACED = 8_000  # operations, in search of loop schedules
@@ -358,16 +359,17 @@ def _only_signed(target: Target) -> set[str]:
 
 
 def cycles_of(compiled: Compiled, target: Target) -> int | None:
-    """What the schedule tells, else what a run on zeros takes (control flow depends on sizes only, mostly); None where
-    sizes are parameters, or loop bounds are data."""
+    """What the schedule tells, else what a run on zeros takes (control flow depends on sizes only, mostly), of sizes
+    that are parameters at small values; None where loop bounds are data."""
     if compiled.scheduled.cycles is not None:
         return compiled.scheduled.cycles
     params = compiled.func.params
     if varying_parameters(compiled.func):
         return None
-    if not all(isinstance(p, Buf) or is_float(p.dtype) for p in params):
-        return None
-    zeros = {p.name: np.zeros(p.extents, NUMPY[p.dtype]) if isinstance(p, Buf) else 0.0 for p in params}
+    sizes = trial_sizes(compiled.func)
+    zeros = {
+        p.name: np.zeros(p.extents, NUMPY[p.dtype]) if isinstance(p, Buf) else sizes.get(p.name, 0.0) for p in params
+    }
     asm = emit_asm(compiled.scheduled, target, func=compiled.func)
     kernel = replace(compiled, source=compiled.func, asm=asm)
     given = arguments_of(kernel, zeros)

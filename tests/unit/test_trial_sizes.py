@@ -1,0 +1,42 @@
+"""Sizes for short runs of code whose trips are known at run time only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dspgen.frontend.read import read_c
+from dspgen.options import Options
+from dspgen.pipeline import compile_file
+from dspgen.stages import cycles_of
+from dspgen.target.model import Target
+from plant_core.trial_sizes import trial_sizes
+
+PRODUCT = """void f(int n, int m, int p, const float a[40][40], const float b[40][99], float c[40][99]) {
+  for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) for (int l = 0; l < p; l++) c[i][j] += a[i][l] * b[l][j]; }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        (PRODUCT, {"n": 3, "m": 70, "p": 21}),
+        (PRODUCT.replace("99", "50"), {"n": 3, "m": 50, "p": 21}),
+        (PRODUCT.replace("int m, int p", "int p").replace("j < m", "j < n"), {"n": 19, "p": 21}),
+        ("void f(int n, int k, int x[20]) { for (int i = 0; i < n; i++) x[i] += k; }", {"n": 20, "k": 0}),
+        ("void f(int n, int x[2000]) { for (int i = 1; i < n - 1; i++) x[i] += 2; }", {"n": 300}),
+    ],
+)
+def test_no_more_than_arrays_have(text: str, sizes: dict[str, int], tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(text, encoding="utf-8")
+    assert trial_sizes(read_c(str(path))) == sizes
+
+
+def test_code_of_unknown_trips_is_compared_by_its_cycles(tmp_path: Path, ft_m7002: Target) -> None:
+    path = tmp_path / "f.c"
+    text = "void f(int n, const int x[99], int y[99]) { for (int i = 1; i < n; i++) y[i] = 3 * x[i - 1] + x[i]; }"
+    path.write_text(text, encoding="utf-8")
+    compiled = compile_file(str(path), ft_m7002, Options(tile="one"))
+    assert compiled.scheduled.cycles is None
+    assert cycles_of(compiled, ft_m7002) == min(t.cycles for c in compiled.choices for t in c.trials if t.cycles)
