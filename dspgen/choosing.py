@@ -428,13 +428,17 @@ class _Evaluate:
     tried: int = 0
     simulated: int = 0
     ratio: float | None = None
+    worked: bool = False  # whether a candidate did
 
     def __call__(self, candidate: Candidate, limit: float) -> float:
         self.tried += 1
         patient = self.search.chooser.options.tiler in PATIENT
         if patient:
             self.search.chooser.seen(f"tile {self.tried}, of {len(self.search.finalists)} that there are", None)
-        compiled = self.search.variants(candidate).least(self.mode, fresh=False, limit=limit, certain=patient)
+        compiled = self.search.variants(candidate).least(
+            self.mode, fresh=False, limit=limit, certain=patient, others=self.worked and not patient
+        )
+        self.worked = True
         cycles = compiled.scheduled.cycles
         return float(cycles) if cycles is not None else self._unscheduled(compiled, candidate)
 

@@ -60,6 +60,10 @@ class NoSchedule(DspgenError):
     """The machine can't run this: a missing operation, too few registers, too little memory."""
 
 
+class TooHard(NoSchedule):
+    """A longer search for the schedules of loops than a candidate among others may take."""
+
+
 class TooLarge(NoSchedule):
     """More code than a candidate among others may make; `times` as much, or more."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from dspgen.asmir.ir import instruction_count
-from dspgen.errors import NoSchedule
+from dspgen.errors import NoSchedule, TooHard
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.rewrite.optimise import Effort, Optimised
 from dspgen.sched.least import TooSlow
@@ -103,11 +103,13 @@ class Variants:
         limit: float = math.inf,
         without: Collection[RewriteMode] = (),
         certain: bool = False,
+        others: bool = False,
     ) -> Compiled:
         """The code of the fewest cycles by the rules of `mode`, or of a mode with fewer, if the schedule tells cycles:
         rewriting knows of units and recurrences, but not of prologs and registers. Not `fresh`: of modes with fewer
         rules only what was made already, unless the code is small. `most` bounds what is made by fewer rules; those of
-        `without` are not tried where others are possible. `certain`: see `under`.
+        `without` are not tried where others are possible. `certain`: see `under`. Where there
+        are `others` to take in its place, loops too hard for some rules are not tried with fewer.
 
         Raises Slower where none of it can take fewer than `limit` cycles.
         """
@@ -118,7 +120,7 @@ class Variants:
             if isinstance(made, Compiled) and made.scheduled.cycles is not None:
                 limit = min(limit, made.scheduled.cycles)
         for other in reversed(modes_up_to(mode)):
-            known = best is not None or slower is not None
+            known = best is not None or slower is not None or (others and isinstance(refusal, TooHard))
             if known and (other in without or not (fresh or other in self.made or (best and _small(best)))):
                 continue
             cycles = None if best is None else best.scheduled.cycles

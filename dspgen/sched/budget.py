@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dspgen.errors import NoSchedule, Problem
+from dspgen.errors import Problem, TooHard
 
 _PATIENCE = 16  # intervals tried beyond a loop's bound
 _LESS_PATIENCE = 2
@@ -26,7 +26,7 @@ class Budget:
         return _PATIENCE if self.spent < _PLENTY else _LESS_PATIENCE
 
     def spend(self, operations: int) -> None:
-        """Raises NoSchedule beyond `most`."""
+        """Raises TooHard beyond `most`."""
         self.spent += operations
         if self.most is not None and self.spent > self.most:
-            raise NoSchedule(Problem("DG308", f"the plan's loops need over {self.most} operations placed"))
+            raise TooHard(Problem("DG308", f"the plan's loops need over {self.most} operations placed"))

@@ -16,6 +16,7 @@ from dspgen.sched.machine import ReservationTable
 from dspgen.sched.modulo import GAVE_UP, LONGER, ModuloSchedule
 
 _BUDGET = 3  # operations forced into their places, per operation of the body, before an interval is given up
+_LARGE = 128  # operations; of larger bodies no more are forced, since each takes longer there
 _FAR = 1 << 20
 
 
@@ -27,7 +28,7 @@ def slack_schedule(
     if distance is None:
         return LONGER
     work = _Slack(distance, reservations, facts, interval)
-    budget = times * (_BUDGET * graph.size + 64)
+    budget = times * (_BUDGET * min(graph.size, _LARGE) + 64)
     while len(work.table.cycle_of) < graph.size:
         if work.forced > budget:
             return GAVE_UP

@@ -1,0 +1,31 @@
+"""Which sets of rules a plan's code is made with."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from dspgen.errors import NoSchedule, Problem, TooHard
+from dspgen.options import REWRITE_MODES, Options
+from dspgen.stages import Planned
+from dspgen.target.load import load_target
+from dspgen.variants import Variants
+
+
+def no_plan() -> Planned:
+    raise AssertionError("nothing is planned here")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "others", "tried"),
+    [(TooHard, False, 3), (TooHard, True, 1), (NoSchedule, True, 3)],
+)
+def test_loops_too_hard_for_all_rules_are_not_tried_with_fewer_where_there_are_others(
+    refusal: type[NoSchedule], others: bool, tried: int
+) -> None:
+    variants = Variants(no_plan, load_target("ft_m7002"), Options(), most=800)
+    with patch.object(Variants, "under", side_effect=refusal(Problem("DG308", "refused"))) as under:
+        with pytest.raises(refusal):
+            variants.least(REWRITE_MODES[-1], fresh=False, others=others)
+    assert under.call_count == tried
