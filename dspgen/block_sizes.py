@@ -204,6 +204,8 @@ class _Parts:
     def _problem(self, func: Func, refusal: NoBlocks | None) -> Problem:
         why = "the data of no block fit on the chip" if refusal is None else refusal.message
         remedy = "compile with --data onchip, for arrays that are in on-chip memory already"
+        if any(not isinstance(n, int) for buf in func.bufs for n in buf.shape):
+            remedy = "give the parameters' values with -D NAME=VALUE"
         return Problem("DG318", why, func.comps[0].loc or self.source.loc, remedy)
 
     def _sizes(self, boxes: Boxes, work: float) -> Iterator[_Sizes]:
