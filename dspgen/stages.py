@@ -360,7 +360,8 @@ def _only_signed(target: Target) -> set[str]:
 
 def cycles_of(compiled: Compiled, target: Target) -> int | None:
     """What the schedule tells, else what a run on zeros takes (control flow depends on sizes only, mostly), of sizes
-    that are parameters at small values; None where loop bounds are data."""
+    that are parameters at small values; None where loop bounds are data, or where it isn't soon told at such values,
+    which may lead loops on for ever, and subscripts out of arrays."""
     if compiled.scheduled.cycles is not None:
         return compiled.scheduled.cycles
     params = compiled.func.params
@@ -374,7 +375,7 @@ def cycles_of(compiled: Compiled, target: Target) -> int | None:
     kernel = replace(compiled, source=compiled.func, asm=asm)
     given = arguments_of(kernel, zeros)
     cycles = cycles_only(asm, target.real, function=compiled.func.name, arguments=given, stack=stack_of(kernel))
-    return simulate_kernel(kernel, target, zeros).cycles if cycles is None else cycles
+    return simulate_kernel(kernel, target, zeros).cycles if cycles is None and not sizes else cycles
 
 
 class RefusedCode(RuntimeError):
