@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from heapq import heappop, heappush
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=Hashable)
 
 
-def strong_components(names: Iterable[str], edges: Iterable[tuple[str, str]]) -> list[list[str]]:
+def strong_components(names: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> list[list[Node]]:
     """Each component after all that it leads to; nodes that only `edges` name belong to it."""
-    into: dict[str, list[str]] = {name: [] for name in names}
+    into: dict[Node, list[Node]] = {name: [] for name in names}
     for source, sink in edges:
         into.setdefault(source, []).append(sink)
         into.setdefault(sink, [])
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    waiting: list[str] = []
-    inside: set[str] = set()
-    found: list[list[str]] = []
+    number: dict[Node, int] = {}
+    lowest: dict[Node, int] = {}
+    waiting: list[Node] = []
+    inside: set[Node] = set()
+    found: list[list[Node]] = []
     for root in into:
         if root in number:
             continue

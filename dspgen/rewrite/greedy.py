@@ -15,12 +15,23 @@ Units = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """A choice as the rounds need it: what it costs without units, and what it holds, scaled."""
+    """A choice as the rounds need it: what it costs without units, and which of the holds that choices have."""
 
     choice: Choice
     args: tuple[int, ...]
     cost: float
-    holds: tuple[tuple[Units, float], ...]
+    holds: int
+
+
+_Holds = tuple[tuple[Units, float], ...]  # units, and for how many cycles, scaled
+
+
+@dataclass(frozen=True, slots=True)
+class _Offers:
+    """By class; and each kind of holds once, as few of them have many choices."""
+
+    by_class: dict[int, list[_Offer]]
+    holds: list[_Holds]
 
 
 def greedy(problem: Problem, rounds: int = _ROUNDS) -> dict[int, Choice] | None:
@@ -63,28 +74,28 @@ def tree_costs(problem: Problem) -> tuple[dict[int, float], dict[int, Choice]]:
     return _cheapest(_offers(problem), {units: 1.0 / len(units) for units in problem.unit_sets}, {})
 
 
-def _offers(problem: Problem) -> dict[int, list[_Offer]]:
-    return {
-        number: [
-            _Offer(
-                c,
-                c.node.args,
-                c.cost,
-                tuple((tuple(sorted(u)), c.scale * n) for u, n in c.implementation.occupancy),
-            )
-            for c in found
-        ]
-        for number, found in problem.choices.items()
+def _offers(problem: Problem) -> _Offers:
+    kinds: dict[tuple[object, float], int] = {}
+    holds: list[_Holds] = []
+
+    def kind(choice: Choice) -> int:
+        occupancy = choice.implementation.occupancy
+        found = kinds.setdefault((occupancy, choice.scale), len(holds))
+        if found == len(holds):
+            holds.append(tuple((tuple(sorted(u)), choice.scale * n) for u, n in occupancy))
+        return found
+
+    by_class = {
+        number: [_Offer(c, c.node.args, c.cost, kind(c)) for c in found] for number, found in problem.choices.items()
     }
+    return _Offers(by_class, holds)
 
 
 def _cheapest(
-    offers: Mapping[int, list[_Offer]], prices: Mapping[Units, float], users: Mapping[int, int]
+    offers: _Offers, prices: Mapping[Units, float], users: Mapping[int, int]
 ) -> tuple[dict[int, float], dict[int, Choice]]:
-    weights = [
-        (number, [(o.cost + sum(n * prices.get(u, 1.0) for u, n in o.holds), o) for o in found])
-        for number, found in offers.items()
-    ]
+    held = [sum(n * prices.get(u, 1.0) for u, n in holds) for holds in offers.holds]
+    weights = [(number, [(o.cost + held[o.holds], o) for o in found]) for number, found in offers.by_class.items()]
     cost: dict[int, float] = {}
     shared: dict[int, float] = {}
     pick: dict[int, Choice] = {}

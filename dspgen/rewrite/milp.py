@@ -9,14 +9,16 @@ p(variable) + T >= p(next). The objective is T first, in whole cycles, then occu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from functools import partial
 
 from dspgen.rewrite.greedy import tree_costs
+from dspgen.rewrite.lanewise import Implementation
 from dspgen.rewrite.problem import CYCLE_WEIGHT, Choice, CyclicChoice, Problem, restrict, topological
 from dspgen.rewrite.score import interval
+from plant_core.components import strong_components
+from plant_core.linear import LinearProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,32 +37,11 @@ class Budget:
 
 
 @dataclass(slots=True)
-class _Model:
-    cost: list[float] = field(default_factory=list)
-    lower: list[float] = field(default_factory=list)
-    upper: list[float] = field(default_factory=list)
-    integer: list[bool] = field(default_factory=list)
-    starts: list[int] = field(default_factory=lambda: [0])
-    columns: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    row_lower: list[float] = field(default_factory=list)
-    row_upper: list[float] = field(default_factory=list)
+class _Model(LinearProgram):
     orders: list[tuple[list[int], dict[int, int]]] = field(default_factory=list)  # components, their order variables
 
-    def variable(self, cost: float, upper: float, *, integer: bool = False, lower: float = 0.0) -> int:
-        self.cost.append(cost)
-        self.lower.append(lower)
-        self.upper.append(upper)
-        self.integer.append(integer)
-        return len(self.cost) - 1
 
-    def row(self, entries: dict[int, float], lower: float, upper: float) -> None:
-        self.columns.extend(entries)
-        self.values.extend(entries.values())
-        self.starts.append(len(self.columns))
-        self.row_lower.append(lower)
-        self.row_upper.append(upper)
-
+_Components = list[list[int]]
 
 _LARGEST_COMPONENT = 8
 _INFINITY = math.inf
@@ -96,9 +77,9 @@ def search(
     `start`: a choice that is known, to be better than.
     """
     whole = problem
-    problem = _descending(problem, _LARGEST_COMPONENT)
-    if _orders(problem) > budget.orders:
-        problem = _descending(problem, 1)
+    problem, components = _descending(problem, _components(problem), _LARGEST_COMPONENT)
+    if _orders(problem, components) > budget.orders:
+        problem, components = _descending(problem, components, 1)
     count = sum(len(c) for c in problem.choices.values())
     if count > budget.binaries:
         return Found(None)
@@ -110,24 +91,23 @@ def search(
     }
     _choose_rows(model, problem, binaries)
     _unit_rows(model, problem, binaries, bound)
-    _order_rows(model, problem, binaries)
+    _order_rows(model, problem, components, binaries)
     if limit is not None:
         _recurrence_rows(model, problem, binaries, bound, limit)
     known = None
     if start is not None and limit is None and all(c in problem.choices[n] for n, c in start.items()):
         known = _columns(model, problem, binaries, bound, start, most)
     gap = _EXACT if count <= budget.exact else budget.gap
-    solution = _run(model, budget.branches, gap, feasible=problem is whole, start=known)
+    solution = model.solve(budget.branches, gap, start=known, feasible=problem is whole)
     if solution is None:
         return Found(None)
-    values, proven = solution
     pick = {}
     for number, found in problem.choices.items():
         for choice, column in zip(found, binaries[number], strict=True):
-            if values[column] > 0.5:
+            if solution.values[column] > 0.5:
                 pick[number] = choice
     try:
-        return Found(restrict(pick, problem.roots), proven and (problem is whole or count > budget.exact))
+        return Found(restrict(pick, problem.roots), solution.proven and (problem is whole or count > budget.exact))
     except (KeyError, CyclicChoice):
         return Found(None)
 
@@ -153,25 +133,27 @@ def _columns(
     return values
 
 
-def _orders(problem: Problem) -> int:
+def _orders(problem: Problem, components: _Components) -> int:
     """How many rows `_order_rows` makes."""
-    component = {n: i for i, c in enumerate(_components(problem)) for n in c}
     return sum(
-        component[a] == component[n]
-        for n, found in problem.choices.items()
-        for c in found
-        for a in dict.fromkeys(c.node.args)
+        arg in members
+        for component in components
+        if len(component) > 1
+        for members in (frozenset(component),)
+        for number in component
+        for choice in problem.choices[number]
+        for arg in dict.fromkeys(choice.node.args)
     )
 
 
-def _descending(problem: Problem, largest: int) -> Problem:
+def _descending(problem: Problem, components: _Components, largest: int) -> tuple[Problem, _Components]:
     """In components too large for order variables, keep the nodes whose operands are cheaper trees than their class.
 
-    That excludes cycles and keeps the cheapest tree of each class.
+    That excludes cycles and keeps the cheapest tree of each class. Also the components that are left.
     """
-    component = {n: i for i, c in enumerate(_components(problem)) if len(c) > largest for n in c}
+    component = {n: i for i, c in enumerate(components) if len(c) > largest for n in c}
     if not component:
-        return problem
+        return problem, components
     cost, _ = tree_costs(problem)
 
     def descends(number: int, choice: Choice) -> bool:
@@ -179,7 +161,8 @@ def _descending(problem: Problem, largest: int) -> Problem:
         return all(cost[a] < cost[number] for a in inside)
 
     kept = {n: tuple(c for c in found if descends(n, c)) for n, found in problem.choices.items()}
-    return replace(problem, choices=kept)
+    left = replace(problem, choices=kept)
+    return left, _components(left)
 
 
 def _choose_rows(model: _Model, problem: Problem, binaries: dict[int, list[int]]) -> None:
@@ -200,37 +183,33 @@ def _choose_rows(model: _Model, problem: Problem, binaries: dict[int, list[int]]
 
 def _unit_rows(model: _Model, problem: Problem, binaries: dict[int, list[int]], bound: int) -> None:
     """T * |S| >= the load of S, for each set; T * issue >= all; T >= the macros' cycles."""
-    paid = [
-        (column, choice.implementation)
-        for number, found in problem.choices.items()
-        for choice, column in zip(found, binaries[number], strict=True)
-        if choice.scale == 1.0 and choice.implementation.total
-    ]
+    columns: dict[Implementation, list[int]] = {}
+    for number, found in problem.choices.items():
+        for choice, column in zip(found, binaries[number], strict=True):
+            if choice.scale == 1.0 and choice.implementation.total:
+                columns.setdefault(choice.implementation, []).append(column)
+
+    def row(room: int, load: Callable[[Implementation], int]) -> None:
+        entries = {bound: -float(room)}
+        for implementation, own in columns.items():
+            if held := load(implementation):
+                entries.update(dict.fromkeys(own, float(held)))
+        model.row(dict(sorted(entries.items())), -_INFINITY, -float(sum(map(load, problem.base))))
+
     for units in problem.unit_sets:
-        inside = set(units)
-        fixed = sum(n for i in problem.base for u, n in i.occupancy if set(u) <= inside)
-        entries = {bound: -float(len(units))}
-        for column, implementation in paid:
-            load = sum(n for u, n in implementation.occupancy if set(u) <= inside)
-            if load:
-                entries[column] = float(load)
-        model.row(entries, -_INFINITY, -float(fixed))
-    entries = {bound: -float(problem.issue)}
-    serial = {bound: -1.0}
-    for column, implementation in paid:
-        if implementation.occupancy:
-            entries[column] = float(sum(n for _, n in implementation.occupancy))
-        if implementation.serial:
-            serial[column] = float(implementation.serial)
-    fixed = sum(n for i in problem.base for _, n in i.occupancy)
-    model.row(entries, -_INFINITY, -float(fixed))
-    if len(serial) > 1:
-        model.row(serial, -_INFINITY, 0.0)
+        row(len(units), partial(_load, frozenset(units)))
+    row(problem.issue, lambda i: sum(n for _, n in i.occupancy))
+    if any(i.serial for i in columns):
+        row(1, lambda i: i.serial)
 
 
-def _order_rows(model: _Model, problem: Problem, binaries: dict[int, list[int]]) -> None:
+def _load(inside: frozenset[str], implementation: Implementation) -> int:
+    return sum(n for units, n in implementation.occupancy if inside.issuperset(units))
+
+
+def _order_rows(model: _Model, problem: Problem, components: _Components, binaries: dict[int, list[int]]) -> None:
     """Within a component of n classes, a chosen node's class follows its operands': o(c) >= o(k) + 1 - n (1 - y)."""
-    for component in _components(problem):
+    for component in components:
         if len(component) < 2:
             continue
         size = float(len(component))
@@ -240,7 +219,7 @@ def _order_rows(model: _Model, problem: Problem, binaries: dict[int, list[int]])
             for choice, column in zip(problem.choices[number], binaries[number], strict=True):
                 for arg in dict.fromkeys(choice.node.args):
                     if arg in order:
-                        model.row({order[number]: 1.0, order[arg]: -1.0, column: -size - 1.0}, -size, _INFINITY)
+                        model.row({order[number]: 1.0, order[arg]: -1.0, column: -size - 1.0}, -size)
 
 
 def _recurrence_rows(model: _Model, problem: Problem, binaries: dict[int, list[int]], bound: int, limit: float) -> None:
@@ -268,7 +247,7 @@ def _recurrence_rows(model: _Model, problem: Problem, binaries: dict[int, list[i
                         potential[arg]: -1.0,
                         column: -far - choice.implementation.latency,
                     }
-                    model.row(entries, -far, _INFINITY)
+                    model.row(entries, -far)
     for recurrence in problem.recurrences:
         start = next(
             (
@@ -279,96 +258,10 @@ def _recurrence_rows(model: _Model, problem: Problem, binaries: dict[int, list[i
             None,
         )
         if start is not None and recurrence.next in potential and start != recurrence.next:
-            model.row({potential[start]: 1.0, bound: 1.0, potential[recurrence.next]: -1.0}, 0.0, _INFINITY)
+            model.row({potential[start]: 1.0, bound: 1.0, potential[recurrence.next]: -1.0}, 0.0)
 
 
-def _components(problem: Problem) -> list[list[int]]:
-    """Strongly connected components of classes (Tarjan), each sorted."""
-    edges = {n: list(dict.fromkeys(a for c in found for a in c.node.args)) for n, found in problem.choices.items()}
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stacked: list[int] = []
-    on_stack: set[int] = set()
-    found: list[list[int]] = []
-    for root in edges:
-        if root in index:
-            continue
-        work = [(root, iter(edges[root]))]
-        index[root] = low[root] = len(index)
-        stacked.append(root)
-        on_stack.add(root)
-        while work:
-            number, rest = work[-1]
-            for child in rest:
-                if child not in index:
-                    index[child] = low[child] = len(index)
-                    stacked.append(child)
-                    on_stack.add(child)
-                    work.append((child, iter(edges[child])))
-                    break
-                if child in on_stack:
-                    low[number] = min(low[number], index[child])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[number])
-                if low[number] == index[number]:
-                    component = []
-                    while True:
-                        member = stacked.pop()
-                        on_stack.discard(member)
-                        component.append(member)
-                        if member == number:
-                            break
-                    found.append(sorted(component))
-    return found
-
-
-def _run(
-    model: _Model, branches: int, gap: float, *, feasible: bool, start: list[float] | None
-) -> tuple[list[float], bool] | None:
-    """The columns' values, and whether they are the best but for a relative `gap`; None without a solver or a solution.
-
-    `feasible`: it is known that there is a solution. `start`: the values of one.
-    """
-    try:
-        import highspy
-    except ImportError:
-        return None
-    lp = highspy.HighsLp()
-    lp.num_col_ = len(model.cost)
-    lp.num_row_ = len(model.row_lower)
-    lp.col_cost_ = np.array(model.cost)
-    lp.col_lower_ = np.array(model.lower)
-    lp.col_upper_ = np.array(model.upper)
-    lp.row_lower_ = np.array(model.row_lower)
-    lp.row_upper_ = np.array(model.row_upper)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = np.array(model.starts, dtype=np.int32)
-    lp.a_matrix_.index_ = np.array(model.columns, dtype=np.int32)
-    lp.a_matrix_.value_ = np.array(model.values)
-    kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-    lp.integrality_ = [kinds[i] for i in model.integer]
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.setOptionValue("random_seed", 1)
-    solver.setOptionValue("mip_max_nodes", branches)
-    solver.setOptionValue("mip_rel_gap", gap)
-    solver.passModel(lp)
-    if start is not None:
-        known = highspy.HighsSolution()
-        known.col_value = start
-        solver.setSolution(known)
-        # There is a solution, and a good one.
-        solver.setOptionValue("mip_heuristic_run_feasibility_jump", False)
-    solver.run()
-    if feasible and solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
-        # Presolving is at times wrong about rows with big constants.
-        solver.clearSolver()
-        solver.setOptionValue("presolve", "off")
-        solver.run()
-    if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-        return None
-    proven = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    return list(solver.getSolution().col_value), proven
+def _components(problem: Problem) -> _Components:
+    """Strongly connected components of classes, each sorted."""
+    edges = ((n, a) for n, found in problem.choices.items() for c in found for a in dict.fromkeys(c.node.args))
+    return [sorted(c) for c in strong_components(problem.choices, edges)]

@@ -93,26 +93,19 @@ def _reachable(egraph: EGraph, roots: Sequence[int]) -> list[int]:
 
 def _drop_incomplete(choices: dict[int, list[Choice]]) -> None:
     """Keep only nodes from which a finite term can be built."""
-    users: dict[int, list[tuple[int, int]]] = {}
-    missing: list[int] = []  # of each choice, operands that are not known to be buildable
-    ready: list[int] = []
-    for number, found in choices.items():
-        for choice in found:
-            args = set(choice.node.args)
-            for arg in args:
-                users.setdefault(arg, []).append((number, len(missing)))
-            missing.append(len(args))
-        if any(not c.node.args for c in found):
-            ready.append(number)
-    buildable = set(ready)
-    while ready:
-        for number, index in users.get(ready.pop(), ()):
-            missing[index] -= 1
-            if not missing[index] and number not in buildable:
+    buildable: set[int] = set()
+    waiting = dict(choices)
+    while waiting:
+        before = len(waiting)
+        for number, found in choices.items():
+            if number in waiting and any(buildable.issuperset(c.node.args) for c in found):
                 buildable.add(number)
-                ready.append(number)
+                del waiting[number]
+        if len(waiting) == before:
+            break
     for number, found in choices.items():
-        choices[number] = [c for c in found if buildable.issuperset(c.node.args)]
+        if not all(buildable.issuperset(c.node.args) for c in found):
+            choices[number] = [c for c in found if buildable.issuperset(c.node.args)]
 
 
 def unit_sets(implementations: Sequence[Implementation]) -> tuple[tuple[str, ...], ...]:

@@ -13,12 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.facts import Facts, Reservation
 from dspgen.sched.machine import ReservationTable
 from dspgen.sched.modulo import ModuloSchedule
+from plant_core.linear import LinearProgram
 
 Lifetime = tuple[int, int, Sequence[tuple[int, int]]]
 
@@ -58,51 +57,31 @@ def with_stages_moved(
 
 def _least_waits(graph: Graph, schedule: ModuloSchedule, values: Sequence[Lifetime]) -> list[float] | None:
     """Stages in which values wait least, by linear programming, before they are made whole; None without a solver."""
-    try:
-        import highspy
-    except ImportError:
-        return None
     interval, size = schedule.interval, graph.size
     rows = [c % interval for c in schedule.cycles]
     read = [(writer, readers) for writer, _, readers in values if readers]
     # Stages of operations, ends of values and the last stage, all in intervals.
     cost = [0.0] * size + [1.0] * len(read) + [_LENGTH]
+    for writer, _ in read:
+        cost[writer] -= 1.0
     end = size + len(read)
-    starts, columns, factors, least = [0], list[int](), list[float](), list[float]()
+    program = LinearProgram()
+    for each in cost:
+        program.variable(each, float(2 * (schedule.stages + size)))
 
     def apart(later: int, sooner: int, by: float) -> None:
-        columns.extend((later, sooner))
-        factors.extend((1.0, -1.0))
-        starts.append(len(columns))
-        least.append(by)
+        program.row({later: 1.0, sooner: -1.0}, by)
 
     for source, target, latency, distance in all_edges(graph):
         if source != target:
             apart(target, source, -(-(rows[source] - rows[target] + latency) // interval) - distance)
-    for index, (writer, readers) in enumerate(read):
-        cost[writer] -= 1.0
+    for index, (_, readers) in enumerate(read):
         for reader, late in readers:
             apart(size + index, reader, (rows[reader] + late) / interval)
     for op in range(size):
         apart(end, op, 0.0)
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(cost), len(least)
-    lp.col_cost_ = np.array(cost)
-    lp.col_lower_ = np.zeros(len(cost))
-    lp.col_upper_ = np.full(len(cost), float(2 * (schedule.stages + size)))
-    lp.row_lower_, lp.row_upper_ = np.array(least), np.full(len(least), math.inf)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = np.array(starts, dtype=np.int32)
-    lp.a_matrix_.index_ = np.array(columns, dtype=np.int32)
-    lp.a_matrix_.value_ = np.array(factors)
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.passModel(lp)
-    solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return None
-    return list(solver.getSolution().col_value[:size])
+    solution = program.solve()
+    return solution.values[:size] if solution is not None and solution.proven else None
 
 
 def _waits(cycles: Sequence[int], values: Sequence[Lifetime], interval: int) -> float:

@@ -19,6 +19,7 @@ LONGEST_FUNCTION = 70
 
 # What a room may import besides itself and COMMON: the IR of the stage before it. A folder's text and checks of its
 # IR (printer, parser, verify) belong to the IR.
+TOOLS = ("plant_core.components", "plant_core.linear")  # know of no program
 COMMON = ("dspgen.target", "dspgen.errors", "plant_core.loc")
 VECTOR_IR = ("dspgen.vecdsl.ir", "dspgen.vecdsl.terms", "dspgen.vecdsl.congruence")
 ROOMS = {
@@ -28,9 +29,9 @@ ROOMS = {
     "dspgen.tiling": ("plant_core",),
     "dspgen.vecdsl": ("plant_core.ir", "plant_core.tree", "plant_core.recurrences"),
     "dspgen.straight": ("plant_core", "dspgen.vecdsl"),
-    "dspgen.rewrite": (*VECTOR_IR, "dspgen.vecdsl.printer", "dspgen.vecdsl.verify"),
+    "dspgen.rewrite": (*VECTOR_IR, "dspgen.vecdsl.printer", "dspgen.vecdsl.verify", *TOOLS),
     "dspgen.asmir": (*VECTOR_IR, "plant_core.windows"),
-    "dspgen.sched": ("dspgen.asmir.ir",),
+    "dspgen.sched": ("dspgen.asmir.ir", *TOOLS),
     "dspgen.emit": (
         "dspgen.sched.ir",
         "dspgen.asmir.ir",  # linear text
