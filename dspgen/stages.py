@@ -51,6 +51,7 @@ from plant_core.trial_sizes import trial_sizes
 from plant_core.values import NUMPY
 
 CANDIDATE_ATTEMPTS = 6
+CANDIDATE_STRAIGHT = 400  # operations of straight code that must find registers soon
 CANDIDATE_PLACED = 8_000  # operations, in search of loop schedules
 CANDIDATE_LOOK = 40_000  # operations, in search of short straight code
 FINAL_LOOK = 800_000
@@ -223,8 +224,11 @@ def pack(
     limit: float = math.inf,
 ) -> Compiled:
     """Packets, those that are `known` made once. For a `candidate` among others raises NoSchedule where registers are
-    not soon found. Raises TooSlow where the loops' intervals tell that it takes about `limit` cycles or more."""
-    limits: dict[str, Any] = {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED} if candidate else {}
+    not soon found. Raises TooSlow where the loops' intervals, or packets without registers, tell that it takes about
+    `limit` cycles or more."""
+    limits: dict[str, Any] = {}
+    if candidate:
+        limits = {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED, "largest": CANDIDATE_STRAIGHT}
     method: Method = options.sched if options.sched in ("list", "order") else "dp"
     planned, rewritten, function = assembled.planned, assembled.rewritten, assembled.function
     known = {} if known is None else known
@@ -412,7 +416,7 @@ def arguments_of(
     compiled: Compiled, values: Mapping[str, np.ndarray | int | float]
 ) -> list[tuple[str, np.ndarray | int | float]]:
     """What the function is called with: copies of `values`, in the order of its parameters."""
-    return [(p.name, _passed(p, values[p.name])) for p in compiled.source.params]
+    return [(p.name, passed(p, values[p.name])) for p in compiled.source.params]
 
 
 def stack_of(compiled: Compiled) -> int:
@@ -420,7 +424,7 @@ def stack_of(compiled: Compiled) -> int:
     return max((size for _, size in compiled.assembly.below), default=0) + SPILL_ROOM
 
 
-def _passed(param: Buf | ScalarParam, value: np.ndarray | int | float) -> np.ndarray | int | float:
+def passed(param: Buf | ScalarParam, value: np.ndarray | int | float) -> np.ndarray | int | float:
     """A copy of an array; a number in its parameter's width, which decides the registers that it comes in."""
     if isinstance(param, Buf):
         return np.array(value)

@@ -108,8 +108,8 @@ class Variants:
         """The code of the fewest cycles by the rules of `mode`, or of a mode with fewer, if the schedule tells cycles:
         rewriting knows of units and recurrences, but not of prologs and registers. Not `fresh`: of modes with fewer
         rules only what was made already, unless the code is small. `most` bounds what is made by fewer rules; those of
-        `without` are not tried where others are possible. `certain`: see `under`. Where there
-        are `others` to take in its place, loops too hard for some rules are not tried with fewer.
+        `without` are not tried where others are possible. `certain`: see `under`. Where
+        there are `others` to take in its place, loops too hard for some rules are not tried with fewer.
 
         Raises Slower where none of it can take fewer than `limit` cycles.
         """

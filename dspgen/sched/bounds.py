@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+import numpy as np
+
 from dspgen.sched.instance import Instance
 
 _NEVER = -(1 << 30)
@@ -197,12 +199,12 @@ def _full(sets: Sequence[UnitSet], masks: Sequence[int], issued: Sequence[int]) 
 def longest_paths(instance: Instance) -> list[list[int]]:
     """For each operation the longest path to each later one; far below zero where there is none."""
     size = instance.size
-    paths = [[_NEVER] * size for _ in range(size)]
+    paths = np.full((size, size), _NEVER)
     for k in range(size - 1, -1, -1):
         row = paths[k]
         for t, latency in instance.successors[k]:
+            np.maximum(row, paths[t] + latency, out=row)
             row[t] = max(row[t], latency)
-            for later, length in enumerate(paths[t]):
-                if length > _NEVER and length + latency > row[later]:
-                    row[later] = length + latency
-    return paths
+    paths[paths < _NEVER // 2] = _NEVER
+    found: list[list[int]] = paths.tolist()
+    return found

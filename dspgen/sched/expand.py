@@ -7,7 +7,8 @@ that the kernel divides the rest), one pass of the kernel holds `unroll` iterati
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import lcm
 from types import MappingProxyType
 
 from dspgen.asmir.ir import Instr, Mem, OperandValue, Place, Predicate, Reg, VReg
@@ -24,7 +25,7 @@ _MOST_UNROLL = 32
 
 @dataclass(slots=True)
 class Body:
-    """A loop body with its values, schedule and address groups; `streams` maps (op, operand) to its group."""
+    """A loop body with its values, schedule and address groups. `expanded` are the pieces that were made of it."""
 
     label: str
     ops: list[Op]
@@ -32,6 +33,7 @@ class Body:
     schedule: ModuloSchedule
     groups: list[Group]
     min_length: int
+    expanded: dict[object, Pipelined | str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -121,6 +123,10 @@ class _Expander:
         self.places = {(a.op, a.operand): (g, a) for g in body.groups for a in g.members}
         self.places.update({(a.op, a.operand): (g, a) for g in body.groups for a, _, _ in g.guests})
         self.cache: dict[object, Op] = {}
+        self.regular: dict[tuple[int, int], Op] = {}  # of operations that are the same each `periods` iterations
+        self.periods = [self._period(index) for index in range(len(body.ops))]
+        self.placed = {index for index, _ in self.places}
+        self.beginning = {index for index, _ in first}
         for index, web in enumerate(body.values.webs):
             parts = {body.values.versions[v].atom[1] for v in web.versions}
             if not web.canonical and facts.is_pair(web.register.cls) and len(parts) == 1:
@@ -150,7 +156,26 @@ class _Expander:
             return self.name(web, iteration - distance)
         return value.offset if isinstance(value, Place) else 0
 
+    def _period(self, index: int) -> int:
+        """The iterations after which an operation has the same registers again."""
+        values, count = self.body.values, len(self.body.ops[index].operands)
+        webs = {web for web, _ in values.slots[index] if web >= 0}
+        webs.update(values.offsets[index, k][0] for k in range(count) if (index, k) in values.offsets)
+        return lcm(*(self.shape.copies[web] for web in webs))
+
     def instance(self, index: int, iteration: int, trip: int | None) -> Op:
+        """An operation of an iteration; without a `trip`, of one between the first ones and the last ones."""
+        if trip is not None and (index in self.placed or (iteration == 0 and index in self.beginning)):
+            return self._instance(index, iteration, trip)
+        key = index, iteration % self.periods[index]
+        if trip is None and index in self.placed:
+            key = -1 - index, key[1]
+        found = self.regular.get(key)
+        if found is None:
+            found = self.regular[key] = self._instance(index, iteration, trip)
+        return found
+
+    def _instance(self, index: int, iteration: int, trip: int | None) -> Op:
         op, slots = self.body.ops[index], self.body.values.slots[index]
         operands: list[OperandValue] = []
         for k, value in enumerate(op.operands):
@@ -191,10 +216,24 @@ def expand(
     passes: int | VReg,
     first: Mapping[tuple[int, int], VReg] = MappingProxyType({}),
 ) -> Pipelined | str:
-    """The pieces of the pipelined loop, or why they can't be made; the kernel runs `passes` times.
+    """The pieces of the pipelined loop, or why they can't be made; the kernel runs `passes` times. They are made once.
 
     `first` are registers that operands of the first iteration read instead of their own.
     """
+    key = tuple(shape.copies), shape.unroll, shape.before, shape.passes, passes, tuple(first.items())
+    if key not in body.expanded:
+        body.expanded[key] = _expanded(body, shape, facts, kit, passes, first)
+    return body.expanded[key]
+
+
+def _expanded(
+    body: Body,
+    shape: Shape,
+    facts: Facts,
+    kit: Kit,
+    passes: int | VReg,
+    first: Mapping[tuple[int, int], VReg],
+) -> Pipelined | str:
     work = _Expander(body, shape, facts, first)
     interval, cycles = body.schedule.interval, body.schedule.cycles
     start = shape.before * interval

@@ -45,6 +45,9 @@ class Facts:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.equals = target.pipeline.equals
+        self.settled = target.pipeline.exposed and not self.equals  # registers may change before a result lands
+        # From an access that advances its base until others find it advanced; interlocks make them wait.
+        self.update = target.address_modes.update_latency if target.pipeline.exposed else 1
         self.branch_delay = target.pipeline.branch_delay
         self.issue = target.packets.issue
         self.classes: dict[str, RegisterClass] = {c.name: c for c in target.registers}

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ops import Op
 from dspgen.sched.sections import Block
@@ -215,12 +217,15 @@ def _interference(stretches: list[_Stretch], atoms: list[Atom], blocks: int, giv
                 low = fresh & -fresh
                 neighbours[low.bit_length() - 1] |= occupied
                 fresh ^= low
-    for a, others in enumerate(neighbours):
-        rest = others
-        while rest:
-            low = rest & -rest
-            neighbours[low.bit_length() - 1] |= 1 << a
-            rest ^= low
-    for a in range(len(neighbours)):
-        neighbours[a] &= ~(1 << a)
-    return Occupancy(atoms, neighbours, given, cycles)
+    return Occupancy(atoms, _both_ways(neighbours), given, cycles)
+
+
+def _both_ways(neighbours: Sequence[int]) -> list[int]:
+    """A relation as bit sets, made symmetric, with nothing next to itself."""
+    size = len(neighbours)
+    width = -(-size // 8)
+    rows = np.frombuffer(b"".join(n.to_bytes(width, "little") for n in neighbours), np.uint8).reshape(size, width)
+    cells = np.unpackbits(rows, axis=1, count=size, bitorder="little")
+    cells |= cells.T.copy()
+    np.fill_diagonal(cells, 0)
+    return [int.from_bytes(row.tobytes(), "little") for row in np.packbits(cells, axis=1, bitorder="little")]

@@ -237,6 +237,18 @@ class Kit:
                 return [*before, _make(instruction, values)]
         raise self._missing(f"compute `{op}` on scalars")
 
+    def exceeds(self, target: VReg, trip: VReg, number: int) -> list[Instr]:
+        """`target` is not zero where a trip, of which there are 0 or more, is above a number of the same kind."""
+        try:
+            return self.binary("lt", target, number, trip)
+        except NoSchedule:
+            least, below = self.fresh(self.scalar), self.fresh(self.scalar)
+            return [
+                *self.constant(least, number),
+                *self.binary("sub", below, least, trip),
+                *self.binary("shru", target, below, self._bits - 1),
+            ]
+
     def when(self, condition: VReg, instrs: list[Instr]) -> list[Instr]:
         """The same instructions done only where `condition` is not zero."""
         if any(i.instruction.predicable != "scalar" for i in instrs):

@@ -229,7 +229,7 @@ class Layout:
         large, after_prolog, passes, rest = (kit.fresh(kit.scalar, hint) for hint in ("large", "q", "m", "rest"))
         sure = loop.min_trip >= before + unroll
         try:
-            setup = [] if sure else kit.binary("lt", large, before + unroll - 1, trip)
+            setup = [] if sure else kit.exceeds(large, trip, before + unroll - 1)
             setup += kit.add(after_prolog, trip, -before)
             setup += kit.binary("shr", passes, after_prolog, unroll.bit_length() - 1)
             left = kit.binary("and", rest, after_prolog, unroll - 1)

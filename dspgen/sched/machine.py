@@ -52,26 +52,39 @@ class ReservationTable:
 
     def place_from(self, op: int, cycle: int, reservation: Reservation) -> int:
         """Reserve in the first cycle from this one on in which that is possible, in a table without an interval."""
+        if not reservation.simple:
+            while not self.place(op, cycle, reservation):
+                cycle += 1
+            return cycle
+        units = reservation.units
+        full = self._full.get(units, 0)
         while True:
-            if reservation.simple:
-                open_rows = ~(self._full.get(reservation.units, 0) >> cycle)
-                cycle += (open_rows & -open_rows).bit_length() - 1
-            if self.place(op, cycle, reservation):
+            open_rows = ~(full >> cycle)
+            cycle += (open_rows & -open_rows).bit_length() - 1
+            if cycle >= len(self._rows):
+                self._grow(cycle + 1)
+            if self._placed(op, cycle, cycle, reservation):
+                self._full[units] = full
                 return cycle
-            cycle += 1
+            full |= 1 << cycle
 
     def place_back(self, op: int, cycle: int, least: int, reservation: Reservation) -> int:
         """Reserve in the last cycle up to this one in which that is possible, but not before `least`, in a table
         without an interval: that cycle, -1 where there is none."""
-        while cycle >= least:
-            if reservation.simple:
-                open_rows = ((1 << cycle + 1) - 1) & ~self._full.get(reservation.units, 0)
-                cycle = open_rows.bit_length() - 1
-                if cycle < least:
-                    return -1
-            if self.place(op, cycle, reservation):
+        if not reservation.simple:
+            return next((at for at in range(cycle, least - 1, -1) if self.place(op, at, reservation)), -1)
+        if cycle >= len(self._rows):
+            self._grow(cycle + 1)
+        units = reservation.units
+        full = self._full.get(units, 0)
+        open_rows = ((1 << cycle + 1) - 1) & ~full if cycle >= 0 else 0
+        while (cycle := open_rows.bit_length() - 1) >= least:
+            if self._placed(op, cycle, cycle, reservation):
+                self._full[units] = full
                 return cycle
-            cycle -= 1
+            open_rows ^= 1 << cycle
+            full |= 1 << cycle
+        self._full[units] = full
         return -1
 
     def place_around(self, op: int, cycle: int, reservation: Reservation) -> int | None:
@@ -108,7 +121,7 @@ class ReservationTable:
         return found
 
     def _placed(self, op: int, cycle: int, row: int, reservation: Reservation) -> bool:
-        if self._issued[row] >= self._issue_limit or not self._extras_free(reservation, cycle):
+        if self._issued[row] >= self._issue_limit or (reservation.extras and not self._extras_free(reservation, cycle)):
             return False
         closed = self._limits.closed(self._busy[row]) if self._limits.groups else 0
         if reservation.busy > 1:
@@ -122,7 +135,13 @@ class ReservationTable:
         if reservation.units & ~taken:
             for unit in reservation.alternatives:
                 if not taken >> unit & 1:
-                    self._take(op, unit, cycle, reservation)
+                    if not reservation.simple:
+                        self._take(op, unit, cycle, reservation)
+                        return True
+                    self._rows[row][unit] = op
+                    self._busy[row] = busy | self._bits[unit]
+                    self._issued[row] += 1
+                    self.unit_of[op], self.cycle_of[op], self._reservation[op] = unit, cycle, reservation
                     return True
         if self._limits.groups:
             return self._rearranged(op, cycle, row, reservation)

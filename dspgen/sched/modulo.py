@@ -308,17 +308,21 @@ def shorten_lifetimes(
             total += weight * (2 * (end - start) + 12 * ((end - start) // interval))
         return total
 
+    before = [_waits(edges, k, interval) for k, edges in enumerate(graph.predecessors)]
+    after = [_waits(edges, k, interval) for k, edges in enumerate(graph.successors)]
     for round_number in range(passes):
         moved = False
         order = sorted(range(graph.size), key=lambda k: (-cycles[k], k) if round_number % 2 == 0 else (cycles[k], k))
         for op in order:
             if op not in affected:
                 continue
-            early, late = _slack(graph, cycles, op, interval)
             here = cycles[op]
+            early = max([0, here - 2 * interval, *[cycles[s] + wait for s, wait in before[op]]])
+            late = min([here + 2 * interval, *[cycles[t] - wait for t, wait in after[op]]])
+            if early >= here >= late:
+                continue
             now = cost(op)
-            for ahead in (1, -1):
-                end = min(late, here + 2 * interval) if ahead > 0 else max(early, here - 2 * interval, 0)
+            for ahead, end in ((1, late), (-1, early)):
                 if (end - here) * ahead <= 0:
                     continue
                 # The cost is linear in pieces: if the next cycle is no better, the far ones seldom are.
@@ -338,12 +342,6 @@ def shorten_lifetimes(
     _normalise(cycles, table)
 
 
-def _slack(graph: Graph, cycles: list[int], op: int, interval: int) -> tuple[int, int]:
-    early, late = -(10**9), 10**9
-    for source, latency, distance in graph.predecessors[op]:
-        if source != op:
-            early = max(early, cycles[source] + latency - distance * interval)
-    for target, latency, distance in graph.successors[op]:
-        if target != op:
-            late = min(late, cycles[target] - latency + distance * interval)
-    return early, late
+def _waits(edges: Sequence[tuple[int, int, int]], op: int, interval: int) -> list[tuple[int, int]]:
+    """The other ends of an operation's dependences, and the cycles between the two within one iteration."""
+    return [(other, latency - distance * interval) for other, latency, distance in edges if other != op]

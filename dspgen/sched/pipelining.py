@@ -38,13 +38,14 @@ _NO_LEADER = "no access can advance its address register"
 
 
 class FewRegisters(str):
-    """What a schedule lacks where that is registers, in words; and of which class."""
+    """What a schedule lacks where that is registers, in words; and how many of which class."""
 
     cls: str
+    lacking: int
 
-    def __new__(cls, text: str, of: str = "") -> FewRegisters:
+    def __new__(cls, text: str, of: str = "", lacking: int = 0) -> FewRegisters:
         made = super().__new__(cls, text)
-        made.cls = of
+        made.cls, made.lacking = of, lacking
         return made
 
 
@@ -75,11 +76,11 @@ class Plan:
     setup: tuple[Instr, ...]
 
 
-def unroll_factor(loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg]) -> int:
-    """How many iterations to schedule as one, so that a fractional bound is not rounded up much."""
+def unroll_factor(loop: Loop, single: Prepared) -> int:
+    """How many iterations of a loop, made ready as it is, to schedule as one, so that a fractional bound is not rounded
+    up much."""
     if not isinstance(loop.trip, int):
         return 1
-    single = prepare(loop, facts, kit, live_out, set())
     size = max(len(single.ops), 1)
     rates: dict[int, Fraction] = {}
     for factor in range(1, _MOST_COPIES + 1):
@@ -91,10 +92,17 @@ def unroll_factor(loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg]
 
 
 def _forms_of(
-    loop: Loop, facts: Facts, kit: Kit, live_out: Collection[VReg], factor: int, free: Collection[Atom]
+    loop: Loop,
+    facts: Facts,
+    kit: Kit,
+    live_out: Collection[VReg],
+    factor: int,
+    free: Collection[Atom],
+    single: Prepared | None,
 ) -> Forms:
     """The forms that are there from the start."""
-    forms: list[tuple[Loop, tuple[Instr, ...], Prepared]] = [(loop, (), _ready(loop, factor, facts, kit, live_out))]
+    ready = single if single is not None and factor == 1 else _ready(loop, factor, facts, kit, live_out)
+    forms: list[tuple[Loop, tuple[Instr, ...], Prepared]] = [(loop, (), ready)]
     if (separate := with_own_values(loop, free, facts)) is not None:
         prepared = _ready(separate[0], factor, facts, kit, live_out, own=separate[1])
         if prepared.least_interval < forms[0][2].least_interval:
@@ -131,20 +139,20 @@ def plan_loop(
     known: dict[object, Forms],
     given: object = None,
     hopes: Hopes | None = None,
+    single: Prepared | None = None,
 ) -> Plan | list[tuple[int, str]]:
     """The best schedule with an interval of at least `least_interval`, or what was tried and why it failed.
 
     `through` are registers of each class that are occupied across the loop without being used in it; where they are
-    `scarce`, schedules whose values wait least come first. With `exact`, the
-    exact scheduler looks for what the others have missed, and keeps its answers there. The values that the loop leaves
-    in the physical registers `free` are not read. What was tried with other registers is in `known`, for loops of the
-    same label where what else was `given` is the same. Raises NoSchedule where the budget is spent, TooSlow where
+    `scarce`, schedules whose values wait least come first. With `exact`, the exact scheduler looks for what the others
+    have missed, and keeps its answers there. The values that the loop leaves in the physical registers `free` are not
+    read. What was tried with other registers is in `known`, for loops of the same label where what else was `given` is
+    the same; `single` is the loop made ready as it is. Raises NoSchedule where the budget is spent, TooSlow where
     `hopes` for the function end.
     """
-
     key = loop.label, factor, frozenset(live_out), given
     if key not in known:
-        known[key] = _forms_of(loop, facts, kit, live_out, factor, free)
+        known[key] = _forms_of(loop, facts, kit, live_out, factor, free, single)
     made = known[key]
     loop, forms = made.loop, made.found
     tried: list[tuple[int, str]] = []
@@ -374,6 +382,8 @@ def _attempt(
     if unled:
         prepared.scattered.update(_several(groups))
         return _NO_LEADER
+    if groups and interval < facts.update:
+        return f"an access can advance its address every {facts.update} cycles"
     several = _several(groups)
     groups = _merged(groups, prepared, interval, facts, kit, through, trip)
     least = max(facts.target.packets.minimum_ii, facts.branch_delay + 1)
@@ -382,9 +392,9 @@ def _attempt(
     if shape is None:
         return f"without a trip count, no power of two of copies fits {schedule.stages} stages"
     if (excess := register_excess(body, facts, kit, through, trip)) is not None:
-        cls, text = excess
+        cls, text, lacking = excess
         prepared.scattered.update((base, None) for base in several if base.cls == cls)
-        return FewRegisters(text, cls)
+        return FewRegisters(text, cls, lacking)
     if isinstance(made := expand(body, shape, facts, kit, passes=shape.passes), str):
         return made
     return body, shape

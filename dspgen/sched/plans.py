@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.ir import Instr, Loop, VReg
@@ -13,12 +13,22 @@ from dspgen.sched.kit import Kit
 from dspgen.sched.list_sched import listed_length
 from dspgen.sched.live import NOTHING, Live, live_before, registers
 from dspgen.sched.nests import Nest
-from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
+from dspgen.sched.pipelining import FewRegisters, Plan, pieces_of, plan_loop, unroll_factor
+from dspgen.sched.prepared import Prepared, prepare
 from dspgen.sched.settings import Settings
 from dspgen.sched.straight import straight_ops
 from dspgen.sched.unroll import flat_iterations, peeled, touched
 
 _MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
+_SPARE = 8  # where values make room for a loop, one register in so many is freed besides
+
+
+class Crowded(Exception):
+    """A loop lacks registers, and so many of those that hold values it has nothing to do with would do."""
+
+    def __init__(self, idle: tuple[VReg, ...]) -> None:
+        super().__init__(idle)
+        self.idle = idle
 
 
 @dataclass(slots=True)
@@ -59,14 +69,16 @@ class Plans:
     def __init__(self, facts: Facts, kit: Kit, settings: Settings) -> None:
         self.facts, self.kit, self.settings = facts, kit, settings
 
-    def plan(self, loop: Loop, live_out: Live, factor: int) -> Plan | list[tuple[int, str]]:
+    def plan(
+        self, loop: Loop, live_out: Live, factor: int, single: Prepared | None = None
+    ) -> Plan | list[tuple[int, str]]:
         settings = self.settings
         seen, through = registers(live_out) & touched(loop), self._through(loop, live_out)
         for cls, amount in settings.squeeze.get(loop.label, {}).items():
             through[cls] = through.get(cls, 0) + amount
         least = settings.least_interval.get(loop.label, 1)
         given = (settings.flat_limit, settings.copy_predicates, len(settings.spilled))
-        key = (loop.label, factor, least, seen, tuple(through.items()), given, loop.label in settings.scarce)
+        key = (loop.label, factor, least, seen, tuple(sorted(through.items())), given, loop.label in settings.scarce)
         if key not in settings.plans:
             settings.plans[key] = plan_loop(
                 loop,
@@ -83,17 +95,32 @@ class Plans:
                 known=settings.forms,
                 hopes=None if self._may_be_flat(loop) else settings.hopes,
                 given=given,
+                single=single,
             )
+            self._check_through(settings.plans[key], loop, live_out)
         return settings.plans[key]
+
+    def _check_through(self, plan: Plan | list[tuple[int, str]], loop: Loop, live_out: Live) -> None:
+        """Raise Crowded where the loop lacks registers that values take which only code around loops uses."""
+        tried = plan.report.tried if isinstance(plan, Plan) else plan
+        lacking = next((why for _, why in tried if isinstance(why, FewRegisters)), None)
+        if lacking is None:
+            return
+        waiting, uses = set(self._waiting(loop, live_out)), self.settings.idle
+        idle = [r for r in uses if r in waiting and self._class(r) == lacking.cls]
+        if idle:
+            spare = self.kit.room(lacking.cls) // _SPARE
+            raise Crowded(tuple(sorted(idle, key=uses.__getitem__)[: lacking.lacking + spare]))
 
     def known(self, loop: Loop, live_out: Live, before: Sequence[Instr]) -> Known | tuple[tuple[int, str], ...]:
         """The pieces of a loop of known trip, after straight code; or what was tried."""
         if not isinstance(loop.trip, int):
             return ()
-        factor = unroll_factor(loop, self.facts, self.kit, registers(live_out))
+        single = self._single(loop, live_out)
+        factor = unroll_factor(loop, single)
         rest = loop.trip % factor
         shortened = peeled(loop, rest) if rest else loop
-        plan = self.plan(shortened, live_out, factor)
+        plan = self.plan(shortened, live_out, factor, single)
         if not isinstance(plan, Plan):
             return tuple(plan)
         plan = replace(plan, shape=with_first_inside(before, plan.body, plan.shape, self.facts, self.kit))
@@ -101,6 +128,15 @@ class Plans:
         if isinstance(made, str):
             return ((plan.report.ii, made),)
         return Known(plan, made, flat_iterations(loop, rest, self.kit) if rest else [], loop.trip)
+
+    def _single(self, loop: Loop, live_out: Live) -> Prepared:
+        """The loop made ready as it is, once for each choice."""
+        settings = self.settings
+        seen = registers(live_out) & touched(loop)
+        key = (loop.label, seen, settings.flat_limit, settings.copy_predicates, len(settings.spilled))
+        if key not in settings.singles:
+            settings.singles[key] = prepare(loop, self.facts, self.kit, seen, set())
+        return settings.singles[key]
 
     def _may_be_flat(self, loop: Loop) -> bool:
         """Whether all iterations of the loop may become straight code, whose cycles its intervals don't tell."""
@@ -141,11 +177,16 @@ class Plans:
         return runs
 
     def _through(self, loop: Loop, live_out: Live) -> dict[str, int]:
-        """Registers occupied across a loop that it does not use, by class."""
-        used = live_before((loop,), NOTHING, self.facts)
+        """How many registers of each class are occupied across a loop that it does not use."""
         counts: dict[str, int] = {}
-        for register, _ in live_out - used:
-            if isinstance(register, VReg):
-                base = self.facts.classes[register.cls].pair_of or register.cls
-                counts[base] = counts.get(base, 0) + 1
+        for register in self._waiting(loop, live_out):
+            counts[self._class(register)] = counts.get(self._class(register), 0) + 1
         return counts
+
+    def _waiting(self, loop: Loop, live_out: Live) -> Iterator[VReg]:
+        """The registers occupied across a loop that it does not use, pairs by their halves."""
+        used = live_before((loop,), NOTHING, self.facts)
+        return (register for register, _ in live_out - used if isinstance(register, VReg))
+
+    def _class(self, register: VReg) -> str:
+        return self.facts.classes[register.cls].pair_of or register.cls

@@ -26,9 +26,9 @@ def lifetimes(values: Values, interval: int) -> list[tuple[int, int, list[tuple[
 
 def register_excess(
     body: Body, facts: Facts, kit: Kit, through: Mapping[str, int], trip: int | None
-) -> tuple[str, str] | None:
-    """The class of which the kernel needs more registers than there are, if it does, and how many: the most that are
-    live in any cycle."""
+) -> tuple[str, str, int] | None:
+    """The class of which the kernel needs more registers than there are, if it does, how many in words, and how many
+    it lacks: the most that are live in any cycle count."""
     interval = body.schedule.interval
     live: dict[str, list[int]] = {}
     conditions = {op.predicate.register: op.predicate.lane for op in body.ops if op.predicate is not None}
@@ -50,7 +50,11 @@ def register_excess(
                     row[cycle % interval] += 1
     for lane, names in ((False, facts.target.predicates.scalar), (True, facts.target.predicates.lane)):
         if max(held[lane]) > len(names):
-            return "", f"{max(held[lane])} predicate registers needed, {len(names)} available"
+            return (
+                "",
+                f"{max(held[lane])} predicate registers needed, {len(names)} available",
+                max(held[lane]) - len(names),
+            )
     for group in body.groups:
         base = group.base.cls
         row = live.setdefault(base, [through.get(base, 0)] * interval)
@@ -64,5 +68,5 @@ def register_excess(
     for cls, row in sorted(live.items()):
         room = kit.room(cls)
         if max(row) > room:
-            return cls, f"{max(row)} registers of class {cls} needed, {room} available"
+            return cls, f"{max(row)} registers of class {cls} needed, {room} available", max(row) - room
     return None

@@ -15,12 +15,13 @@ from dspgen.sched.flow import occupancy
 from dspgen.sched.ir import Lessons, Method, Packed, Scheduled
 from dspgen.sched.kit import Kit
 from dspgen.sched.layout import Laid, Layout, TooStraight
-from dspgen.sched.least import hopes
+from dspgen.sched.least import TooSlow, hopes
 from dspgen.sched.live import NOTHING, live_before, predicates_of
+from dspgen.sched.plans import Crowded
 from dspgen.sched.regalloc import Failure, allocate
 from dspgen.sched.sections import Block
 from dspgen.sched.settings import Settings
-from dspgen.sched.spill import Stack, spilled, worth_spilling
+from dspgen.sched.spill import Stack, idle, spilled, worth_spilling
 from dspgen.sched.unroll import copied_predicates, count_loops, flatten_short_loops
 from dspgen.sched.windows import free_after
 from dspgen.target.model import Target
@@ -44,6 +45,7 @@ def schedule(
     times: int = 1,
     lessons: Lessons | None = None,
     limit: float = math.inf,
+    largest: int | None = None,
     blocks: Mapping[object, Packed] | None = None,
 ) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
@@ -52,8 +54,9 @@ def schedule(
     search of loop schedules, `look` those looked at in search of short straight code; the searches for a loop's
     schedule at one interval give up `times` as late. `method` "order" leaves loops as they are and packs what is
     independent in the order of the text. `lessons`: what schedules of the loops asked for less for; `blocks`: how
-    straight code was packed before. Raises TooSlow where the intervals of loops show that it takes about `limit` cycles
-    or more.
+    straight code was packed before. Straight code of over `largest` operations is given up where the order that needs
+    few registers lacks some. Raises TooSlow where the intervals of loops, or packets that lack registers, show that it
+    takes about `limit` cycles or more.
     """
     facts = Facts(target)
     settings = Settings(
@@ -77,6 +80,10 @@ def schedule(
         if isinstance(found, dict):
             return _scheduled(function, target, laid, found, facts, settings)
         failure = found[0]
+        if (cycles := _cycles(laid)) is not None and cycles >= limit:
+            raise TooSlow(cycles)
+        if largest is not None and _hopeless(failure, laid, settings, largest):
+            break
         if not _relax(function, settings, found, laid, facts, kit, stack):
             break
     raise _no_registers(function, failure, laid)
@@ -85,13 +92,34 @@ def schedule(
 def _laid_out(
     function: Function, facts: Facts, kit: Kit, settings: Settings, stack: Stack
 ) -> tuple[Laid, dict[VReg, tuple[str, ...]]]:
-    """The function in blocks, with fewer of its short loops as straight code where these are too many."""
+    """The function in blocks, with fewer of its short loops as straight code where these are too many, and what only
+    code around loops uses in memory where loops lack registers."""
     while True:
         try:
             return _lay_out(function, facts, kit, settings, stack)
         except TooStraight as found:
             _roll(settings, found.flattened)
             _afresh(settings)
+        except Crowded as found:
+            settings.spilled.update((register, stack.place(register.cls)) for register in found.idle)
+            _afresh(settings)
+
+
+def _cycles(laid: Laid) -> int | None:
+    """None where it is not known how often some of it runs."""
+    cycles = 0
+    for block in laid.blocks:
+        if block.trips is None:
+            return None
+        cycles += len(block.cycles) * block.trips
+    return cycles
+
+
+def _hopeless(failure: Failure, laid: Laid, settings: Settings, largest: int) -> bool:
+    """Whether straight code that is so large lacks registers of a class though it was asked to take few of them."""
+    piece, block = laid.pieces[failure.block], laid.blocks[failure.block]
+    asked = failure.cls in settings.frugal.get(piece, {}) and piece not in laid.flattened
+    return asked and sum(map(len, block.cycles)) > largest
 
 
 def _roll(settings: Settings, flattened: Mapping[str, int]) -> None:
@@ -140,6 +168,7 @@ def _prepared(function: Function, kit: Kit, settings: Settings, stack: Stack) ->
             body = spilled(body, settings.spilled, inputs, stack, settings.temporaries)
         settings.bodies[key] = body
         settings.free = free_after(body, kit.facts)
+        settings.idle = idle(body, stack, settings.temporaries)
         settings.hopes = hopes(body, settings.limit, kit.facts) if settings.limit < math.inf else None
     return settings.bodies[key]
 
@@ -214,10 +243,7 @@ def _save(settings: Settings, failure: Failure, facts: Facts, kit: Kit, stack: S
 
 def _spill(function: Function, settings: Settings, failure: Failure, laid: Laid, kit: Kit, stack: Stack) -> bool:
     """Put values that crowd the block into memory."""
-    pressure: dict[VReg, int] = {}
-    for register, cycles in failure.pressure:
-        origin = kit.origins.get(register, register)
-        pressure[origin] = pressure.get(origin, 0) + cycles
+    pressure = _by_origin(failure, kit)
     pipelined = [label for label in laid.intervals if label not in settings.plain]
     body = _prepared(function, kit, settings, stack)
     settings.spills += 1
@@ -226,6 +252,15 @@ def _spill(function: Function, settings: Settings, failure: Failure, laid: Laid,
     for register in chosen:
         settings.spilled[register] = stack.place(register.cls)
     return bool(chosen)
+
+
+def _by_origin(failure: Failure, kit: Kit) -> dict[VReg, int]:
+    """In how many cycles of the crowded place each register is in the way; of pieces of one register together."""
+    pressure: dict[VReg, int] = {}
+    for register, cycles in failure.pressure:
+        origin = kit.origins.get(register, register)
+        pressure[origin] = pressure.get(origin, 0) + cycles
+    return pressure
 
 
 def _relax(
@@ -323,7 +358,7 @@ def _relax_pieces(failures: Sequence[Failure], laid: Laid, settings: Settings) -
             # What the loops beside it take; and landings and pairs do not fit perfectly.
             hidden = failure.needed - laid.blocks[failure.block].in_use.get(cls, failure.available)
             without[cls] = max(1, hidden) + failure.available // _SPARE
-        elif piece not in settings.apart:
+        elif piece not in settings.apart and laid.owners[failure.block]:
             settings.apart.add(piece)
         else:
             continue
@@ -364,16 +399,13 @@ def _scheduled(
     settings: Settings,
 ) -> Scheduled:
     lines = finished_lines(laid.blocks, registers, facts)
-    cycles: int | None = 0
-    for block in laid.blocks:
-        cycles = None if cycles is None or block.trips is None else cycles + len(block.cycles) * block.trips
     used = {name for names in registers.values() for name in names}
     order = [n for c in target.registers if c.pair_of is None for n in c.names]
     return Scheduled(
         function.name,
         lines,
         tuple(laid.reports),
-        cycles,
+        _cycles(laid),
         tuple(dict.fromkeys(n for n in order if n in used)),
         tuple(b.report for b in laid.blocks if b.report is not None),
         tuple(_in_memory(settings)),

@@ -13,6 +13,7 @@ from dspgen.sched.fit import Searches
 from dspgen.sched.ir import Lessons, Method
 from dspgen.sched.least import Hopes
 from dspgen.sched.pipelining import Forms, Plan
+from dspgen.sched.prepared import Prepared
 
 
 @dataclass(slots=True)
@@ -39,12 +40,14 @@ class Settings:
     spills: int = 0  # how many times registers were chosen for it since the order of the text was last taken
     temporaries: set[VReg] = field(default_factory=set)  # what carries those values between stack and instructions
     plans: dict[object, Plan | list[tuple[int, str]]] = field(default_factory=dict)  # of earlier attempts
+    singles: dict[object, Prepared] = field(default_factory=dict)  # loops made ready as they are
     forms: dict[object, Forms] = field(default_factory=dict)  # of loops, and their schedules, whatever the registers
     bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
     rolled: set[str] = field(default_factory=set)  # short loops that stay loops: as straight code they did not fit
     flat_lengths: dict[object, int] = field(default_factory=dict)  # of short loops as straight code
     free: dict[str, frozenset[Atom]] = field(default_factory=dict)  # physical registers whose values end with a loop
     proofs: dict[object, Solution] = field(default_factory=dict)  # of the exact scheduler of loops
+    idle: dict[VReg, int] = field(default_factory=dict)  # what only code around loops uses, and how often that is
     budget: Budget = field(default_factory=Budget)
     searches: Searches = field(default_factory=Searches)
     limit: float = math.inf  # cycles: with so many, or more, the code is of no use

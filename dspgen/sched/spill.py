@@ -310,6 +310,27 @@ def _count(
                     pass
 
 
+def idle(items: Sequence[Item], stack: Stack, temporaries: set[VReg]) -> dict[VReg, int]:
+    """Registers that may be in memory and that no loop uses but those that only control others, with how often they are
+    used."""
+    busy = set(_pipelinable(items))
+    return {
+        r: use.weight
+        for r, use in uses(items).items()
+        if r not in temporaries and use.loops.isdisjoint(busy) and stack.can_hold(r.cls)
+    }
+
+
+def _pipelinable(items: Sequence[Item]) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, Loop):
+            if item.pipeline:
+                yield item.label
+            yield from _pipelinable(item.body)
+        elif isinstance(item, If):
+            yield from _pipelinable(item.then)
+
+
 def worth_spilling(
     items: Sequence[Item],
     pressure: Mapping[VReg, int],

@@ -155,13 +155,18 @@ def _reaches(
 ) -> bool:
     """Whether a displacement reaches the access wherever its leader's steps have taken the register. `known` are the
     answers by distance, steps ahead and scale."""
-    if access.op == leader.op and access != leader:
+    if access.op == leader.op and access != leader or _disturbed(access, leader, interval, facts):
         return False
-    ahead = steps_taken(access, leader, interval, facts.target.address_modes.update_latency)
+    ahead = steps_taken(access, leader, interval, facts.update)
     key = access.offset - leader.offset, ahead, access.scale
     if key not in known:
         known[key] = _all_reached(key[0], stream, ahead, trip, access.scale, facts)
     return known[key]
+
+
+def _disturbed(access: Access, leader: Access, interval: int, facts: Facts) -> bool:
+    """Whether the access reads the register while its next value is on the way, and may change it at any time."""
+    return facts.settled and 0 < (access.cycle - leader.cycle) % interval < facts.update
 
 
 def _extremes(offset: int, step: int, ahead: int, trip: int | None) -> list[int]:
@@ -181,7 +186,7 @@ def windows_in_reach(
     issues within so many steps of the first one, which advances the register."""
     edges: list[tuple[int, int, int]] = []
     high = facts.target.address_modes.plus_imm[stream.side][1]
-    update = facts.target.address_modes.update_latency
+    update = facts.update
     leader: Access | None = None
     for access in sorted(accesses, key=lambda a: (a.offset, a.op)):
         if leader is not None:
@@ -312,11 +317,11 @@ def _as_guests(
     if guest.stream.step != host.stream.step or side not in facts.target.address_modes.offset_classes:
         return None
     anchor = host.leader.reference
-    update = facts.target.address_modes.update_latency
+    update = facts.update
     found = []
     for access in guest.members:
         away = _away(access.reference, anchor)
-        if away is None:
+        if away is None or _disturbed(access, host.leader, interval, facts):
             return None
         ahead = steps_taken(access, host.leader, interval, update)
         distance = away - host.stream.step * ahead
@@ -342,7 +347,7 @@ def place_at(group: Group, access: Access, iteration: int, trip: int | None, int
             return Place(group.base, "post_inc", group.step_register, None)
         mode, amount = chosen
         return Place(group.base, mode, amount, None)
-    update = facts.target.address_modes.update_latency
+    update = facts.update
     ahead = steps_taken(access, group.leader, interval, update)
     if trip is not None:
         ahead = min(max(iteration + ahead, 0), trip) - iteration

@@ -8,10 +8,12 @@ import pytest
 
 from dspgen.asmir.ir import Function, If, Item, Loop, Predicate, Reg, VReg
 from dspgen.emit.text import print_lines
+from dspgen.errors import NoSchedule
 from dspgen.sched.facts import Facts
 from dspgen.sched.ir import Packet
 from dspgen.sched.kit import Kit
 from dspgen.sched.layout import Layout
+from dspgen.sched.least import TooSlow
 from dspgen.sched.live import NOTHING
 from dspgen.sched.schedule import schedule
 from dspgen.sched.settings import Settings
@@ -192,3 +194,15 @@ def test_a_loop_that_gave_up_its_pipeline_keeps_the_reason() -> None:
     layout = Layout(facts, Kit(facts), Settings(plain={"L": (7, "too few registers")}), "f")
     layout.body((Loop("L", "i", 1, 9, (), tuple(writer.items), 9),), NOTHING)
     assert [(r.pipelined, r.tried) for r in layout.laid.reports] == [(False, ((7, "too few registers"),))]
+
+
+def test_code_that_lacks_registers_is_given_up_where_it_is_too_slow_or_large() -> None:
+    crowded = Crowded(TARGET, 80).crowd(100, 0, 0, between=False)
+    cycles = schedule(crowded, TARGET).cycles
+    assert cycles is not None
+    assert schedule(crowded, TARGET, limit=cycles + 1, largest=10_000).cycles == cycles
+    with pytest.raises(TooSlow) as slow:
+        schedule(crowded, TARGET, limit=10)
+    assert 10 <= slow.value.cycles <= cycles
+    with pytest.raises(NoSchedule):
+        schedule(crowded, TARGET, largest=50)
