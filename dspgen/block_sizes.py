@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import islpy as isl
 
-from dspgen.asmir.blocks import place_bytes, window_bytes
+from dspgen.asmir.transfers import place_bytes, window_bytes
 from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
 from dspgen.target.model import Target
@@ -26,7 +26,9 @@ from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.affine import read_accesses
 from plant_core.blocks import Blocks, Rooms, blocks, windows
 from plant_core.boxes import Boxes, NoBlocks, assumed, covers, meets, surely_written
+from plant_core.canonical.passes import canonical
 from plant_core.dependence import live_in
+from plant_core.groups import in_groups
 from plant_core.ir import Buf, Comp, Func
 from plant_core.windows import Counter, Window, rows_of
 
@@ -39,6 +41,9 @@ _SHORTER = 0.02
 _SPARE = 4
 _TRIED = 40
 _FEWEST = 8  # iterations of a loop in a block
+# Sizes known at run time: what is expected of blocks that are alike, and how many iterations a short loop has.
+_ALIKE = 1.02
+_MODERATE = 256
 
 
 def parts(func: Func, source: Func, target: Target, options: Options) -> tuple[Blocks, ...]:
@@ -50,12 +55,14 @@ def parts(func: Func, source: Func, target: Target, options: Options) -> tuple[B
 @dataclass(frozen=True, slots=True)
 class _Sizes:
     """Iterations of each loop in a block, the order of the loops over blocks, and the cycles that the model expects.
-    `rooms`: the shapes that there is room for of arrays of run-time size that blocks touch all of."""
+    `rooms`: the shapes that there is room for of arrays of run-time size that blocks touch all of. `small`: less is
+    better where loops are short."""
 
     spans: tuple[int, ...]
     order: tuple[int, ...]
     cycles: float
     rooms: Rooms
+    small: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,14 @@ def _union(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
     return a if b is None else b if a is None else a.union(b).coalesce()
 
 
+def grouped(source: Func, target: Target, options: Options) -> Func | None:
+    """The function with its loops of unknown size in groups of iterations; None where there is nothing to gain."""
+    if not options.vectorize:
+        return None
+    func = canonical(source, reassoc=options.fp == "reassoc", symbolic=True)
+    return in_groups(func, [n.names for n in nests(func)], target.lanes, reassoc=options.fp == "reassoc")
+
+
 class _Parts:
     def __init__(self, func: Func, source: Func, target: Target, options: Options) -> None:
         self.func, self.source, self.target, self.options = func, source, target, options
@@ -188,12 +203,15 @@ class _Parts:
         """One nest, cut as the model likes best of what dependences allow."""
         func = self._only(self.groups[number].comps)
         refusal: NoBlocks | None = None
-        boxes = Boxes(func, self.lanes, self._kept(number, number + 1))
+        boxes, reassoc = Boxes(func, self.lanes, self._kept(number, number + 1)), self.options.fp == "reassoc"
         # What bounds the size of arrays comes last.
         ways = sorted(self._sizes(boxes, self.groups[number].work), key=lambda s: (len(s.rooms), s.cycles))
+        if boxes.sizes and ways:
+            # What is expected of large sizes hardly tells shapes apart that matter to smaller ones.
+            near = [w for w in ways if len(w.rooms) == len(ways[0].rooms) and w.cycles <= _ALIKE * ways[0].cycles]
+            ways = sorted(near, key=lambda w: w.small) + ways[len(near) :]
         for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if not w.spans)):
             try:
-                reassoc = self.options.fp == "reassoc"
                 made = blocks(boxes, sizes.spans, sizes.order, reassoc=reassoc, rooms=sizes.rooms)
             except NoBlocks as reason:
                 refusal = reason
@@ -233,7 +251,8 @@ class _Parts:
             rooms = self._rooms(found)
             if rooms is not None:
                 sized = [replace(w, shape=rooms[w.buf]) if w.extents else w for w in found]
-                yield _Sizes(spans, order, self._expected(counters, sized, work), rooms)
+                cycles = self._expected(counters, sized, work)
+                yield _Sizes(spans, order, cycles, rooms, _small(counters, sized))
 
     def _rooms(self, found: Sequence[Window]) -> dict[str, tuple[int, ...]] | None:
         """The shapes that there is room for of arrays of run-time size, alike in all dimensions; None where the windows
@@ -293,6 +312,17 @@ class _Parts:
         ends = dma.startup * (any(w.load for w in found) + any(w.store for w in found))
         shorter = math.prod(2 if c.last < c.span else 1 for c in counters) - 1
         return max(work * (1 + shorter * _SHORTER) + number * _BETWEEN, moving) + number * _IDLE + first + last + ends
+
+
+def _small(counters: Sequence[Counter], found: Sequence[Window]) -> tuple[int, int]:
+    """How many blocks loops of a moderate length have; then the length of the rows that are moved, the longer the
+    less."""
+    number = math.prod(-(-min(_MODERATE, _extent(c)) // c.span) for c in counters)
+    return number, -sum(w.shape[-1] for w in found if w.outside)
+
+
+def _extent(counter: Counter) -> int:
+    return (counter.trips - 1) * counter.span + counter.last
 
 
 def _bytes(buf: Buf) -> int:

@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from dspgen.asmir.blocks import Blocked, BlockedNest, Piece, composed, piece_prefix, window_bytes
+from dspgen.asmir.blocks import Blocked, BlockedNest, Piece, composed, piece_prefix
 from dspgen.asmir.ir import Function
-from dspgen.asmir.transfers import Moved
-from dspgen.block_sizes import parts
+from dspgen.asmir.transfers import Moved, window_bytes
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
@@ -28,13 +27,16 @@ from plant_core.windows import rows_of
 
 
 def compile_blocked(
-    func: Func, source: Func, target: Target, options: Options, compiled: Callable[[Blocks], list[Compiled]]
+    made: Sequence[Blocks],
+    source: Func,
+    target: Target,
+    options: Options,
+    compiled: Callable[[Blocks], list[Compiled]],
 ) -> Compiled:
-    """`func`, canonical, in blocks. `compiled` makes code for data on the chip, of the pieces of a nest.
+    """`source` by its nests in blocks. `compiled` makes code for data on the chip, of the pieces of a nest.
 
     Raises NoSchedule.
     """
-    made = parts(func, source, target, options)
     pieces = [compiled(m) for m in made]
     blocked = _blocked(made, source, pieces)
     function = composed(blocked, target)

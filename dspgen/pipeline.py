@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from dspgen import oracle
+from dspgen.block_sizes import grouped, parts
 from dspgen.blocked import compile_blocked
 from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
 from dspgen.emit.asm import emit_asm
@@ -57,9 +58,7 @@ from plant_core.remembered import forget
 from plant_core.schedule import position
 
 COLLECTIONS = 20_000, 20, 20  # new objects before Python looks for garbage, and the rounds before it looks at older
-CLEARLY = (
-    2.0  # times the cycles of cut nests: where the model expects those as they are to take more, they aren't tried
-)
+CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
 FAR = 1.7  # times the cycles of unrolled code: nests of which the model expects more are not looked at
 OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
 
@@ -184,36 +183,52 @@ def _screened(found: list[_View]) -> list[_View]:
 
 
 def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
-    """The function as it is, for data that lie on the chip."""
-    return _best_view(source, target, lambda func, view: _chooser(func, view, options, seen), _polished_code, seen)
+    """The function for data on the chip: its loops of unknown size in groups, where that can be, or as it is."""
+    refusal: NoSchedule | None = None
+    for func in (grouped(source, target, options), source):
+        try:
+            if func is not None:
+                return _best_view(func, target, lambda f, view: _chooser(f, view, options, seen), _polished_code, seen)
+        except NoSchedule as error:
+            refusal = error
+    assert refusal is not None
+    raise refusal
 
 
 def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The function in blocks, its data moved onto the chip and back."""
-    func = canonical(source, reassoc=options.fp == "reassoc")
+    reassoc = options.fp == "reassoc"
+    func = canonical(source, reassoc=reassoc, symbolic=True)
     if not func.comps:
         return _on_chip(source, target, options, seen)
+    made: tuple[Blocks, ...]
+    try:
+        made = parts(func, source, target, options)
+    except NoSchedule:
+        # A scalar of each iteration is no help where its iterations are no block.
+        func = canonical(source, reassoc=reassoc)
+        made = parts(func, source, target, options)
     view = next(v for v in views(target) if v.packed == 1)
 
     def near(blocks: Blocks) -> list[Compiled]:
-        made, experiences = [], dict[int, dict[RewriteMode, Experience]]()
-        for number, piece in enumerate(blocks.pieces):
+        experiences: dict[int, dict[RewriteMode, Experience]] = {}  # by elements in a lane, shared by the pieces
 
-            def chooser(func: Func, view: Target, share: float = blocks.share(number)) -> Chooser:
+        def code(piece: Func, share: float) -> Compiled:
+            def chooser(func: Func, view: Target) -> Chooser:
                 found = _chooser(func, view, options, seen)
                 found.experiences, found.share = experiences.setdefault(view.packed, {}), share
                 return found
 
+            def told(stage: str, value: object) -> None:
+                seen(f"{piece.name}.{stage}", value)
+
             able = with_arguments(target, len(piece.params))
+            made, remarks = _best_view(piece, able, chooser, _best_code, told)
+            return replace(made, remarks=(*remarks, *made.remarks))
 
-            def told(stage: str, value: object, name: str = piece.name) -> None:
-                seen(f"{name}.{stage}", value)
+        return [code(piece, blocks.share(number)) for number, piece in enumerate(blocks.pieces)]
 
-            code, remarks = _best_view(piece, able, chooser, _best_code, told)
-            made.append(replace(code, remarks=(*remarks, *code.remarks)))
-        return made
-
-    whole = compile_blocked(func, source, view, options, near)
+    whole = compile_blocked(made, source, view, options, near)
     seen("lasm", whole.assembly)
     seen("packets", whole.scheduled)
     return whole, ()
@@ -453,8 +468,9 @@ def run_compiled(
     for name, room in compiled.rooms:
         _check_room(name, values[name], room, func)
     started = time.perf_counter()
-    far = [m.name for m in target.memories if not m.onchip] if options.data == "ddr" else []
-    placement = {p.name: far[0] for p in func.params if isinstance(p, Buf)} if far else {}
+    far = [m for m in target.memories if not m.onchip] if options.data == "ddr" else []
+    largest = max(far, key=lambda m: m.size, default=None)
+    placement = {p.name: largest.name for p in func.params if isinstance(p, Buf)} if largest is not None else {}
     result = simulate_kernel(compiled, target, values, engine=engine, placement=placement)
     simulated = time.perf_counter() - started
     single = oracle.run_c(path, func, values, options.defines, includes=options.includes)

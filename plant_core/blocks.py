@@ -14,21 +14,22 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import islpy as isl
 
-from plant_core.affine import add as plus
-from plant_core.affine import children, from_linear, integer, is_integer, linear, rebuild
-from plant_core.boxes import Boxes, Form, NoBlocks, Use, accesses_of, apart, covers, in_text, surely_written
-from plant_core.defined import used_parameters
-from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
-from plant_core.schedule import Line, Position, schedule_map
+from plant_core.affine import from_linear, is_integer, linear
+from plant_core.block_pieces import Pieces, count_name, origin_name
+from plant_core.boxes import Boxes, Form, NoBlocks, Use, apart, covers, in_text, surely_written
+from plant_core.excess import grouped
+from plant_core.ir import Comp, Expr, Func, Load
+from plant_core.schedule import Line
 from plant_core.windows import (
     BETWEEN,
     FIRST,
     LAST,
     ONLY,
+    SHORT_BETWEEN,
+    SHORT_FIRST,
     SHORT_LAST,
     SHORT_ONLY,
     Counter,
@@ -38,6 +39,8 @@ from plant_core.windows import (
     Window,
 )
 
+_ALL = 1 << 30  # iterations of a block that is all of a loop
+
 Rooms = Mapping[str, tuple[int, ...]]
 
 
@@ -45,8 +48,8 @@ Rooms = Mapping[str, tuple[int, ...]]
 class Blocks:
     """`counters`, outermost first. `pieces` are the functions of blocks, `piece` tells which one is for the blocks that
     are FIRST, BETWEEN, LAST or ONLY along each counter. A piece's parameters are the windows by name, the scalars that
-    it uses, of `origins` (name, counter) the iterations that the block begins with, and of `counts` how many it has
-    of a counter whose extent is known at run time, in blocks that may be shorter than others."""
+    it uses, of `origins` (name, counter) the iterations that the block begins with, and of `counts` how many
+    groups of them it has of a counter whose extent is known at run time, in blocks that may be shorter than others."""
 
     func: Func
     counters: tuple[Counter, ...]
@@ -86,6 +89,20 @@ def windows(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple[t
     return blocking.counters, tuple(blocking.windows.values())
 
 
+def strips_of(
+    boxes: Boxes, *, reassoc: bool
+) -> tuple[tuple[Counter, ...], dict[str, list[str | None]], tuple[int, ...]]:
+    """The loops of a nest as counters of one block, with groups of iterations where their sizes are known at run time
+    only; by statement, of each counter its iterator of that loop; and the counters whose groups may have loops of their
+    own round all others, outermost first. Raises NoBlocks where iterations are no boxes."""
+    every = range(len(boxes.loops))
+    blocking = _Blocking(boxes, _counters(boxes, [_ALL] * len(every), every), {})
+    for comp in boxes.func.comps:
+        blocking.check_box(comp)
+    blocking.counters = grouped(boxes, blocking.counters, blocking.iterators, ())
+    return blocking.counters, blocking.iterators, blocking.strips(reassoc)
+
+
 def _counters(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple[Counter, ...]:
     counters = []
     for k in order:
@@ -115,6 +132,7 @@ class _Blocking:
         self.prefixes = [boxes.places[boxes.main.name].constants[: d + 1] for d in depths]
         self.iterators = {c.name: [self._iterator(c, k) for k in range(len(counters))] for c in func.comps}
         self.whole: set[str] = set()
+        self.lasting: set[str] = set()  # locals whose window stays while blocks pass values to each other in it
         self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
         self.windows: dict[_Key, Window] = {}
         for comp in func.comps if counters else ():
@@ -129,20 +147,27 @@ class _Blocking:
     def run(self, reassoc: bool) -> Blocks:
         if self.counters:
             for comp in self.func.comps:
-                self._check_box(comp)
-        self.check_order(reassoc)
+                self.check_box(comp)
+        if (broken := self._broken(reassoc, ())) is not None:
+            raise _refused(self.func, f"a block would need what a later one writes to {broken}")
         self.find_windows()
+        self.counters = grouped(self.boxes, self.counters, self.iterators, self.whole)
+        near = {w.name for key, w in self.windows.items() if w.outside or key.moves is None or key.buf in self.lasting}
+        windows, strips = tuple(self.windows.values()), self.strips(reassoc)
+        if not strips:
+            self.counters = tuple(replace(c, adapts=False) for c in self.counters)
+        maker = Pieces(self.boxes, self.counters, self.iterators, windows, near, self._window_of, strips)
         pieces: list[Func] = []
         piece: dict[Place, int] = {}
         for place in itertools.product(*(_places(c) for c in self.counters)):
-            made = self._piece(place, len(pieces))
+            made = maker.piece(place, len(pieces), [c for c in self.func.comps if self._runs(c, place)])
             same = next((k for k, p in enumerate(pieces) if _alike(p, made)), len(pieces))
             if same == len(pieces):
                 pieces.append(made)
             piece[place] = same
         used = {p.name for f in pieces for p in f.params}
-        origins = tuple((_origin(c), k) for k, c in enumerate(self.counters) if _origin(c) in used)
-        counts = tuple((_count(c), k) for k, c in enumerate(self.counters) if _count(c) in used)
+        origins = tuple((origin_name(c), k) for k, c in enumerate(self.counters) if origin_name(c) in used)
+        counts = tuple((count_name(c), k) for k, c in enumerate(self.counters) if count_name(c) in used)
         outside = tuple(w for w in self.windows.values() if w.name in used)
         return Blocks(self.func, self.counters, outside, tuple(pieces), piece, origins, counts)
 
@@ -159,7 +184,7 @@ class _Blocking:
             raise _refused(self.func, f"a loop over {name} is not in steps of one")
         return name
 
-    def _check_box(self, comp: Comp) -> None:
+    def check_box(self, comp: Comp) -> None:
         if not self.boxes.is_box(comp):
             raise _refused(self.func, f"the bounds of a loop of {comp.name} depend on another loop")
         for k, name in enumerate(self.iterators[comp.name]):
@@ -170,18 +195,29 @@ class _Blocking:
                 if self.boxes.range_of(comp, depth) != whole:
                     raise _refused(self.func, f"{comp.name} runs in a part of a loop only")
 
-    def check_order(self, reassoc: bool) -> None:
-        times = {c.name: self._times(c) for c in self.func.comps}
+    def _broken(self, reassoc: bool, strips: Sequence[int]) -> str | None:
+        """An array whose dependences blocks don't keep, or within a block the groups of iterations of `strips`."""
+        times = {c.name: self._times(c, strips) for c in self.func.comps}
         for dependence in self.boxes.known:
             free = dependence.reduction and (reassoc or is_integer(self.bufs[dependence.buf].dtype))
             if free:
                 continue
             pairs = dependence.relation.apply_domain(times[dependence.source]).apply_range(times[dependence.sink])
             if not pairs.intersect(isl.Map.lex_gt(pairs.get_space().domain())).is_empty():
-                raise _refused(self.func, f"a block would need what a later one writes to {dependence.buf}")
+                return dependence.buf
+        return None
 
-    def _times(self, comp: Comp) -> isl.Map:
-        """The block of each iteration."""
+    def strips(self, reassoc: bool) -> tuple[int, ...]:
+        """The counters whose groups short blocks may have loops of their own for, outermost first: all that have
+        groups, or none."""
+        depths = {k: self.boxes.main.iters.index(c.name) for k, c in enumerate(self.counters) if c.group > 1}
+        strips = tuple(sorted(depths, key=depths.__getitem__))
+        if any(names[k] is None for names in self.iterators.values() for k in strips):
+            return ()
+        return strips if self._broken(reassoc, strips) is None else ()
+
+    def _times(self, comp: Comp, strips: Sequence[int] = ()) -> isl.Map:
+        """The block of each iteration, and its groups of iterations of `strips`."""
         numbers = []
         for k, counter in enumerate(self.counters):
             name = self.iterators[comp.name][k]
@@ -189,6 +225,9 @@ class _Blocking:
                 numbers.append(self._alone_at(comp, k))
             else:
                 numbers.append(f"floor(({name} - {counter.low})/{counter.span})")
+        for k in strips:
+            counter = self.counters[k]
+            numbers.append(f"floor(({self.iterators[comp.name][k]} - {counter.low})/{counter.group})")
         head = f"[{', '.join(self.boxes.sizes)}] -> " if self.boxes.sizes else ""
         return isl.Map(f"{head}{{ {comp.name}[{', '.join(comp.iters)}] -> [{', '.join(numbers)}] }}")
 
@@ -209,7 +248,7 @@ class _Blocking:
     def _runs(self, comp: Comp, place: Place) -> bool:
         for k, at in enumerate(place):
             if self.iterators[comp.name][k] is None:
-                ends = (FIRST,) if self._alone_first(comp, k) else (LAST, SHORT_LAST)
+                ends = (FIRST, SHORT_FIRST) if self._alone_first(comp, k) else (LAST, SHORT_LAST)
                 if at not in (*ends, ONLY, SHORT_ONLY):
                     return False
         return True
@@ -217,15 +256,21 @@ class _Blocking:
     # -- windows
 
     def find_windows(self) -> None:
-        crossing = self._crossing() | self.boxes.kept
+        crossing = self._crossing()
         written = self.boxes.written
         uses = [u for u in self.boxes.uses if u.access.buf not in self.own]
         for use in uses:
             buf = use.access.buf
-            if not self.counters or (self.bufs[buf].kind == "local" and buf in crossing):
+            if not self.counters or buf in self.boxes.kept:
                 self.whole.add(buf)
             elif any(form is None or not set(form[1]) <= set(use.comp.iters) for form in use.forms):
                 self.whole.add(buf)
+            elif self.bufs[buf].kind == "local" and buf in crossing:
+                moves = {k for index in use.access.indices for k, _ in self._moves(use.comp, index)}
+                if max(moves, default=-1) < crossing[buf]:
+                    self.lasting.add(buf)
+                else:
+                    self.whole.add(buf)
         while True:
             found: dict[_Key, list[Use]] = {}
             for use in uses:
@@ -243,23 +288,31 @@ class _Blocking:
                 return
             self.whole |= more
 
-    def _crossing(self) -> set[str]:
-        """Arrays and variables by which one block passes values to another."""
-        found: set[str] = set()
+    def _crossing(self) -> dict[str, int]:
+        """Of the arrays and variables by which one block passes values to another, the outermost counter in which two
+        such blocks differ."""
+        found: dict[str, int] = {}
         if not self.boxes.flows:
             return found
         times = {c.name: self._times(c) for c in self.func.comps}
         for d in self.boxes.flows:
-            if d.buf not in found:
-                pairs = d.relation.apply_domain(times[d.source]).apply_range(times[d.sink])
-                if not pairs.is_subset(isl.Map.identity(pairs.get_space())):
-                    found.add(d.buf)
+            apart = d.relation.apply_domain(times[d.source]).apply_range(times[d.sink]).deltas()
+            for k in range(found.get(d.buf, len(self.counters))):
+                if not apart.is_subset(isl.Set.universe(apart.get_space()).fix_val(isl.dim_type.set, k, isl.Val(0))):
+                    found[d.buf] = k
+                    break
         return found
 
     def _key(self, comp: Comp, access: Load) -> _Key:
         if access.buf in self.whole:
             return _Key(access.buf, None)
         return _Key(access.buf, tuple(self._moves(comp, index) for index in access.indices))
+
+    def _window_of(self, comp: Comp, access: Load) -> tuple[Window, bool] | None:
+        if access.buf in self.own:
+            return None
+        key = self._key(comp, access)
+        return self.windows[key], key.moves is None
 
     def _moves(self, comp: Comp, index: Expr) -> tuple[tuple[int, int], ...]:
         form = linear(index)
@@ -298,7 +351,7 @@ class _Blocking:
             spans = [self._interval(u.comp, u.forms[d]) for u in users]
             low, high = min(s[0] for s in spans), max(s[1] for s in spans)
             less = tuple((k, step // self.counters[k].span) for k, step in moves if self.counters[k].ragged)
-            dims.append(Reach(low, moves, Length(high - low + 1, less)))
+            dims.append(Reach(low, moves if outside else (), Length(high - low + 1, less)))
         reach = tuple(dims)
         if writes and not apart(reach):
             return None
@@ -357,107 +410,15 @@ class _Blocking:
             c.extent is not None and names[k] is not None and k not in along for k, c in enumerate(self.counters)
         )
 
-    # -- the functions of blocks
-
-    def _piece(self, place: Place, number: int) -> Func:
-        comps = tuple(self._local(c, place) for c in self.func.comps if self._runs(c, place))
-        near: dict[str, Buf] = {}
-        written = {c.target.buf for c in self.func.comps}
-        for key, window in self.windows.items():
-            buf = self.bufs[key.buf]
-            kept = window.outside or key.moves is None
-            kind: Literal["param", "local"] = "param" if kept else "local"
-            near[window.name] = replace(
-                buf,
-                name=window.name,
-                shape=window.shape,
-                kind=kind,
-                const=window.buf not in written,
-            )
-        touched = {a.buf for c in comps for a in accesses_of(c)}
-        near |= {name: self.bufs[name] for name in self.own}
-        names = {p.name for p in self.func.params}
-        scalars = [p for p in self.func.params if isinstance(p, ScalarParam) and self._names(comps, p.name)]
-        origins = [ScalarParam(_origin(c), "i32") for c in self.counters if self._names(comps, _origin(c))]
-        counts = [ScalarParam(_count(c), "i32") for c in self.counters if self._names(comps, _count(c))]
-        assert not names & {o.name for o in (*origins, *counts)}
-        bufs = tuple(b for n, b in near.items() if n in touched)
-        params: tuple[Buf | ScalarParam, ...] = (*(b for b in bufs if b.kind == "param"), *scalars, *origins, *counts)
-        return Func(f"{self.func.name}_block{number}", params, bufs, comps, self.func.loc)
-
-    def _names(self, comps: Sequence[Comp], name: str) -> bool:
-        return any(name in used_parameters(c) for c in comps)
-
-    def _local(self, comp: Comp, place: Place) -> Comp:
-        ranges = []
-        target = self._rewritten(comp, comp.target)
-        assert isinstance(target, Load)
-        if not self.counters:
-            return replace(comp, target=target, value=self._rewritten(comp, comp.value))
-        short = SHORT_LAST in place or SHORT_ONLY in place
-        counts = [_count(c) for c in self.counters if c.extent is not None] if short else []
-        for depth, name in enumerate(comp.iters):
-            low, high = self.boxes.ends(comp, depth)
-            if name in self.iterators[comp.name]:
-                k = self.iterators[comp.name].index(name)
-                counter = self.counters[k]
-                if counter.extent is not None and short:
-                    ranges.append(f"0 <= {name} < {_count(counter)}")
-                    continue
-                whole = counter.extent is not None or place[k] not in (LAST, ONLY)
-                low, high = 0, (counter.span if whole else counter.last) - 1
-            ranges.append(f"{low} <= {name} <= {high}")
-        head = f"[{', '.join(counts)}] -> " if counts else ""
-        domain = isl.Set(f"{head}{{ {comp.name}[{', '.join(comp.iters)}] : {' and '.join(ranges) or 'true'} }}")
-        made = replace(comp, domain=domain, target=target, value=self._rewritten(comp, comp.value))
-        old = self.boxes.places[comp.name]
-        time = schedule_map(made, Position(old.constants, old.loops), comp.schedule.dim(isl.dim_type.out))
-        return replace(made, schedule=time.intersect_domain(domain))
-
-    def _rewritten(self, comp: Comp, expr: Expr) -> Expr:
-        """An expression in iterations that begin at 0, on windows."""
-        match expr:
-            case Iter(name) if name in self.iterators[comp.name]:
-                counter = self.counters[self.iterators[comp.name].index(name)]
-                origin: Expr = Param(_origin(counter), "i32") if counter.several else integer(counter.low)
-                return plus(expr, origin)
-            case Load() if expr.buf not in self.own:
-                key = self._key(comp, expr)
-                window = self.windows[key]
-                if key.moves is None:
-                    indices = tuple(self._rewritten(comp, i) for i in expr.indices) or (integer(0),)
-                else:
-                    indices = tuple(self._near(comp, i, d.low) for i, d in zip(expr.indices, window.dims, strict=True))
-                return replace(expr, buf=window.name, indices=indices)
-            case _:
-                parts = tuple(self._rewritten(comp, p) for p in children(expr))
-                return rebuild(expr, parts) if parts else expr
-
-    def _near(self, comp: Comp, index: Expr, low: int) -> Expr:
-        form = linear(index)
-        assert form is not None
-        constant = form[0] - low
-        for name, factor in form[1].items():
-            if name in self.iterators[comp.name]:
-                constant += factor * self.counters[self.iterators[comp.name].index(name)].low
-        return from_linear((constant, form[1]), comp.iters)
-
 
 def _refused(func: Func, why: str) -> NoBlocks:
     return NoBlocks(f"`{func.name}` can't be cut into blocks: {why}", loc=func.loc)
 
 
-def _origin(counter: Counter) -> str:
-    return f"{counter.name}_first"
-
-
-def _count(counter: Counter) -> str:
-    return f"{counter.name}_count"
-
-
 def _places(counter: Counter) -> tuple[int, ...]:
     if counter.extent is not None:
-        return (FIRST, BETWEEN, LAST, ONLY, SHORT_LAST, SHORT_ONLY)
+        shorter = (SHORT_FIRST, SHORT_BETWEEN) if counter.adapts else ()
+        return (FIRST, BETWEEN, LAST, ONLY, SHORT_LAST, SHORT_ONLY, *shorter)
     if counter.trips == 1:
         return (ONLY,)
     return (FIRST, LAST) if counter.trips == 2 else (FIRST, BETWEEN, LAST)
@@ -471,6 +432,8 @@ def _done(counter: Counter, place: int) -> int:
     """The iterations of all blocks that are at a place."""
     if place == BETWEEN:
         return (counter.trips - 2) * counter.span
+    if place in (SHORT_FIRST, SHORT_BETWEEN):
+        return 0
     return counter.last if place in (LAST, ONLY) else counter.span
 
 

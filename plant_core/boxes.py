@@ -155,7 +155,7 @@ def ends_of(comp: Comp, depth: int) -> tuple[int, int, Linear | None]:
     """The first and the last iteration of a loop, the last in the integer parameters where it depends on them. Raises
     NoBlocks where they are anything else."""
     low, high = comp.domain.dim_min_val(depth), comp.domain.dim_max_val(depth)
-    form = None if high.is_int() else _affine(comp.domain.dim_max(depth))
+    form = None if high.is_int() else affine_in_parameters(comp.domain.dim_max(depth))
     if not low.is_int() or (form is None and not high.is_int()):
         raise NoBlocks(
             f"blocks need constant sizes, and the bounds of {comp.iters[depth]} are known at run time only",
@@ -166,7 +166,7 @@ def ends_of(comp: Comp, depth: int) -> tuple[int, int, Linear | None]:
     return int(low.to_python()), int(high.to_python()) if form is None else 0, form
 
 
-def _affine(value: isl.PwAff) -> Linear | None:
+def affine_in_parameters(value: isl.PwAff) -> Linear | None:
     """A single function of the parameters, whatever these are."""
     pieces = value.coalesce().get_pieces()
     if len(pieces) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -28,16 +29,15 @@ GUESSED_EXTENT = 1000
 """What an extent that depends on parameters counts as against a budget of elements."""
 
 
-def expand_scalars(
-    func: Func, *, array_elements: int = 4096, split_elements: int = 65536, symbolic: bool = False
-) -> Func:
+def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: int = 65536, symbolic: int = 0) -> Func:
     """Split local variables into webs, give each loop iteration its own copy, and drop Comps that nothing needs.
 
     Before: `for i { t = a[i]; b[i] = t; t = c[i]; d[i] = t; }`.
     After:  `for i { t[i] = a[i]; b[i] = t[i]; t_1[i] = c[i]; d[i] = t_1[i]; }`.
     Requires: 2d+1 schedules. Ensures: the same contents of every parameter. A variable is expanded over as many of the
     outermost loops around all its accesses as have constant bounds and are crossed by no value of it. Local arrays are
-    expanded up to `array_elements` elements, and split as long as the copies have `split_elements` in all.
+    expanded up to `array_elements` elements, and split as long as the copies have `split_elements` in all. `symbolic`:
+    scalars are expanded over loops of run-time bounds, too, up to so many elements in any case.
     """
     # Neither dropping nor renaming changes which write a live read sees, so one analysis serves all three steps.
     known = flows(func)
@@ -207,7 +207,7 @@ class _Expansion:
     subscripts: dict[str, tuple[Expr, ...]]
 
 
-def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: bool) -> Func:
+def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: int) -> Func:
     defined = defined_parameters(func)
     places = {comp.name: position(comp) for comp in func.comps}
     expansions: dict[str, _Expansion] = {}
@@ -215,8 +215,9 @@ def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: 
         if buf.kind != "local" or buf.name in defined:
             continue
         users = [c for c in func.comps if c.target.buf == buf.name or any(a.buf == buf.name for a in read_accesses(c))]
-        found = _expansion(buf, users, places, [f for f in known if f.buf == buf.name], symbolic)
-        if found is None or ((buf.shape or symbolic) and _elements((*found.extents, *buf.shape)) > array_elements):
+        found = _expansion(buf, users, places, [f for f in known if f.buf == buf.name], symbolic > 0)
+        most = array_elements if buf.shape else symbolic or sys.maxsize
+        if found is None or _elements((*found.extents, *buf.shape)) > most:
             continue
         expansions[buf.name] = found
     if not expansions:

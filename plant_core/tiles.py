@@ -29,7 +29,8 @@ class LoopShape:
     """How a tile covers one loop: `span` consecutive iterations, across lanes or not. See `tree.Tile`.
 
     `row`: the tiles of a lane loop start at the first iteration of each row that is left; rows with gaps are left to
-    the shapes that follow. `cut`: they do, and cover all of the row, the last tile only as far as the row goes. `part`:
+    the shapes that follow. `cut`: they do, and cover all of the row, the last tile only as far as the row goes; in
+    tiles of several loops, whose bounds then depend on parameters only, they do so in each row of a tile. `part`:
     the box may hold more than there are instances.
     """
 
@@ -131,8 +132,8 @@ def _validate_comp(comp: Comp, plan: CompPlan) -> None:
         if any(loop.inner for _, loop in shape):
             _validate_inner(shape, refuse)
         if by_rows(shape) and sum(loop.span > 1 for _, loop in shape) > 1:
-            raise refuse("cuts tiles of several loops")
-        if in_parts(shape) and (by_rows(shape) or any(loop.inner or loop.scan for _, loop in shape)):
+            raise refuse("has rows in tiles of several loops")
+        if in_parts(shape) and (by_rows(shape) or is_cut(shape) or any(loop.inner or loop.scan for _, loop in shape)):
             raise refuse("cuts, scans or interleaves lanes of boxes that may reach beyond its instances")
 
 
@@ -140,12 +141,17 @@ def _validate_inner(shape: Shape, refuse: Callable[[str], PlantError]) -> None:
     outer = [loop for _, loop in shape if loop.lane]
     if sum(loop.inner for _, loop in shape) > 1 or len(outer) != 1 or outer[0].inner:
         raise refuse("puts an inner loop across the lanes, but not one other")
-    if outer[0].reduce or outer[0].flip or outer[0].scan or by_rows(shape):
+    if outer[0].reduce or outer[0].flip or outer[0].scan or by_rows(shape) or is_cut(shape):
         raise refuse("reduces, flips, scans or cuts lanes of two loops")
 
 
 def by_rows(shape: Shape) -> bool:
-    return any(loop.cut or loop.row for _, loop in shape)
+    """Whether tiles are parts of single rows, which may begin and end anywhere."""
+    return any(loop.row for _, loop in shape) or (is_cut(shape) and sum(loop.span > 1 for _, loop in shape) == 1)
+
+
+def is_cut(shape: Shape) -> bool:
+    return any(loop.cut for _, loop in shape)
 
 
 def in_parts(shape: Shape) -> bool:
@@ -239,7 +245,12 @@ def _cover(comp: Comp, plan: CompPlan, shape: Shape, piece: _Piece) -> _Cover:
     intervals = _intervals(piece.points) if piece.intervals is None else piece.intervals
     spanned = [k for name in plan.order if tile.spans[k := comp.iters.index(name)] > 1]
     if all(k in intervals for k in spanned):
-        return _cover_rectangle(tile, piece.points, intervals, spanned)
+        across = None if tile.lane is None else comp.iters.index(tile.lane)
+        cut = across if is_cut(shape) and across in spanned else None
+        return _cover_rectangle(tile, piece.points, intervals, spanned, cut)
+    if is_cut(shape):
+        why = f"the plan of {comp.name} cuts tiles of loops whose bounds depend on each other"
+        raise PlantError(why, code="DG202", loc=comp.loc)
     return _cover_any(tile, piece.points)
 
 
@@ -286,7 +297,10 @@ def _has_division(constraint: isl.Constraint) -> bool:
     return any(not constraint.get_coefficient_val(isl.dim_type.div, d).is_zero() for d in range(count))
 
 
-def _cover_rectangle(tile: Tile, piece: isl.Set, intervals: dict[int, _Interval], order: list[int]) -> _Cover:
+def _cover_rectangle(
+    tile: Tile, piece: isl.Set, intervals: dict[int, _Interval], order: list[int], cut: int | None = None
+) -> _Cover:
+    """Tiles from the first iteration of each loop on, all full but along the loop `cut`."""
     local = isl.LocalSpace.from_space(piece.get_space())
     origins, points = piece, piece
     to_origin = _identity(piece)
@@ -296,6 +310,10 @@ def _cover_rectangle(tile: Tile, piece: isl.Set, intervals: dict[int, _Interval]
         span, interval = tile.spans[k], intervals[k]
         here = isl.PwAff.from_aff(isl.Aff.var_on_domain(local, isl.dim_type.set, k))
         phase = here.sub(interval.base).mod_val(isl.Val(span))
+        if k == cut:
+            origins = origins.intersect(phase.zero_set())
+            to_origin = to_origin.set_at(k, here.sub(phase))
+            continue
         last = here.add_constant_val(isl.Val(span - 1))
         origins = origins.intersect(phase.zero_set()).intersect(last.le_set(interval.upper))
         length = interval.upper.sub(interval.base).add_constant_val(isl.Val(1))
@@ -307,7 +325,7 @@ def _cover_rectangle(tile: Tile, piece: isl.Set, intervals: dict[int, _Interval]
         points = free.intersect(here.ge_set(interval.base)).intersect(here.lt_set(end))
         known[k] = _Interval(interval.base, end.add_constant_val(isl.Val(-1)))
         to_origin = to_origin.set_at(k, here.sub(phase))
-    return _Cover(origins, points, to_origin, rests)
+    return _Cover(origins, points, to_origin, rests, None if cut is None else intervals[cut].upper)
 
 
 # --- rows cut short -----------------------------------------------------------------------------------------------

@@ -3,13 +3,20 @@ loops, few iterations of those around them."""
 
 from __future__ import annotations
 
-from plant_core.boxes import NoBlocks, assumed, ends_of
-from plant_core.ir import Func, ScalarParam
+from collections.abc import Mapping
+
+from plant_core.affine import Linear
+from plant_core.boxes import NoBlocks, affine_in_parameters, assumed, ends_of
+from plant_core.defined import defined_parameters
+from plant_core.ir import Comp, Func, ScalarParam
 from plant_core.values import is_float
 
 # Iterations of the loops of a statement, outermost first, by how many it has; of deeper ones the outer have few.
 _CAPS = {1: (300,), 2: (37, 70), 3: (3, 70, 21)}
 _OUTER = 3
+_MOST = 20_000  # runs of a statement, where loops of known size are inside
+_FEWEST = 2
+_GROUPS = 2  # that parameters count which the program itself computes
 _ALIKE = {1: 300, 2: 50, 3: 19}  # where one parameter bounds several loops
 
 
@@ -17,28 +24,62 @@ def trial_sizes(func: Func) -> dict[str, int]:
     """A value for each integer parameter: no more than arrays of known size allow; 0 for those that bound no loop."""
     found = {p.name: 0 for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)}
     most = assumed(func)
+    defined = defined_parameters(func)
     caps: dict[str, set[tuple[int, int]]] = {}  # by parameter, depth and cap
+    later: list[tuple[str, Linear, int]] = []  # parameters, the first iteration of a loop that tells of others, and cap
     deepest = 0
     for comp in func.comps:
         count = len(comp.iters)
         deepest = max(deepest, count)
         inner = _CAPS.get(min(count, 3), ())
-        limits = (*(_OUTER for _ in range(count - len(inner))), *inner)
-        for depth, limit in enumerate(limits):
-            for name in _bounds(func, comp.name, depth) & found.keys():
-                caps.setdefault(name, set()).add((depth, limit))
+        for depth, limit in enumerate((_OUTER,) * (count - len(inner)) + inner):
+            low, names = _bounds(comp, depth)
+            for name in names & found.keys():
+                if low is None:
+                    caps.setdefault(name, set()).add((depth, limit))
+                else:
+                    later.append((name, low, limit))
     for name, known in caps.items():
         alike = len({depth for depth, _ in known}) > 1
         cap = _ALIKE[min(deepest, 3)] if alike else max(limit for _, limit in known)
         found[name] = max(min(most.get(name, cap), cap), 0)
+    values = found | dict.fromkeys(defined, _GROUPS)
+    for name, (constant, factors), limit in later:
+        least = constant + sum(factor * values[n] for n, factor in factors.items()) + limit
+        found[name] = max(found[name], min(most.get(name, least), least))
+    lessened = found.keys() - {name for name, _, _ in later}
+    for comp in func.comps:
+        while (runs := _runs(comp, found | dict.fromkeys(defined, _GROUPS))) is not None and runs[0] > _MOST:
+            names = {n for n in runs[1] & lessened if found[n] > _FEWEST}
+            if not names:
+                break
+            # Loops around others first.
+            name = min(names, key=lambda n: (found[n] > _OUTER, -found[n], n))
+            found[name] = max(found[name] * 2 // 3, _FEWEST)
     return found
 
 
-def _bounds(func: Func, name: str, depth: int) -> set[str]:
-    """The parameters that the last iteration of a loop depends on."""
-    comp = func.comp(name)
+def _runs(comp: Comp, values: Mapping[str, int]) -> tuple[int, set[str]] | None:
+    """How often a statement runs, and the parameters that tell; None where its loops' bounds are not so simple."""
+    runs, names = 1, set[str]()
+    for depth in range(len(comp.iters)):
+        low, high = comp.domain.dim_min(depth), comp.domain.dim_max(depth)
+        forms = [affine_in_parameters(x) for x in (low, high)]
+        if forms[0] is None or forms[1] is None:
+            return None
+        first, last = (f[0] + sum(k * values.get(n, 0) for n, k in f[1].items()) for f in (forms[0], forms[1]))
+        runs *= max(last - first + 1, 0)
+        names |= set(forms[1][1])
+    return runs, names
+
+
+def _bounds(comp: Comp, depth: int) -> tuple[Linear | None, set[str]]:
+    """The first iteration of a loop, where it is no constant, and the parameters that the last one depends on."""
     try:
         form = ends_of(comp, depth)[2]
     except NoBlocks:
+        low, form = (affine_in_parameters(x) for x in (comp.domain.dim_min(depth), comp.domain.dim_max(depth)))
+        if low is not None and form is not None:
+            return low, set(form[1])
         form = None
-    return set() if form is None else set(form[1])
+    return None, set() if form is None else set(form[1])

@@ -1,6 +1,7 @@
 """Blocks of a nest as the code between them needs them: counters over blocks, and windows of the arrays they touch.
 
-Counter ::= name, low, span, trips, last, extent     iterations low, low + span, ... begin a block; the last is shorter
+Counter ::= name, low, span, trips, last, extent, group, adapts     iterations low, low + span, ... begin a block; the
+                                                                  last may be shorter
 Window  ::= name, buf, shape, dims, load, store
 Reach   ::= low, steps, extent               elements low + sum(step * counter) and on, of one dimension
 Length  ::= full, less                       shorter by `less` for each iteration that a counter's last block lacks
@@ -20,6 +21,8 @@ Size = Extent  # in integer parameters of the function
 Place = tuple[int, ...]  # of each counter whether a block is its
 FIRST, BETWEEN, LAST, ONLY = -1, 0, 1, 2
 SHORT_LAST, SHORT_ONLY = 3, 4  # where only the run tells whether the last block is shorter than others, those that are
+SHORT_FIRST, SHORT_BETWEEN = 5, 6  # where all blocks are short
+SHORT = frozenset({SHORT_FIRST, SHORT_BETWEEN, SHORT_LAST, SHORT_ONLY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,9 @@ class Counter:
     """A loop over blocks of `span` iterations, `trips` of them; iteration `low` is the first, the last has `last`.
 
     `extent`: how many iterations the loop has, where that is known at run time only (0 and less: none); `trips` and
-    `last` are guesses then. There is one block at least, which may have no iterations.
+    `last` are guesses then. There is one block at least, which may have no iterations. `group`: shorter blocks may run
+    on to a multiple of so many iterations, as nothing comes of those in excess. `adapts`: where the loop has but few
+    iterations, a run may take smaller blocks, of a span that both divides `span` and is a multiple of `group`.
     """
 
     name: str
@@ -36,6 +41,8 @@ class Counter:
     trips: int
     last: int
     extent: Expr | None = None
+    group: int = 1
+    adapts: bool = False
 
     @property
     def several(self) -> bool:

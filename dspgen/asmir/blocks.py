@@ -14,20 +14,45 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 
+from dspgen.asmir.counting import NUMBER, groups, measured
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import Function, If, Item, Loop, Reg, VReg
 from dspgen.asmir.pointers import Pointers
 from dspgen.asmir.rename import prefixed
-from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, Moved, amount, end, lacking, low_half
+from dspgen.asmir.transfers import (
+    I32,
+    ONE,
+    ZERO,
+    Engine,
+    Moved,
+    amount,
+    end,
+    iterations,
+    lacking,
+    low_half,
+    place_bytes,
+    smaller,
+)
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Side, Target
 from dspgen.target.operations import OperationTable
-from dspgen.vecdsl.ir import ELEM_BYTES, ArrayDecl, Const, Op, Program, ScalarDecl, Term, Var
+from dspgen.vecdsl.ir import ArrayDecl, Const, Op, Program, ScalarDecl, Term, Var
 from plant_core.loc import Loc
-from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, SHORT_LAST, SHORT_ONLY, Counter, Place, Window
+from plant_core.windows import (
+    BETWEEN,
+    FIRST,
+    LAST,
+    ONLY,
+    SHORT,
+    SHORT_FIRST,
+    SHORT_LAST,
+    SHORT_ONLY,
+    Counter,
+    Place,
+    Window,
+)
 
 _FRAME = "frame of the blocks"
-_ALIGN = 256  # bytes; a vector's at least lie between two windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +172,13 @@ class _Composer:
         self.engine = Engine(name, nest.windows, nest.counters, self.target, self.dma, self.emitter, self.pointers)
         scalar = self.emitter.classes.scalar.name
         for k in range(len(nest.counters)):
-            for made in (_at(k), _next(k), _step(k), _last(k), *((end(k), lacking(k)) if self._open(k) else ())):
+            for made in (_at(k), _next(k), _step(k), _last(k)):
                 self.emitter.names[made] = Reg(self.emitter.fresh(scalar, made))
         items: list[Item] = []
         trips: int | VReg = math.prod(c.trips for c in nest.counters)
         if any(self._open(k) for k in range(len(nest.counters))):
-            trips = self.emitter.fresh(scalar, "blocks")
-            self.emitter.names[_NUMBER] = Reg(trips)
             items += self._section(self._measure)
+            trips = self.emitter.names[NUMBER].vreg
         items += self._section(self._begin)
         if trips == 1:
             items += self._section(partial(self._at_ends, next_=False)) + self._dispatch()
@@ -170,22 +194,13 @@ class _Composer:
     # -- code
 
     def _measure(self) -> None:
-        """Of counters whose extents are known now: the last block, what it lacks, and how many blocks there are."""
-        total: Term = ONE
-        for k, counter in enumerate(self.nest.counters):
-            if counter.extent is None:
-                total = Op("mul", (total, Const(counter.trips, I32)), I32)
-                continue
-            extent, bits = amount(counter.extent), counter.span.bit_length() - 1
-            assert counter.span == 1 << bits
-            self._set(lacking(k), Op("select", (Op("lt", (ZERO, extent), I32), extent, ZERO), I32))
-            some = Var(lacking(k), I32)
-            before = Op("shr", (Op("sub", (some, ONE), I32), Const(bits, I32)), I32)
-            self._set(end(k), Op("select", (some, before, ZERO), I32))
-            up = Op("shl", (Op("add", (Var(end(k), I32), ONE), I32), Const(bits, I32)), I32)
-            self._set(lacking(k), Op("sub", (up, some), I32))
-            total = Op("mul", (total, Op("add", (Var(end(k), I32), ONE), I32)), I32)
-        self._set(_NUMBER, total)
+        """Find out what is known of blocks when the function runs."""
+        known = set[str]()
+        for name, term in measured(self.nest.counters, self.nest.windows, self.dma):
+            if name not in known:
+                self.emitter.names[name] = Reg(self.emitter.fresh(self.emitter.classes.scalar.name, name))
+                known.add(name)
+            self._set(name, term)
 
     def _section(self, action: Callable[[], None]) -> list[Item]:
         """What `action` emits; constants are made where they are used."""
@@ -358,10 +373,12 @@ class _Composer:
 
         def found() -> None:
             short: Term = ZERO
-            for k in range(len(self.nest.counters)):
+            for k, counter in enumerate(self.nest.counters):
                 if self._open(k):
                     lacks = Op("lt", (ZERO, Var(lacking(k), I32)), I32)
                     short = Op("or", (short, Op("and", (Var(_last(k), I32), lacks), I32)), I32)
+                    if counter.adapts:
+                        short = Op("or", (short, Op("lt", (ZERO, Var(smaller(k), I32)), I32)), I32)
             self._set(_SHORT, short)
             self._set(_WAY, self._asked(self.nest.piece))
 
@@ -378,11 +395,11 @@ class _Composer:
         if len(numbers) == 1:
             return Const(numbers.pop(), I32)
         questions: list[tuple[Term, Callable[[Place], bool]]] = [
-            (Var(_SHORT, I32), lambda place: SHORT_LAST in place or SHORT_ONLY in place)
+            (Var(_SHORT, I32), lambda place: not SHORT.isdisjoint(place))
         ]
         for k in range(len(self.nest.counters)):
             first = Op("eq", (Var(_at(k), I32), ZERO), I32)
-            questions.append((first, partial(_is_at, k, (FIRST, ONLY, SHORT_ONLY))))
+            questions.append((first, partial(_is_at, k, (FIRST, SHORT_FIRST, ONLY, SHORT_ONLY))))
             questions.append((Var(_last(k), I32), partial(_is_at, k, (LAST, ONLY, SHORT_LAST, SHORT_ONLY))))
         best: tuple[int, Term, dict[Place, int], dict[Place, int]] | None = None
         for question, holds in questions:
@@ -429,13 +446,12 @@ class _Composer:
                         self.emitter.move(Reg(made.vreg, "hi"), Reg(self.pointers.base[_FRAME].vreg, "hi"))
                 elif name in origins:
                     counter = self.nest.counters[origins[name]]
-                    steps = Op("mul", (Var(_at(origins[name]), I32), Const(counter.span, I32)), I32)
+                    each = iterations(self.nest.counters, origins[name])
+                    steps = Op("mul", (Var(_at(origins[name]), I32), each), I32)
                     self.emitter.lower(Op("add", (steps, Const(counter.low, I32)), I32), made)
                 elif name in counts:
-                    k = counts[name]
-                    full = Const(self.nest.counters[k].span, I32)
-                    short = Op("sub", (full, Var(lacking(k), I32)), I32)
-                    self.emitter.lower(Op("select", (Var(_last(k), I32), short, full), I32), made)
+                    last = Var(_last(counts[name]), I32)
+                    self.emitter.lower(groups(self.nest.counters, counts[name], last), made)
                 else:
                     self.emitter.move(made, self.emitter.names[name])
 
@@ -444,7 +460,6 @@ class _Composer:
 
 _FINAL = "final"
 _FITS = "fits"
-_NUMBER = "number of blocks"
 _SHORT = "short block"
 _WAY = "way"
 
@@ -482,16 +497,3 @@ def _near(window: Window) -> str:
 
 def _both(window: Window) -> str:
     return f"both.{window.name}"
-
-
-def place_bytes(size: int) -> int:
-    """The bytes that a window's place takes, with what lies between it and the next."""
-    return (size // _ALIGN + 2) * _ALIGN
-
-
-def window_bytes(window: Window) -> int:
-    """The bytes of one place of a window."""
-    total = ELEM_BYTES[window.dtype]
-    for extent in window.shape:
-        total *= extent
-    return total

@@ -6,6 +6,7 @@ words is written once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +16,12 @@ from dspgen.asmir.ir import Instr, Jump, Label, Mark, Mem, Predicate, Reg
 from dspgen.asmir.pointers import Pointers
 from dspgen.target.model import Dma, Target
 from dspgen.target.query import Index
-from dspgen.vecdsl.ir import Address, Const, Load, Op, Store, Term, Var, VType
+from dspgen.vecdsl.ir import ELEM_BYTES, Address, Const, Load, Op, Store, Term, Var, VType
 from plant_core.windows import Counter, Length, Rows, Size, Window, products
 
 I32 = VType("i32", False)
 ONE, ZERO = Const(1, I32), Const(0, I32)
+_ALIGN = 256  # bytes; a vector's at least lie between two windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,12 @@ class Engine:
         if rows.offset != 0:
             far = Op("add", (far, amount(rows.offset)), I32)
         for k, step in rows.steps:
-            far = Op("add", (far, Op("mul", (Var(block(k), I32), amount(step)), I32)), I32)
+            number: Term = Var(block(k), I32)
+            each = amount(step)
+            if self.counters[k].adapts:
+                number = Op("mul", (number, iterations(self.counters, k)), I32)
+                each = amount(step, self.counters[k].span)
+            far = Op("add", (far, Op("mul", (number, each), I32)), I32)
         words = {"source": near if store else far, "destination": far if store else near}
         for word, length in (("rows", rows.rows), ("row_bytes", rows.row_bytes)):
             if length.less:
@@ -141,10 +148,13 @@ class Engine:
         for k, less in length.less:
             counter = self.counters[k]
             at_end = Const(counter.trips - 1, I32) if counter.extent is None else Var(end(k), I32)
-            last = Op("eq", (Var(block(k), I32), at_end), I32)
+            last: Term = Op("eq", (Var(block(k), I32), at_end), I32)
             missing: Term = Const(less * (counter.span - counter.last), I32)
             if counter.extent is not None:
                 missing = Op("mul", (Var(lacking(k), I32), Const(less, I32)), I32)
+            if counter.adapts:
+                missing = Op("select", (last, Var(lacking(k), I32), Var(smaller(k), I32)), I32)
+                last = Const(less, I32)
             found = Op("sub", (found, Op("mul", (last, missing), I32)), I32)
         return found
 
@@ -189,11 +199,23 @@ def lacking(counter: int) -> str:
     return f"lacking.{counter}"
 
 
-def amount(of: Size) -> Term:
-    """A size in the function's integer parameters."""
+def smaller(counter: int) -> str:
+    """The variable that tells how many iterations all blocks have less than the largest, where that may be."""
+    return f"smaller.{counter}"
+
+
+def iterations(counters: Sequence[Counter], k: int) -> Term:
+    """How many iterations of a counter a block has, if it is not the last."""
+    span = Const(counters[k].span, I32)
+    return Op("sub", (span, Var(smaller(k), I32)), I32) if counters[k].adapts else span
+
+
+def amount(of: Size, share: int = 1) -> Term:
+    """A size in the function's integer parameters, one of `share` equal parts of it."""
     found: Term | None = None
     for factor, names in products(of):
-        part: Term = Const(factor, I32)
+        assert factor % share == 0
+        part: Term = Const(factor // share, I32)
         for name in names:
             part = Var(name, I32) if part == ONE else Op("mul", (part, Var(name, I32)), I32)
         found = part if found is None else Op("add", (found, part), I32)
@@ -203,3 +225,13 @@ def amount(of: Size) -> Term:
 def low_half(pointer: Reg, target: Target) -> Reg:
     pair = target.register_class(pointer.vreg.cls).pair_of is not None
     return Reg(pointer.vreg, "lo") if pair and not pointer.part else pointer
+
+
+def place_bytes(size: int) -> int:
+    """The bytes that a window's place takes, with what lies between it and the next."""
+    return (size // _ALIGN + 2) * _ALIGN
+
+
+def window_bytes(window: Window) -> int:
+    """The bytes of one place of a window."""
+    return ELEM_BYTES[window.dtype] * math.prod(window.shape)

@@ -26,6 +26,8 @@ _SCANNED = (1, 2, 4, 6)
 # For loops of unknown size, whose tiles may never be full.
 _FEW = (1, 2, 4)
 _MOST_POINTS_UNKNOWN = 16
+_MOST_POINTS_FEW = 32  # where rows have a constant length
+_MOST_SPANNED_UNKNOWN = 2
 _MOST_POINTS = 160
 _SMALL_POINTS = 72
 _WITHOUT_REDUCTION = 3
@@ -64,6 +66,8 @@ class Candidate:
     unrolled: Unrolled = "shared"
     turned: bool = False
     whole: bool = False  # one tile of each comp covers all its iterations
+    fixed: bool = True  # rows have the same constant length
+    sure: bool = True  # takes no more iterations of a loop of unknown size at once than a vector has
     form: Func | None = field(default=None, compare=False)  # the nest in strips, which the plans are of
 
     @property
@@ -121,7 +125,7 @@ def candidates(
             _unique([c for here in _legal(groups, kept, len(groups)) for c in here]), key=lambda c: c.rank[1:]
         )
     groups = _legal(_worth_turning(groups), kept, _PROBES)
-    if not all(c.box for c in arrangements[0].nest.comps):
+    if not all(c.box for c in arrangements[0].nest.comps) and not (groups and groups[0][0].fixed):
         return _ragged(groups, most, arrangements[0].nest)
     found = [c for here in groups for c in _diverse(here)]
     chosen = [here[0] for here in groups[: most // 2]]
@@ -143,7 +147,9 @@ def _ragged(groups: list[list[Candidate]], most: int, nest: Nest) -> list[Candid
     likely = [w if _in_long_rows(w, nest) else s for s, w in zip(small, wider, strict=True)]
     half = most // 2
     best = [here[0] for here in groups]
-    first = [*small[:1], *wider[:1], *likely[1:3], *best[:1], *likely[3:half], *small[1:half], *wider[1:half]]
+    settled = all(c.settled for c in nest.comps)
+    sure = [c for here in groups[:half] for c in sorted(here, key=_rank) if c.sure and not c.large][: 2 * settled]
+    first = [*sure, *small[:1], *wider[:1], *likely[1:3], *best[:1], *likely[3:half], *small[1:half], *wider[1:half]]
     return list(dict.fromkeys([*first, *best[:half]]))[:most]
 
 
@@ -188,7 +194,7 @@ def _tiled(
     arrangement: Arrangement, lanes: dict[str, Lane], target: Target, machine: Machine, single: bool, memo: _Memo
 ) -> Iterator[Candidate]:
     nest = arrangement.nest
-    comps, apart = working(nest), lane_by_lane(nest, lanes, machine)
+    comps, apart, fixed = working(nest), lane_by_lane(nest, lanes, machine), _fixed(nest, lanes)
     for spans in _spans(arrangement, lanes, target, single):
         tiling = Tiling(spans, lanes, arrangement.orders)
         cycles = nest_cycles(comps, tiling, machine, memo.cycles)
@@ -198,7 +204,7 @@ def _tiled(
         by_lane = gathered(apart, tiling, machine)
         if cycles is None or (by_lane > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1):
             continue
-        for cut in (False, True) if lanes and not all(c.box for c in nest.comps) else (False,):
+        for cut in (False, True) if lanes and not fixed else (False,):
             plans = _plans(arrangement, tiling, target, cut, memo.plans)
             yield Candidate(
                 plans,
@@ -213,7 +219,23 @@ def _tiled(
                 _unrolled(nest, tiling),
                 arrangement.turned,
                 all(c.box and tiling.span(c, x.iterator) >= x.extent for c in nest.comps for x in c.loops),
+                fixed,
+                _sure(nest, tiling, target.lanes),
             )
+
+
+def _sure(nest: Nest, tiling: Tiling, lanes: int) -> bool:
+    widths = _widths(nest, tiling.lanes, lanes)
+    return all(
+        c.fixed(x.iterator) or tiling.span(c, x.iterator) <= widths.get(x.id, 1) for c in nest.comps for x in c.loops
+    )
+
+
+def _fixed(nest: Nest, lanes: dict[str, Lane]) -> bool:
+    """Whether all rows have the same constant length: the loops that lie across lanes do."""
+    if not lanes:
+        return all(c.box for c in nest.comps)
+    return all(c.fixed(i) for c, x in laned(nest, lanes) for i in (x.iterator, x.inner) if i is not None)
 
 
 def _unique(found: Sequence[Candidate]) -> list[Candidate]:
@@ -283,15 +305,18 @@ def _spans(
         else:
             spans = _unrolls(loop.extent)
         options.append([(loop.id, s) for s in spans])
-    known = all(x.known for x in heavy.loops)
-    most_spanned = len(options) if known else 2
+    unknown = {x.id for x in heavy.loops if not (heavy.box or heavy.fixed(x.iterator))}
+    fixed = _fixed(nest, lanes)
     for combination in itertools.product(*options):
-        if sum(span > 1 for _, span in combination) > most_spanned:
+        known = not any(span > 1 and id in unknown for id, span in combination)
+        if fixed and sum(span > 1 for id, span in combination if id in unknown) > 1:
+            continue
+        if not (known or fixed) and sum(span > 1 for _, span in combination) > _MOST_SPANNED_UNKNOWN:
             continue
         points = 1
         for id, span in combination:
             points *= -(-span // lane_loops[id]) if id in lane_loops else span
-        if points <= (_MOST_POINTS if known else _MOST_POINTS_UNKNOWN):
+        if points <= (_MOST_POINTS if known else _MOST_POINTS_FEW if fixed else _MOST_POINTS_UNKNOWN):
             chosen = dict(combination)
             wide = max((-(-span // lane_loops[id]) for id, span in chosen.items() if id in lane_loops), default=1)
             yield {**_alike(nest, lane_loops, wide), **chosen}
@@ -365,24 +390,28 @@ def _comp_plan(
             sizes.append(loop.extent % span)
         if is_lane and lane is not None:
             width = lane.most or target.lanes // lane.period
-            if span > width and not (comp.box and span == loop.extent):
+            if span > width and not (comp.fixed(iterator) and span == loop.extent):
                 sizes.append(width)
             like = LoopShape(span, lane=True, reduce=lane.reduce, flip=lane.flip, scan=lane.scan)
         per_loop.append([(iterator, replace(like, span=s)) for s in dict.fromkeys(sizes)])
     shapes: tuple[Shape, ...] = tuple(tuple(c) for c in itertools.product(*per_loop)) if per_loop else ()
-    if not all(x.known and x.free for x in comp.loops):
-        rows = [tuple(s for s in shape if s[1].lane or s[1].inner) for shape in shapes]
+    if not all(comp.fixed(x.iterator) for x, span in zip(comp.loops, spans, strict=True) if span > 1):
+        rows = [tuple(s for s in shape if s[1].lane or s[1].inner or comp.fixed(s[0])) for shape in shapes]
         shapes = tuple(dict.fromkeys((*shapes[:1], *(r for r in rows if r))))
     if cut and lane is not None and lane.inner is None and not comp.box:
-        shapes = _rows(lane, shapes, comp.loop(lane.iterator).free, target.lanes)
+        inner = [tuple(s for s in shape if not s[1].lane and comp.fixed(s[0])) for shape in shapes if comp.settled]
+        beside = tuple(dict.fromkeys(s for s in inner if s))
+        shapes = _rows(lane, shapes, comp.loop(lane.iterator).free, target.lanes, beside)
     name = comp.comp.name
     constants = arrangement.constants[name] if arrangement.moved else None
     return CompPlan(arrangement.orders[name], shapes, constants)
 
 
-def _rows(lane: Lane, shapes: tuple[Shape, ...], free: bool, lanes: int) -> tuple[Shape, ...]:
-    """The shapes with what they leave of a row as one vector cut short. Where rows begin at different iterations, rows
-    of full vectors begin where they do."""
+def _rows(
+    lane: Lane, shapes: tuple[Shape, ...], free: bool, lanes: int, beside: tuple[Shape, ...]
+) -> tuple[Shape, ...]:
+    """The shapes with what they leave of a row as one vector cut short, of several rows at once in the ways `beside`.
+    Where rows begin at different iterations, rows of full vectors begin where they do."""
     rest = LoopShape(lane.most or lanes, lane=True, reduce=lane.reduce, flip=lane.flip, cut=True, scan=lane.scan)
     if lane.reduce and not free:
         # One loop over the row, so that its partial results are joined once.
@@ -394,7 +423,8 @@ def _rows(lane: Lane, shapes: tuple[Shape, ...], free: bool, lanes: int) -> tupl
             else shape
             for shape in shapes
         )
-    return (*shapes, ((lane.iterator, rest),))
+    tiles = tuple((*others, (lane.iterator, rest)) for others in beside) if free else ()
+    return (*shapes, *tiles, ((lane.iterator, rest),))
 
 
 def _size(nest: Nest, plans: dict[str, CompPlan], machine: Machine) -> int:

@@ -65,12 +65,17 @@ class CompInfo:
     comp: Comp
     loops: tuple[LoopInfo, ...]
     accesses: tuple[FlatAccess, ...]
-    box: bool = True  # whether the domain is the product of its iterators' ranges
+    box: bool = True  # whether the domain is the product of its iterators' ranges, all of them constant
+    settled: bool = True  # whether it is such a product, be the ranges known or not
 
     @property
     def separate(self) -> bool:
         """Whether no iterator's bounds depend on another's, be the sizes known or not."""
         return all(x.free for x in self.loops)
+
+    def fixed(self, iterator: str) -> bool:
+        """Whether a loop has the same constant range in all iterations of the others."""
+        return self.box or (self.settled and self.loop(iterator).known)
 
     def loop(self, iterator: str) -> LoopInfo:
         for x in self.loops:
@@ -127,7 +132,15 @@ def _info(func: Func, comp: Comp, constants: tuple[int, ...]) -> CompInfo:
         low, high = _range(comp.domain, depth)
         loops.append(LoopInfo(constants[: depth + 1], iterator, low, high, depth not in tied))
     flats = [_flat(func, a, write) for a, write in [*((a, False) for a, _ in reads(comp)), (comp.target, True)]]
-    return CompInfo(comp, tuple(loops), tuple(dict.fromkeys(flats)), _is_box(comp.domain, loops))
+    box = _is_box(comp.domain, loops)
+    settled = box or (not tied and _is_one(comp.domain))
+    return CompInfo(comp, tuple(loops), tuple(dict.fromkeys(flats)), box, settled)
+
+
+def _is_one(domain: isl.Set) -> bool:
+    """Whether it is one basic set without strides."""
+    parts = domain.coalesce().get_basic_sets()
+    return len(parts) == 1 and parts[0].dim(isl.dim_type.div) == 0
 
 
 def _tied(domain: isl.Set) -> set[int]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dspgen.errors import NoSchedule, Problem
 from dspgen.vecdsl.affine import add, integer_term
 from dspgen.vecdsl.bounds import Scope, bounds_of, counted, not_negative
 from dspgen.vecdsl.definitions import with_definitions
 from dspgen.vecdsl.fold import make
 from dspgen.vecdsl.footprint import of_store
-from dspgen.vecdsl.ir import Address, ArrayDecl, If, Loop, Program, ScalarDecl, Stmt, Store
+from dspgen.vecdsl.ir import Address, ArrayDecl, Const, If, Loop, Program, ScalarDecl, Stmt, Store
 from dspgen.vecdsl.leaf import LeafBuilder, Partial, size_of
 from dspgen.vecdsl.ranges import Bounds, Linear, Ranges, trip_range
 from dspgen.vecdsl.reductions import Path, accesses, has_quotient, plan
-from dspgen.vecdsl.terms import INTEGER, Names, integer, linear_address
+from dspgen.vecdsl.terms import INTEGER, Names, integer, linear_address, names_of
 from plant_core.ir import Buf, Func
 from plant_core.loc import Loc
 from plant_core.tree import Do, For, Leaf, Seq, Tree
@@ -81,7 +83,7 @@ class _Builder:
         loop = Loop(name, start, trip, step, (), body, low, high, _first_loc(tree))
         hosted = self.hosted.pop(path, [])
         if not hosted:
-            return [loop]
+            return [_within_names(loop)]
         before = tuple(s for p in hosted for s in p.before)
         after = tuple(s for p in hosted for s in p.after)
         around = (*before, loop, *after)
@@ -110,6 +112,15 @@ class _Builder:
             return [*partial.before, *stores, *partial.after]
         self.hosted.setdefault(host, []).append(partial)
         return stores
+
+
+def _within_names(loop: Loop) -> Loop:
+    """The loop inside of a loop of one iteration that was all in it, if that names what the loop doesn't change."""
+    match loop.body:
+        case (Loop(trip=Const(value=1), carried=()) as named,) if loop.iterator not in names_of(named.start):
+            return replace(named, body=(replace(loop, body=named.body),))
+        case _:
+            return loop
 
 
 def _first_loc(tree: Tree) -> Loc | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dspgen.vecdsl.fold import make
@@ -29,10 +29,14 @@ from dspgen.vecdsl.forward import (
     map_demand,
     place_demands,
 )
-from dspgen.vecdsl.ir import Carried, Const, If, Let, Load, Loop, Program, Stmt, Store, Term, Var, VType
+from dspgen.vecdsl.ir import Carried, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
 from dspgen.vecdsl.ranges import Ranges, with_inner_loops
 from dspgen.vecdsl.recurrence import carry_recurrences
-from dspgen.vecdsl.terms import INTEGER, Names, index_names, integer, is_atom, map_terms, statements
+from dspgen.vecdsl.terms import INTEGER, Names, index_names, integer, is_atom, map_terms, names_of, statements
+
+_LANE_BY_LANE = frozenset(
+    {"add", "sub", "mul", "mac", "msub", "min", "max", "and", "or", "xor", "neg", "abs", "select"}
+)
 
 
 def promote(program: Program, lanes: int) -> Program:
@@ -154,8 +158,14 @@ class _Promoter:
 
     def loop(self, loop: Loop, ranges: Ranges) -> list[Stmt]:
         """The loop with its places carried, and the stores after it."""
-        loop = self._unmasked(loop, ranges)
-        candidates = self.candidates(loop, ranges)
+        steady, masks = self._steadily_masked(loop, ranges)
+        steady = self._unmasked(steady, ranges)
+        candidates = self.candidates(steady, ranges)
+        if masks.keys() <= {c.place for c in candidates}:
+            loop = steady
+        else:
+            masks, loop = {}, self._unmasked(loop, ranges)
+            candidates = self.candidates(loop, ranges)
         if not candidates:
             return [loop]
         carried = {c.place: Var(self.names.fresh(f"{c.place.array}_reg"), load_of(c.place).type) for c in candidates}
@@ -168,13 +178,45 @@ class _Promoter:
             if safe and not candidate.used:
                 initial = Const(0.0 if variable.type.elem in ("f32", "f64") else 0, variable.type)
             following.append(Carried(variable.name, initial, current[place]))
-        after = [replace(c.store, value=carried[c.place]) for c in candidates]
+        after = [replace(c.store, value=carried[c.place], mask=masks.get(c.place)) for c in candidates]
         new = replace(loop, carried=tuple(following), body=tuple(body))
         if safe or all(self._inside(c.place, c.active, ranges) for c in candidates):
             return [new, *after]
         # A place of a loop that may not run at all can lie outside its array.
         ran = make("ne", (loop.trip, integer(0)), INTEGER)
         return [If(ran, (replace(new, min_trip=1), *after))]
+
+    def _steadily_masked(self, loop: Loop, ranges: Ranges) -> tuple[Loop, dict[Place, Term]]:
+        """Stores under masks that stay the same, and whose old value only they use, lane by lane, lose these masks
+        where a register may keep their value: what it has on other lanes is nobody's. The masks by place are those of
+        the stores after the loop."""
+        bound = {loop.iterator, *(c.name for c in loop.carried), *_bound_names(loop.body)}
+        written = {s.array for s in stores_in(loop.body)}
+        masks, plain = dict[Place, Term](), dict[Store, Store]()
+        for store in loop.body:
+            if not isinstance(store, Store) or store.mask is None:
+                continue
+            if bound.isdisjoint(names_of(store.mask)) and all(
+                x.array not in written for x, _ in term_loads(store.mask)
+            ):
+                without = replace(store, mask=None)
+                place = place_of_store(without)
+                if place is not None and place.vector and store.active is None and _stays_on_lanes(store.value, place):
+                    masks[place], plain[store] = store.mask, without
+        if not plain:
+            return loop, {}
+
+        def dropped(stores: Mapping[Store, Store]) -> Loop:
+            return replace(loop, body=tuple(stores.get(s, s) if isinstance(s, Store) else s for s in loop.body))
+
+        others = tuple(s for s in loop.body if not (isinstance(s, Store) and s in plain))
+        read = {place_of_load(x) for x, _ in loads_in((replace(loop, body=others),))}
+        read |= {place_of_load(x) for c in loop.carried for x, _ in term_loads(c.next)}
+        kept = {c.place for c in self.candidates(dropped(plain), ranges)} - read
+        mine = [place_of_store(w) for w in plain.values()]
+        plain = {s: w for (s, w), p in zip(plain.items(), mine, strict=True) if p in kept and mine.count(p) == 1}
+        found = {place for place in map(place_of_store, plain.values()) if place is not None}
+        return dropped(plain), {place: mask for place, mask in masks.items() if place in found}
 
     def _unmasked(self, loop: Loop, ranges: Ranges) -> Loop:
         """Masked stores choose from the old value instead, where a register may then keep it."""
@@ -253,6 +295,20 @@ class _Promoter:
                 kept = Var(name, kept.type)
             current = {**current, place: kept}
         return done, current
+
+
+def _stays_on_lanes(term: Term, place: Place) -> bool:
+    """Whether what a term has on one lane depends on a place's old value on that lane at most."""
+    if isinstance(term, Load) and place_of_load(term) == place and term.index is None:
+        return True
+    if not any(place_of_load(x) == place for x, _ in term_loads(term)):
+        return True
+    return (
+        isinstance(term, Op)
+        and term.type.vector
+        and term.name in _LANE_BY_LANE
+        and all(_stays_on_lanes(a, place) for a in term.args)
+    )
 
 
 def _bound_names(body: tuple[Stmt, ...]) -> list[str]:

@@ -26,6 +26,7 @@ from dspgen.vecdsl.terms import Names, Substitution, is_atom, linear_address, ow
 
 MOST_ITERATIONS = 4
 MOST_VALUES = 8
+UNKNOWN = Ranges()  # nothing is known of any name
 
 
 def carry_recurrences(
@@ -78,7 +79,10 @@ class _Finder:
     def __init__(self, loop: Loop, lanes: int, periods: Mapping[str, int]) -> None:
         self.loop = loop
         self.lanes = lanes
-        self.direct = [(n, s) for n, s in enumerate(loop.body) if isinstance(s, Store)]
+        self.direct: dict[str, list[tuple[int, Store, Footprint]]] = {}  # by array, with what they write
+        for number, stmt in enumerate(loop.body):
+            if isinstance(stmt, Store):
+                self.direct.setdefault(stmt.array, []).append((number, stmt, of_store(stmt, lanes)))
         nested = [s for stmt in loop.body if isinstance(stmt, Loop | If) for s in stores_in((stmt,))]
         self.closed = {s.array for s in nested}
         self.periods = periods
@@ -86,20 +90,20 @@ class _Finder:
     def source(self, load: Load, position: int) -> tuple[int, int] | None:
         """(the store's position, the distance), None where that isn't certain."""
         move = load.address.coefficient(self.loop.iterator) * self.loop.step
-        stores = [(n, s) for n, s in self.direct if s.array == load.array]
+        stores = self.direct.get(load.array, [])
         if not stores or not move or load.array in self.closed:
             return None
         if load.type != VType(register_elem(load.elem), load.type.vector):
             return None
-        if any(s.address.terms != load.address.terms for _, s in stores):
+        if any(s.address.terms != load.address.terms for _, s, _ in stores):
             return None
         read = of_load(load, self.lanes)
         for distance in range(MOST_ITERATIONS + 1):
-            for number, store in reversed(stores):
+            for number, store, footprint in reversed(stores):
                 if distance == 0 and number >= position:
                     continue
-                written = of_store(store, self.lanes).moved(-move * distance)
-                if overlap(written, read, Ranges()) == Overlap.NEVER:
+                written = footprint.moved(-move * distance)
+                if overlap(written, read, UNKNOWN) == Overlap.NEVER:
                     continue
                 place = place_of_store(store)
                 former = None if place is None else replace(place, address=written.address)
@@ -110,14 +114,14 @@ class _Finder:
     def scan(self, load: Load, place: Place, position: int) -> Term | None:
         """What the load reads in the following iteration, if a recurrence's vector of this one has it."""
         move = load.address.coefficient(self.loop.iterator) * self.loop.step
-        stores = [(n, s) for n, s in self.direct if s.array == load.array]
-        if not move or load.array in self.closed or any(s.address.terms != load.address.terms for _, s in stores):
+        stores = self.direct.get(load.array, [])
+        if not move or load.array in self.closed or any(s.address.terms != load.address.terms for _, s, _ in stores):
             return None
         read = of_load(load, self.lanes)
-        if any(n < position and overlap(of_store(s, self.lanes), read, Ranges()) != Overlap.NEVER for n, s in stores):
+        if any(n < position and overlap(written, read, UNKNOWN) != Overlap.NEVER for n, _, written in stores):
             return None
-        for _, store in reversed(stores):
-            if overlap(of_store(store, self.lanes).moved(-move), read, Ranges()) == Overlap.NEVER:
+        for _, store, written in reversed(stores):
+            if overlap(written.moved(-move), read, UNKNOWN) == Overlap.NEVER:
                 continue
             stored = place_of_store(store)
             if stored is None or store.active is not None:

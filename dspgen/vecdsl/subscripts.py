@@ -18,8 +18,6 @@ from plant_core.ir import Binary, Buf, Cast, Expr, Load, Unary, Val
 # A name that no C identifier can be, for a statement's iterators while its subscripts are flattened.
 _POINT = "%"
 _LONG = ("i64", "u32")
-
-
 _SPARE_VECTORS = 4  # that may be read beyond an array's ends
 
 

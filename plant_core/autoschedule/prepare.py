@@ -19,4 +19,4 @@ def prepare(func: Func, *, reassoc: bool) -> Func:
     func = forward_scalars(with_extrema(normalise_loops(func), reassoc=reassoc))
     func = rebalance_reductions(unconditional_updates(func, reassoc=reassoc), reassoc=reassoc)
     func = privatise_arrays(func, most=MOST_EXPANDED)
-    return expand_scalars(func, array_elements=MOST_EXPANDED, split_elements=MOST_EXPANDED, symbolic=True)
+    return expand_scalars(func, array_elements=MOST_EXPANDED, split_elements=MOST_EXPANDED, symbolic=MOST_EXPANDED)

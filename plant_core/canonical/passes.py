@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from plant_core.autoschedule.forward import forward_scalars
 from plant_core.canonical.carried import expand_carried, expand_running, with_carried_loads
 from plant_core.canonical.idioms import unconditional_updates, with_extrema
@@ -16,9 +18,9 @@ from plant_core.scalars import expand_scalars
 from plant_core.schedule import normalise_loops
 
 
-def canonical(func: Func, *, reassoc: bool) -> Func:
+def canonical(func: Func, *, reassoc: bool, symbolic: bool = False) -> Func:
     """Loops of unit step; extrema and reductions written as such; scalars in their readers' places, or one for each
-    iteration.
+    iteration, where `symbolic` also of loops whose trips are known at run time only.
 
     Requires: 2d+1 schedules. Ensures: the same contents of every parameter, up to the reassociation of floats where
     `reassoc`.
@@ -33,4 +35,4 @@ def canonical(func: Func, *, reassoc: bool) -> Func:
     func = with_positions(func, reassoc=reassoc)
     func = rebalance_reductions(unconditional_updates(func, reassoc=reassoc), reassoc=reassoc)
     func = expand_carried(without_constant_sums(func, reassoc=reassoc))
-    return by_strides(expand_scalars(expand_running(func, reassoc=reassoc)))
+    return by_strides(expand_scalars(expand_running(func, reassoc=reassoc), symbolic=sys.maxsize if symbolic else 0))

@@ -231,3 +231,14 @@ def test_what_can_t_be_cut_is_told(text: str, says: str, tmp_path: Path) -> None
         run(text, tmp_path)
     error = caught.value
     assert says == (error.code if isinstance(error, PlantError) else error.problems[0].code)
+
+
+def test_arrays_lie_where_there_is_most_room(tmp_path: Path) -> None:
+    """Together they are larger than the nearest of the memories off the chip."""
+    file = tmp_path / "copy.c"
+    file.write_text(
+        "void copy(const int x[400000], int y[400000])\n{\n  for (int i = 0; i < 400000; i++)\n    y[i] = x[i];\n}\n",
+        encoding="utf-8",
+    )
+    small = load_target("ft_mt3000", (("memories.GSM.size", str(1 << 21)),))
+    assert run_file(str(file), small, Options(data="ddr")).verified

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,21 @@ from plant_core.boxes import Boxes, NoBlocks
 from plant_core.canonical.passes import canonical
 from plant_core.evaluate import evaluate
 from plant_core.ir import Buf, Func
-from plant_core.windows import BETWEEN, FIRST, LAST, ONLY, Length, Window, rows_of
+from plant_core.printer import print_expr
+from plant_core.windows import (
+    BETWEEN,
+    FIRST,
+    LAST,
+    ONLY,
+    SHORT_BETWEEN,
+    SHORT_FIRST,
+    SHORT_LAST,
+    SHORT_ONLY,
+    Counter,
+    Length,
+    Window,
+    rows_of,
+)
 from tests.generators.nests import Features, random_program
 
 GRANULE = 4
@@ -31,25 +46,37 @@ def read(text: str, folder: Path) -> Func:
     return canonical(read_c(str(path)), reassoc=False)
 
 
-def length(of: Length, at: tuple[int, ...], made: Blocks) -> int:
-    return of.full - sum(
-        n * (made.counters[k].span - made.counters[k].last) for k, n in of.less if at[k] == made.counters[k].trips - 1
-    )
+Spans = Mapping[int, int]  # of counters that adapt, the iterations of a block at this run
 
 
-def slices(window: Window, at: tuple[int, ...], made: Blocks) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+def iterations(k: int, at: tuple[int, ...], made: Blocks, spans: Spans) -> int:
+    counter = made.counters[k]
+    return counter.last if at[k] == counter.trips - 1 else spans.get(k, counter.span)
+
+
+def length(of: Length, at: tuple[int, ...], made: Blocks, spans: Spans) -> int:
+    return of.full - sum(n * (made.counters[k].span - iterations(k, at, made, spans)) for k, n in of.less)
+
+
+def slices(
+    window: Window, at: tuple[int, ...], made: Blocks, spans: Spans
+) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """The window's elements in the array, and in itself."""
     far, near = [], []
     for reach in window.dims:
-        low = reach.low + sum(step * at[k] for k, step in reach.steps)
-        extent = length(reach.extent, at, made)
-        assert low >= 0 and extent > 0
+        low = reach.low + sum(
+            step // made.counters[k].span * spans.get(k, made.counters[k].span) * at[k] for k, step in reach.steps
+        )
+        extent = length(reach.extent, at, made, spans)
+        assert low >= 0 and extent >= 0
         far.append(slice(low, low + extent))
         near.append(slice(extent))
     return tuple(far), tuple(near)
 
 
-def run_blocks(made: Blocks, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def run_blocks(
+    made: Blocks, inputs: dict[str, np.ndarray], scalars: Mapping[str, int] = {}, spans: Mapping[int, int] = {}
+) -> dict[str, np.ndarray]:
     """As the machine does it: what a block needs is fetched before the last one's results are put back."""
     arrays = {n: np.array(a) for n, a in inputs.items()}
     places = list(itertools.product(*(range(c.trips) for c in made.counters)))
@@ -61,7 +88,7 @@ def run_blocks(made: Blocks, inputs: dict[str, np.ndarray]) -> dict[str, np.ndar
 
     def fetch(window: Window, at: tuple[int, ...]) -> np.ndarray:
         contents = np.full(window.shape, 77, arrays[window.buf].dtype)
-        far, here = slices(window, at, made)
+        far, here = slices(window, at, made, spans)
         if window.load:
             contents[here] = arrays[window.buf][far]
         return contents
@@ -76,7 +103,7 @@ def run_blocks(made: Blocks, inputs: dict[str, np.ndarray]) -> dict[str, np.ndar
             for w in made.windows
             if following is not None and w.outside and moves(w, following) != moves(w, at)
         }
-        kinds = tuple(kind(at[k], c.trips) for k, c in enumerate(made.counters))
+        kinds = tuple(kind(at[k], c, k in spans) for k, c in enumerate(made.counters))
         piece = made.pieces[made.piece[kinds]]
         given: dict[str, np.ndarray | int] = {}
         for p in piece.params:
@@ -84,22 +111,30 @@ def run_blocks(made: Blocks, inputs: dict[str, np.ndarray]) -> dict[str, np.ndar
                 given[p.name] = near[p.name]
             elif p.name in (origins := dict(made.origins)):
                 k = origins[p.name]
-                given[p.name] = made.counters[k].low + at[k] * made.counters[k].span
+                given[p.name] = made.counters[k].low + at[k] * spans.get(k, made.counters[k].span)
+            elif p.name in (counts := dict(made.counts)):
+                k = counts[p.name]
+                given[p.name] = -(-iterations(k, at, made, spans) // made.counters[k].group)
             else:
-                given[p.name] = SCALAR
+                given[p.name] = scalars.get(p.name, SCALAR)
         near |= evaluate(piece, given)
         for w in made.windows:
             if w.store and (following is None or w.name in ahead):
-                far, here = slices(w, at, made)
+                far, here = slices(w, at, made, spans)
                 arrays[w.buf][far] = near[w.name][here]
         near |= ahead
     return {p.name: arrays[p.name] for p in made.func.params if isinstance(p, Buf) and not p.const}
 
 
-def kind(at: int, trips: int) -> int:
-    if trips == 1:
-        return ONLY
-    return FIRST if at == 0 else LAST if at == trips - 1 else BETWEEN
+def kind(at: int, counter: Counter, smaller: bool) -> int:
+    if smaller and at < counter.trips - 1:
+        return SHORT_FIRST if at == 0 else SHORT_BETWEEN
+    short = counter.extent is not None and counter.last < counter.span
+    if counter.trips == 1:
+        return SHORT_ONLY if short else ONLY
+    if at == counter.trips - 1:
+        return SHORT_LAST if short else LAST
+    return FIRST if at == 0 else BETWEEN
 
 
 def check(func: Func, spans: tuple[int, ...], order: tuple[int, ...]) -> Blocks:
@@ -174,12 +209,123 @@ def test_random_programs_in_blocks(seed: int, tmp_path: Path) -> None:
                 check(part, tuple(draw.randint(1, max(extent, 2)) for _, _, extent in loops), tuple(order))
 
 
+ANY_SIZE = {
+    "product": """void f(int n, int m, int l, const int a[n][l], const int b[l][m], int c[n][m]) {
+        for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) { c[i][j] = i - j;
+            for (int k = 0; k < l; k++) c[i][j] += a[i][k] * b[k][j]; } }""",
+    "sum in a variable": """void f(int n, int m, int l, const int a[n][l], const int b[l][m], int c[n][m]) {
+        for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) { int s = j;
+            for (int k = 0; k < l; k++) s += a[i][k] * b[k][j];
+            c[i][j] = 3 * s - c[i][j]; } }""",
+    "convolution": """void f(int n, int m, const int x[n + 2][m + 1], const int h[3][2], int y[n][m]) {
+        for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) { int s = 0;
+            for (int r = 0; r < 3; r++) for (int q = 0; q < 2; q++) s += x[i + r][j + q] * h[r][q];
+            y[i][j] = s; } }""",
+    "quotients": """void f(int n, const int x[n], int y[n]) {
+        for (int i = 0; i < n; i++) y[i] = 100 / (x[i] * x[i] + 1); }""",
+    "one after the other": """void f(int n, int x[n], int y[n]) {
+        for (int i = 1; i < n; i++) { y[i] = x[i - 1]; x[i] = y[i] + 1; } }""",
+    "skewed": """void f(int n, int m, int x[n][m]) {
+        for (int i = 1; i < n; i++) for (int j = 0; j < m - 1; j++) x[i][j] += x[i - 1][j + 1]; }""",
+    "columns": """void f(int n, int m, const int x[m][n], int y[n][m]) {
+        for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) y[i][j] = x[j][i] + i; }""",
+    "next to each other": """void f(int n, const int x[n], int y[n + 1]) {
+        for (int i = 0; i < n; i++) { y[i] = x[i]; y[i + 1] = i; } }""",
+    "rows and their sums": """void f(int n, int m, int x[n][m], int s[n]) {
+        for (int i = 0; i < n; i++) { s[i] = 1; for (int j = 0; j < m; j++) { x[i][j] += i; s[i] += x[i][j]; } } }""",
+}
+
+
+WHOLE = ("one after the other", "next to each other", "skewed")  # have windows of whole arrays, or no blocks
+
+
+def with_sizes(made: Blocks, sizes: Mapping[str, int], spans: Mapping[int, int] = {}) -> Blocks:
+    """The blocks as they are at a run with these sizes."""
+    counters = []
+    for k, c in enumerate(made.counters):
+        extent = max(eval(print_expr(c.extent), {}, dict(sizes)), 0) if c.extent is not None else c.trips * c.span
+        span = spans.get(k, c.span)
+        trips = max(-(-extent // span), 1)
+        known = c if c.extent is None else replace(c, trips=trips, last=extent - (trips - 1) * span)
+        counters.append(known)
+    return replace(made, counters=tuple(counters))
+
+
+@pytest.mark.parametrize("name", ANY_SIZE)
+def test_blocks_of_any_size_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
+    path, draw, tried = tmp_path / "f.c", random.Random(name), 0
+    path.write_text(ANY_SIZE[name], encoding="utf-8")
+    func = canonical(read_c(str(path)), reassoc=False, symbolic=True)
+    loops = Boxes(func, GRANULE).loops
+    names = [p.name for p in func.params if not isinstance(p, Buf)]
+    for order in draw.sample(list(itertools.permutations(range(len(loops)))), min(len(loops), 3)):
+        spans = tuple(draw.choice((4, 8, 16, 32)) for _ in loops)
+        try:
+            made = blocks(Boxes(func, GRANULE), spans, order, reassoc=False)
+        except NoBlocks:
+            continue
+        if any(w.extents for w in made.windows):
+            continue
+        tried += 1
+        for size in (0, 5, 17, 45):
+            sizes = {n: size if k == 0 else draw.randint(0, 12) for k, n in enumerate(names)}
+            generator = np.random.default_rng(size)
+            shapes = {
+                p.name: tuple(n if isinstance(n, int) else eval(print_expr(n), {}, dict(sizes)) for n in p.shape)
+                for p in func.params
+                if isinstance(p, Buf)
+            }
+            inputs = {n: generator.integers(-9, 9, shape).astype(np.int32) for n, shape in shapes.items()}
+            expected = evaluate(func, inputs | sizes)
+            smaller = {k: draw.choice([c.group, c.span // 2]) for k, c in enumerate(made.counters) if c.adapts}
+            for at_run in ({}, smaller):
+                got = run_blocks(with_sizes(made, sizes, at_run), inputs, sizes, at_run)
+                for array in expected:
+                    what = f"{array} {order} {spans} {sizes} {at_run}"
+                    np.testing.assert_array_equal(got[array], expected[array], err_msg=what)
+    assert tried or name in WHOLE
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "loops"),
+    [
+        ("product", (8, 8, 1), 5),
+        ("sum in a variable", (8, 8, 1), 5),
+        ("convolution", (8, 8, 1, 1), 6),
+        ("quotients", (1,), 1),
+        ("one after the other", (1,), 1),
+        ("columns", (8, 8), 4),
+        ("next to each other", (1,), 1),
+        ("rows and their sums", (8, 1), 3),
+    ],
+)
+def test_which_blocks_run_on(name: str, groups: tuple[int, ...], loops: int, tmp_path: Path) -> None:
+    """Where nothing comes of it, short blocks run on to whole groups of iterations, in loops of known size."""
+    path = tmp_path / "f.c"
+    path.write_text(ANY_SIZE[name], encoding="utf-8")
+    func = canonical(read_c(str(path)), reassoc=False, symbolic=True)
+    boxes = Boxes(func, GRANULE)
+    made = blocks(boxes, [16] * len(boxes.loops), range(len(boxes.loops)), reassoc=False)
+    assert tuple(c.group for c in made.counters) == groups
+    assert max(len(c.iters) for p in made.pieces for c in p.comps) == loops
+
+
 def test_blocks_in_the_middle_share_a_function(tmp_path: Path) -> None:
     func = read(NESTS["matmul"], tmp_path)
     assert len(check(func, (3, 5, 7), (0, 1, 2)).pieces) == 1
     assert len(check(func, (3, 5, 2), (0, 1, 2)).pieces) == 3  # sums begin, go on, and end with one iteration less
     made = check(func, (3, 4, 7), (0, 1, 2))
     assert [made.share(k) for k in range(len(made.pieces))] == pytest.approx([0.8, 0.2])
+
+
+def test_arrays_of_a_block_of_its_own_keep_their_order(tmp_path: Path) -> None:
+    names = [f"{c}{k}" for k in range(4) for c in "zay"]
+    text = "".join(
+        f"for (int i = 0; i < 9; i++) {b}[i] = {a}[i] + 1;" for a, b in zip(["x", *names], [*names, "r"], strict=True)
+    )
+    func = read(f"void f(const int x[9], int r[9]) {{ int {', '.join(f'{n}[9]' for n in names)}; {text} }}", tmp_path)
+    made = blocks(Boxes(func, GRANULE), (), (), reassoc=False)
+    assert [b.name for b in made.pieces[0].bufs if b.kind == "local"] == names
 
 
 def test_what_a_block_overwrites_is_not_fetched(tmp_path: Path) -> None:

@@ -116,6 +116,17 @@ def test_rows_are_cut_short_where_they_end():
     assert _covered(only) == expected
 
 
+def test_rows_of_a_tile_are_cut_short_together():
+    comp = _comp("i,j", "0 <= i < n and m <= j < n", params=("n", "m"))
+    both, rest = _check_partition(comp, CompPlan(("i", "j"), (_shape(i=2, j=_ROW), _shape(j=_ROW))))
+    at = isl.Set("[n, m] -> { : n = 11 and m = 4 }")
+    assert sorted(points(both.origins.intersect_params(at))) == [(i, j) for i in range(0, 10, 2) for j in (4, 8)]
+    assert sorted(points(rest.origins.intersect_params(at))) == [(10, 4), (10, 8)]
+    triangle = _comp("i,j", "0 <= i < 8 and i <= j < 8")
+    with pytest.raises(PlantError, match="depend on each other"):
+        tile_sets(triangle, CompPlan(("i", "j"), (_shape(i=2, j=_ROW),)))
+
+
 def test_a_row_with_a_gap_is_two_rows():
     comp = _comp("i,j", "0 <= i < 3 and (0 <= j < 2 or 5 <= j < 11)")
     (only,) = _check_partition(comp, CompPlan(("i", "j"), (_shape(j=_ROW),)))
@@ -148,7 +159,7 @@ def test_random_partitions():
         (CompPlan(("i", "j"), (_shape(i=LoopShape(2, inner=True)),)), "not one other"),
         (CompPlan(("i", "j"), (_shape(i=LoopShape(2, cut=True)),)), "not across"),
         (CompPlan(("i", "j"), (_shape(i=LoopShape(2, True, flip=True), j=LoopShape(2, inner=True)),)), "of two loops"),
-        (CompPlan(("i", "j"), (_shape(i=LoopShape(2, True, cut=True), j=LoopShape(2)),)), "several loops"),
+        (CompPlan(("i", "j"), (_shape(i=LoopShape(2, True, row=True), j=LoopShape(2)),)), "several loops"),
     ],
 )
 def test_plans_are_checked(plan, message):

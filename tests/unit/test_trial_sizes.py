@@ -11,6 +11,7 @@ from dspgen.options import Options
 from dspgen.pipeline import compile_file
 from dspgen.stages import cycles_of
 from dspgen.target.model import Target
+from plant_core.groups import in_groups
 from plant_core.trial_sizes import trial_sizes
 
 PRODUCT = """void f(int n, int m, int p, const float a[40][40], const float b[40][99], float c[40][99]) {
@@ -31,6 +32,15 @@ def test_no_more_than_arrays_have(text: str, sizes: dict[str, int], tmp_path: Pa
     path = tmp_path / "f.c"
     path.write_text(text, encoding="utf-8")
     assert trial_sizes(read_c(str(path))) == sizes
+
+
+def test_loops_run_over_groups_and_what_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(PRODUCT.replace("40", "99"), encoding="utf-8")
+    func = read_c(str(path))
+    grouped = in_groups(func, [[c.name for c in func.comps]], 16, reassoc=True)
+    assert grouped is not None
+    assert trial_sizes(grouped) == {"n": 19, "m": 99, "p": 19}  # two groups of 8 and 3 rows; two of 32 and more
 
 
 def test_code_of_unknown_trips_is_compared_by_its_cycles(tmp_path: Path, ft_m7002: Target) -> None:

@@ -1,0 +1,148 @@
+"""The functions of blocks: the statements of a nest, with iterations that begin at 0, on windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import islpy as isl
+
+from plant_core.affine import add as plus
+from plant_core.affine import children, from_linear, integer, linear, rebuild
+from plant_core.boxes import Boxes, accesses_of
+from plant_core.defined import used_parameters
+from plant_core.ir import Binary, Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
+from plant_core.schedule import Line, Position, schedule_map
+from plant_core.windows import LAST, ONLY, SHORT, Counter, Place, Window
+
+
+def origin_name(counter: Counter) -> str:
+    """The parameter that tells the iteration with which a block begins."""
+    return f"{counter.name}_first"
+
+
+def count_name(counter: Counter) -> str:
+    """The parameter that tells how many groups of iterations a block has."""
+    return f"{counter.name}_count"
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """What makes them. `iterators`: by comp, of each counter its iterator of that loop, None where it isn't in it.
+    `near`: windows that are more than the block's own; `window_of` tells an access's window, and whether that is all of
+    the array; None for arrays without one. `strips`: the counters, outermost loop first, round whose groups of
+    iterations short blocks have loops; all comps are in theirs."""
+
+    boxes: Boxes
+    counters: tuple[Counter, ...]
+    iterators: Mapping[str, Sequence[str | None]]
+    windows: Collection[Window]
+    near: Collection[str]
+    window_of: Callable[[Comp, Load], tuple[Window, bool] | None]
+    strips: tuple[int, ...]
+
+    def piece(self, place: Place, number: int, comps: Sequence[Comp]) -> Func:
+        """The function for the blocks at a place, in which `comps` run."""
+        func = self.boxes.func
+        comps = tuple(_Local(self, comp, place).made() for comp in comps)
+        written = {c.target.buf for c in func.comps}
+        bufs: dict[str, Buf] = {}
+        for window in self.windows:
+            kind: Literal["param", "local"] = "param" if window.name in self.near else "local"
+            const = window.buf not in written
+            buf = self.boxes.bufs[window.buf]
+            bufs[window.name] = replace(buf, name=window.name, shape=window.shape, kind=kind, const=const)
+        seen = {w.buf for w in self.windows}
+        bufs |= {b.name: b for b in func.bufs if b.kind == "local" and b.name not in seen}
+        names = {p.name for p in func.params}
+        scalars = [p for p in func.params if isinstance(p, ScalarParam) and _reads(comps, p.name)]
+        made = [n for of in (origin_name, count_name) for n in map(of, self.counters) if _reads(comps, n)]
+        assert names.isdisjoint(made)
+        touched = {a.buf for c in comps for a in accesses_of(c)}
+        used = tuple(b for n, b in bufs.items() if n in touched)
+        arrays = [b for b in used if b.kind == "param"]
+        params: tuple[Buf | ScalarParam, ...] = (*arrays, *scalars, *(ScalarParam(n, "i32") for n in made))
+        return Func(f"{func.name}_block{number}", params, used, comps, func.loc)
+
+
+def _reads(comps: Sequence[Comp], name: str) -> bool:
+    return any(name in used_parameters(c) for c in comps)
+
+
+class _Local:
+    """One statement of a piece."""
+
+    def __init__(self, pieces: Pieces, comp: Comp, place: Place) -> None:
+        self.pieces, self.comp, self.place = pieces, comp, place
+        self.short = not SHORT.isdisjoint(place)
+        names = pieces.iterators[comp.name]
+        self.counter = {name: k for k, name in enumerate(names) if name is not None}
+        strips = [k for k in pieces.strips if self.short]
+        self.groups = {name: f"{name}_group" for k in strips if (name := names[k]) is not None}
+        self.iters = (*self.groups.values(), *comp.iters)
+
+    def made(self) -> Comp:
+        comp, counters = self.comp, self.pieces.counters
+        target = self._rewritten(comp.target)
+        assert isinstance(target, Load)
+        comp = replace(comp, target=target, value=self._rewritten(comp.value))
+        if not counters:
+            return comp
+        counts = [count_name(c) for c in counters if c.extent is not None] if self.short else []
+        ranges = [r for depth, name in enumerate(comp.iters) for r in self._ranges(depth, name)]
+        head = f"[{', '.join(counts)}] -> " if counts else ""
+        domain = isl.Set(f"{head}{{ {comp.name}[{', '.join(self.iters)}] : {' and '.join(ranges) or 'true'} }}")
+        comp = replace(comp, domain=domain, iters=self.iters)
+        old = self.pieces.boxes.places[comp.name]
+        outer = tuple(Line(0, ((name, 1),)) for name in self.groups.values())
+        place = Position((*(0 for _ in outer), *old.constants), (*outer, *old.loops))
+        time = schedule_map(comp, place, comp.schedule.dim(isl.dim_type.out) + 2 * len(outer))
+        return replace(comp, schedule=time.intersect_domain(domain))
+
+    def _ranges(self, depth: int, name: str) -> list[str]:
+        low, high = self.pieces.boxes.ends(self.comp, depth)
+        if name in self.counter:
+            k = self.counter[name]
+            counter = self.pieces.counters[k]
+            if name in self.groups:
+                return [f"0 <= {self.groups[name]} < {count_name(counter)}", f"0 <= {name} < {counter.group}"]
+            if counter.extent is not None and self.short:
+                return [f"0 <= {name} < {counter.group} * {count_name(counter)}"]
+            whole = counter.extent is not None or self.place[k] not in (LAST, ONLY)
+            low, high = 0, (counter.span if whole else counter.last) - 1
+        return [f"{low} <= {name} <= {high}"]
+
+    def _rewritten(self, expr: Expr) -> Expr:
+        match expr:
+            case Iter(name) if name in self.counter:
+                counter = self.pieces.counters[self.counter[name]]
+                origin: Expr = Param(origin_name(counter), "i32") if counter.several else integer(counter.low)
+                return plus(self._iteration(name, counter), origin)
+            case Load() if (found := self.pieces.window_of(self.comp, expr)) is not None:
+                window, whole = found
+                if whole:
+                    indices = tuple(self._rewritten(i) for i in expr.indices) or (integer(0),)
+                else:
+                    indices = tuple(self._near(i, d.low) for i, d in zip(expr.indices, window.dims, strict=True))
+                return replace(expr, buf=window.name, indices=indices)
+            case _:
+                parts = tuple(self._rewritten(p) for p in children(expr))
+                return rebuild(expr, parts) if parts else expr
+
+    def _iteration(self, name: str, counter: Counter) -> Expr:
+        if name not in self.groups:
+            return Iter(name)
+        return plus(Binary("mul", integer(counter.group), Iter(self.groups[name]), "i32"), Iter(name))
+
+    def _near(self, index: Expr, low: int) -> Expr:
+        form = linear(index)
+        assert form is not None
+        constant, factors = form[0] - low, dict(form[1])
+        for name, factor in form[1].items():
+            if name in self.counter:
+                counter = self.pieces.counters[self.counter[name]]
+                constant += factor * counter.low
+                if name in self.groups:
+                    factors[self.groups[name]] = factor * counter.group
+        return from_linear((constant, factors), self.iters)

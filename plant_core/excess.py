@@ -1,0 +1,87 @@
+"""Iterations beyond a loop's end that come to nothing: a block that is short may run on to a round number of them.
+
+They read what else is in the windows, which have room for blocks of full size, and write elements that nobody puts
+back, as no other iteration has anything to do with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from plant_core.affine import children, is_integer
+from plant_core.boxes import Boxes, Use
+from plant_core.ir import Binary, Comp, Expr
+from plant_core.windows import Counter
+
+# Iterations of a group: vectors along the rows of what is written, and rows; more vectors where there are no rows.
+_VECTORS = 2
+_ROWS = 8
+_ALONE = 8
+# Groups of a block that may be made smaller.
+_LEAST = 4
+
+Iterators = Mapping[str, Sequence[str | None]]
+
+
+def grouped(
+    boxes: Boxes, counters: Sequence[Counter], iterators: Iterators, whole: Collection[str]
+) -> tuple[Counter, ...]:
+    """The counters, each with how many iterations come at a time in blocks that are shorter than others; and one that
+    adapts, from row to row if there are rows.
+
+    `iterators`: by comp, of each counter its iterator of that loop, None where it isn't in it. `whole`: the arrays that
+    have no window of the block's own.
+    """
+    rows = [
+        None if c.extent is None else _in_rows(boxes, {comp: names[k] for comp, names in iterators.items()}, whole)
+        for k, c in enumerate(counters)
+    ]
+    vectors = boxes.granule * (_VECTORS if True in rows else _ALONE)
+    sizes = {None: 1, True: _ROWS, False: vectors}
+    able = [k for k, row in enumerate(rows) if row is not None]
+    adapting = rows.index(True) if True in rows else able[0] if able else None
+    return tuple(
+        replace(c, group=min(c.span, sizes[row]), adapts=k == adapting and c.span >= _LEAST * sizes[row])
+        for k, (c, row) in enumerate(zip(counters, rows, strict=True))
+    )
+
+
+def _in_rows(boxes: Boxes, iterators: Mapping[str, str | None], whole: Collection[str]) -> bool | None:
+    """Whether a loop goes from row to row of what is written, or, where that has no rows, of what is read; None where
+    an iteration in excess would be felt."""
+    found = []
+    for comp in boxes.func.comps:
+        name = iterators[comp.name]
+        if name is None:
+            continue
+        uses = [u for u in boxes.uses if u.comp is comp]
+        if comp.target.buf in whole or not _own_elements(boxes, comp, iterators) or _may_trap(comp.value):
+            return None
+        if any(form is None or (u.access.buf in whole and name in form[1]) for u in uses for form in u.forms):
+            return None
+        telling = [u for u in uses if len(u.forms) > 1 and (u.writes or len(comp.target.indices) == 1)]
+        found += [form is not None and name in form[1] for u in telling for form in u.forms[:-1]]
+    return any(found)
+
+
+def _own_elements(boxes: Boxes, comp: Comp, iterators: Mapping[str, str | None]) -> bool:
+    """Whether what a comp writes has a dimension along which every access belongs to one iteration."""
+    found = {_place(use, iterators[use.comp.name]) for use in boxes.uses if use.access.buf == comp.target.buf}
+    return len(found) == 1 and None not in found
+
+
+def _place(use: Use, name: str | None) -> tuple[int, int] | None:
+    """The only dimension with an iterator, which is alone there, and what is added to it."""
+    moving = [d for d, form in enumerate(use.forms) if form is None or name in form[1]]
+    if name is None or len(moving) != 1:
+        return None
+    form = use.forms[moving[0]]
+    return (moving[0], form[0]) if form is not None and form[1] == {name: 1} else None
+
+
+def _may_trap(expr: Expr) -> bool:
+    """Whether an expression divides integers, which data might be zero."""
+    if isinstance(expr, Binary) and expr.op in ("div", "mod", "floordiv", "floormod") and is_integer(expr.dtype):
+        return True
+    return any(_may_trap(e) for e in children(expr))

@@ -1,0 +1,65 @@
+"""Loops of unknown size in groups of iterations leave the same arrays."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dspgen.frontend.read import read_c
+from dspgen.tiling.nests import nests
+from plant_core.canonical.passes import canonical
+from plant_core.evaluate import evaluate
+from plant_core.groups import in_groups
+from plant_core.ir import Buf, Func
+from plant_core.printer import print_expr
+from tests.unit.test_blocks import ANY_SIZE, GRANULE
+
+# Iterations have no elements of their own, or may divide by zero, or there are no loops inside.
+ALONE = ("one after the other", "skewed", "next to each other", "quotients", "columns")
+FIXED = {  # arrays of known size, so that parameters may be negative
+    "fixed arrays": """void f(int n, int m, const int x[40][40], int y[40][40]) {
+        for (int i = 0; i < n; i++) for (int j = 2; j < m; j++) { int s = 1;
+            for (int k = 0; k < j - j + 3; k++) s += x[i][j - k + 1] * k; y[i][j - 1] = s; } }""",
+}
+LOOPS = {  # of the statement in whole groups of all its loops that have them
+    "product": 5,
+    "sum in a variable": 5,
+    "convolution": 6,
+    "rows and their sums": 3,
+    "fixed arrays": 5,
+}
+
+
+def grouped(source: Func) -> Func | None:
+    func = canonical(source, reassoc=False, symbolic=True)
+    return in_groups(func, [n.names for n in nests(func)], GRANULE, reassoc=False)
+
+
+@pytest.mark.parametrize("name", [*ANY_SIZE, *FIXED])
+def test_groups_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text((ANY_SIZE | FIXED)[name], encoding="utf-8")
+    func = read_c(str(path))
+    made = grouped(func)
+    assert (made is None) == (name in ALONE)
+    if made is None:
+        return
+    assert max(len(c.iters) for c in made.comps) == LOOPS[name]
+    assert all(isinstance(n, int) for b in made.bufs if b.kind == "local" for n in b.shape)
+    names = [p.name for p in func.params if not isinstance(p, Buf)]
+    draw = random.Random(name)
+    for size in (0, 1, 5, 8, 17, 32, *((-3, -8, -11) if name in FIXED else ())):
+        sizes = {n: size if k == 0 else draw.randint(-8 if name in FIXED else 0, 39) for k, n in enumerate(names)}
+        generator = np.random.default_rng(abs(size))
+        shapes = {
+            p.name: tuple(n if isinstance(n, int) else eval(print_expr(n), {}, dict(sizes)) for n in p.shape)
+            for p in func.params
+            if isinstance(p, Buf)
+        }
+        inputs = {n: generator.integers(-9, 9, shape).astype(np.int32) for n, shape in shapes.items()}
+        expected, got = evaluate(func, inputs | sizes), evaluate(made, inputs | sizes)
+        for array in expected:
+            np.testing.assert_array_equal(got[array], expected[array], err_msg=f"{array} {sizes}")
