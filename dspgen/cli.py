@@ -38,8 +38,10 @@ from dspgen.cli_shared import (
 from dspgen.emit.header import emit_header, signature_of
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.manifest import emit_manifest, loop_object
+from dspgen.emulated_road import EmulatedResult, run_emulated
 from dspgen.errors import DspgenError, Problem
 from dspgen.frontend.read import read_c
+from dspgen.options import RUNNERS, Runner
 from dspgen.pipeline import RunResult, compile_file, run_file
 from dspgen.sim.call import parse_call
 from dspgen.sim.run import SimResult, simulate
@@ -136,6 +138,7 @@ def compile_command(
 @click.option("--inputs", type=click.Path(), metavar="IN.npz", help="One entry for each parameter, by name.")
 @click.option("--outputs", type=click.Path(), metavar="OUT.npz", help="The arrays after the run.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random inputs.")
+@click.option("--runner", type=click.Choice(RUNNERS), default="sim", show_default=True, help="What runs the code.")
 @click.option("--remarks", "show_remarks", is_flag=True, help="Why each loop came out as it did.")
 @json_option
 def run_command(
@@ -143,16 +146,21 @@ def run_command(
     inputs: str | None,
     outputs: str | None,
     seed: int,
+    runner: Runner,
     show_remarks: bool,
     as_json: bool,
     **given: Any,
 ) -> int:
     """Compile the kernel in each FILE.c, run it, and compare it with the C program.
 
-    With --isa it runs on the machine's simulator, with --backend on this computer. Several files end in one table
+    With --isa it runs on the machine's simulator (or, with --runner qemu, by the tools that the ISA file names), with
+    --backend on this computer. Several files end in one table
     (under --json: an object with `rows`).
     """
-    road = cpu_road(given, seed, show_remarks) if road_of(given) == "cpu" else _isa_road(given, seed, show_remarks)
+    if road_of(given) == "cpu":
+        road = cpu_road(given, seed, show_remarks)
+    else:
+        road = (_isa_road if runner == "sim" else _emulated_road)(given, seed, show_remarks)
     if len(paths) > 1:
         if inputs or outputs:
             raise click.UsageError("--inputs and --outputs go with one FILE", click.get_current_context())
@@ -218,6 +226,23 @@ def _isa_road(given: Mapping[str, Any], seed: int, show_remarks: bool) -> Road:
             print_remarks(result.remarks)
 
     return Road({"isa": target.name}, target, options, run, report.run_object, report.results_table, show)
+
+
+def _emulated_road(given: Mapping[str, Any], seed: int, show_remarks: bool) -> Road:
+    target = target_of(given)
+    options = options_of(given, target)
+
+    def run(path: str, inputs: Mapping[str, Any] | None, stages: Stages) -> EmulatedResult:
+        return run_emulated(path, target, options, inputs=inputs, seed=seed, on_stage=stages)
+
+    def show(result: EmulatedResult) -> None:
+        if result.loops:
+            report.console().print(report.loops_table(result.loops))
+        if show_remarks:
+            print_remarks(result.remarks)
+
+    facts = {"isa": target.name, "runner": "qemu"}
+    return Road(facts, target, options, run, report.emulated_object, report.results_table, show)
 
 
 @commands.command("sim")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from dspgen import report
-from dspgen.bench import breakdown, plots, polybench, programs, speed, table1, verify
+from dspgen.bench import breakdown, emulated, plots, polybench, programs, speed, table1, table2, verify
 from dspgen.bench import peers as rivals
 from dspgen.cli_shared import (
     DIFFERS,
@@ -35,7 +36,7 @@ from dspgen.cli_shared import (
 )
 from dspgen.errors import DspgenError
 from dspgen.options import Data
-from dspgen.target.load import isa_names, load_target
+from dspgen.target.load import load_target
 from plant_core.loc import PlantError
 
 _SIZE = click.Choice(polybench.SIZES, case_sensitive=False)
@@ -214,9 +215,85 @@ def table1_command(
     return _status(rows, refusal_is_fault=False)
 
 
+@bench_group.command("table2")
+@isa_options(required=False)
+@_beginnings_option
+@click.option(
+    "--points", metavar="LANES/UNITS,...", help="Machines to measure.  [default: 1/1,16/2,32/4,64/4, as in the paper]"
+)
+@_jobs_option
+@_plot_option
+@json_option
+def table2_command(
+    isa: str | None,
+    sets: tuple[str, ...],
+    only: tuple[str, ...],
+    points: str | None,
+    jobs: int | None,
+    plot: str | None,
+    as_json: bool,
+) -> int:
+    """Measure how kernels speed up with lanes and multiply-add units, as the seed paper's Table 2 does."""
+    kernels = programs.chosen(only, table2.KERNELS)
+    _can_draw(plot)
+    machine, figures = _machine(isa, sets)
+    wanted = table2.tasks(kernels, machine, figures, _points(points))
+    refusals = _Refusals()
+    with _Bar(len(wanted)) as bar:
+        rows = table2.measure(wanted, thread_count(jobs), bar.ended, refusals)
+    found = table2.summary(rows)
+    _tell(rows, refusals)
+    if as_json:
+        print_json({"rows": rows, "summary": found})
+    else:
+        report.console().print(report.table2_table(rows))
+        _verdicts(found["kernels"], found)
+        if found["below_seed"]:
+            click.echo(f"less than the seed paper tells: {', '.join(found['below_seed'])}")
+    _draw(plots.table2_plots, rows, plot)
+    return _status(rows, refusal_is_fault=False)
+
+
+@bench_group.command("hexagon")
+@isa_options(required=False)
+@_beginnings_option
+@_jobs_option
+@json_option
+def hexagon_command(
+    isa: str | None, sets: tuple[str, ...], only: tuple[str, ...], jobs: int | None, as_json: bool
+) -> int:
+    """Measure integer kernels in an emulator against other compilers' code, in packets."""
+    kernels = programs.chosen(only, emulated.KERNELS)
+    machine, figures = _machine(isa or emulated.MACHINE, sets)
+    wanted = emulated.tasks(kernels, machine, figures)
+    refusals = _Refusals()
+    with _Bar(len(wanted)) as bar:
+        rows = emulated.measure(wanted, thread_count(jobs), bar.ended, refusals)
+    found = emulated.summary(rows)
+    _tell(rows, refusals)
+    if as_json:
+        print_json({"rows": rows, "summary": found})
+    else:
+        report.console().print(report.emulated_table(rows))
+        _verdicts(found["kernels"], found)
+        if found["over_peer"] is not None:
+            click.echo(f"the best rivals take {found['over_peer']:.2f} times the packets (geometric mean)")
+    return _status(rows, refusal_is_fault=False)
+
+
+def _points(text: str | None) -> tuple[table2.Point, ...]:
+    """Pairs such as 16/2. Raises a usage error for anything else."""
+    if text is None:
+        return table2.POINTS
+    found = [re.fullmatch(r"\s*([1-9]\d*)/([1-9]\d*)\s*", part) for part in text.split(",")]
+    if not all(found):
+        raise click.UsageError(f"--points {text}: not lanes/units,... such as 1/1,16/2", click.get_current_context())
+    return tuple(dict.fromkeys((int(m[1]), int(m[2])) for m in found if m))
+
+
 def _machine(isa: str | None, sets: tuple[str, ...]) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The ISA file's name and the figures set in it, which load: what is wrong with it is told once."""
-    machine, figures = isa or isa_names()[0], pairs("--set", sets)
+    machine, figures = isa or programs.SEED_MACHINE, pairs("--set", sets)
     load_target(machine, figures)
     return machine, figures
 
@@ -244,7 +321,7 @@ def _later(name: str) -> None:
         raise not_yet(f"`dspgen bench {name}`")
 
 
-for _name in ("table2", "hexagon", "cuda"):
+for _name in ("cuda",):
     _later(_name)
 
 
@@ -282,7 +359,7 @@ def _tell(rows: Sequence[Mapping[str, Any]], refusals: _Refusals) -> None:
     for text in refusals.told:
         click.echo(text, err=True)
     for row in rows:
-        title = f"{row['kernel']} {row['size']}" if "size" in row else row["kernel"]
+        title = " ".join(str(row[key]) for key in ("kernel", "size", "lanes", "macs") if key in row)
         tell_differences(title, "it", row.get("details") or ())
 
 
@@ -326,7 +403,7 @@ class _Bar:
     def at(self, what: str) -> None:
         self._progress.update(self._task, description=what)
 
-    def ended(self, run: breakdown.Run | table1.Task) -> None:
+    def ended(self, run: breakdown.Run | emulated.Task | table1.Task | table2.Task) -> None:
         self._progress.update(self._task, description=run.title, advance=1)
 
     def done(self, row: Mapping[str, Any]) -> None:

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from plant_core.loc import Loc, PlantError
+
+Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with the user's input."""
+    """One thing that is wrong with the user's input, or looks wrong."""
 
     code: str
     message: str
     loc: Loc | None = None
     remedy: str = ""
+    severity: Severity = "error"
 
     def render(self) -> str:
         where = f"{self.loc}: " if self.loc else ""
-        lines = [f"{where}error[{self.code}]: {self.message}"]
+        lines = [f"{where}{self.severity}[{self.code}]: {self.message}"]
         if self.loc and (text := _source_line(self.loc)) is not None:
             lines += [f"  {text}", "  " + _caret_indent(text, self.loc.column) + "^"]
         if self.remedy:

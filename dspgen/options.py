@@ -13,6 +13,8 @@ Tiler = Literal["feedback", "model", "exhaustive", "evolve"]
 TILERS: tuple[Tiler, ...] = ("feedback", "model", "exhaustive", "evolve")
 Pack = Literal["gpat", "panels", "off"]
 Data = Literal["onchip", "ddr"]
+Runner = Literal["sim", "qemu"]
+RUNNERS: tuple[Runner, ...] = ("sim", "qemu")
 PACKS: tuple[Pack, ...] = ("gpat", "panels", "off")
 
 

@@ -15,6 +15,8 @@ from dspgen.cpu_road import CpuResult
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.manifest import loop_object
 from dspgen.emit.text import print_lines
+from dspgen.emulated_road import EmulatedResult
+from dspgen.errors import Problem
 from dspgen.pipeline import RunResult
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport, Scheduled
@@ -60,11 +62,38 @@ def plain(value: Any) -> Any:
     return plain(value.item())  # a NumPy scalar
 
 
+def isa_size(target: Target) -> str:
+    """How large a machine is, in words."""
+    units, forms = len(target.unit_members), len(target.instructions)
+    return f"{units} units, {forms} instruction forms, {target.lanes} lanes"
+
+
+def isa_row(path: str, target: Target | None, problems: Iterable[Problem]) -> dict[str, Any]:
+    """What `isa check` found, as one object; `target` None: the file has errors."""
+    told = [
+        {
+            "severity": p.severity,
+            "code": p.code,
+            "message": p.message,
+            "file": p.loc.file if p.loc else None,
+            "line": p.loc.line if p.loc else None,
+            "column": p.loc.column if p.loc else None,
+            "help": p.remedy or None,
+        }
+        for p in problems
+    ]
+    name, file = (target.name, target.path) if target is not None else (None, path)
+    return {"isa": name, "path": file, "sound": target is not None, "problems": told}
+
+
 def results_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     """One line for each kernel: cycles, bound, efficiency, whether it was right, and what it took."""
-    table = Table(title="dspgen: cycles on the simulator, against the bound of the machine")
+    rows = list(rows)
+    emulated = any(row.get("runner") == "qemu" for row in rows)
+    title = "packets in the emulator" if emulated else "cycles on the simulator, against the bound of the machine"
+    table = Table(title=f"dspgen: {title}")
     table.add_column("kernel", no_wrap=True)
-    for name in ("cycles", "bound", "efficiency"):
+    for name in ("packets" if emulated else "cycles", "bound", "efficiency"):
         table.add_column(name, justify="right")
     table.add_column("verified")
     for name in ("max error", "compile s", "simulate s"):
@@ -72,7 +101,7 @@ def results_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     for row in rows:
         table.add_row(
             row["kernel"],
-            _number(row["cycles"]),
+            _number(row.get("packets") if emulated else row["cycles"]),
             _number(row["bound_cycles"]),
             _format(row["efficiency"], "{:.1%}"),
             verdict(row["verified"]),
@@ -91,6 +120,18 @@ def run_object(result: RunResult) -> dict[str, Any]:
     )
     return result_object(
         **{name: getattr(result, name) for name in names.split()},
+        loops=[loop_object(loop) for loop in result.loops],
+        search=[search_object(choice) for choice in result.choices],
+        remarks=[remark_object(r) for r in result.remarks],
+    )
+
+
+def emulated_object(result: EmulatedResult) -> dict[str, Any]:
+    """The object of `--json` for a run in an emulator."""
+    names = "kernel isa data packets bound_cycles verified max_error compile_seconds simulate_seconds tiles"
+    return result_object(
+        **{name: getattr(result, name) for name in names.split()},
+        runner="qemu",
         loops=[loop_object(loop) for loop in result.loops],
         search=[search_object(choice) for choice in result.choices],
         remarks=[remark_object(r) for r in result.remarks],
@@ -210,6 +251,51 @@ def table1_table(rows: Iterable[Mapping[str, Any]]) -> Table:
             _format(row["compile_seconds"], "{:.1f}"),
             _number(row["seed_rounds"]),
             _format(row["seed_minutes"], "{:g}"),
+            verdict(row["verified"]),
+        )
+    return table
+
+
+def table2_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """One line for each kernel and machine: how fast it is, how fast it could be, and the paper's speed-up."""
+    table = Table(title="dspgen: Table 2's kernels; speed-ups over one lane and one multiply-add unit")
+    table.add_column("kernel", no_wrap=True)
+    for name in ("lanes", "units", "cycles", "bound", "efficiency", "speed-up", "paper's", "linear", "at most"):
+        table.add_column(name, justify="right")
+    table.add_column("verified")
+    for row in rows:
+        less = row["speedup"] is not None and row["seed_speedup"] is not None and row["speedup"] < row["seed_speedup"]
+        table.add_row(
+            row["kernel"],
+            str(row["lanes"]),
+            str(row["macs"]),
+            _number(row["cycles"]),
+            _number(row["bound_cycles"]),
+            _format(row["efficiency"], "{:.1%}"),
+            Text(_format(row["speedup"], "{:.2f}"), "red" if less else ""),
+            *(_format(row[key], "{:.2f}") for key in ("seed_speedup", "linear", "speedup_limit")),
+            verdict(row["verified"]),
+        )
+    return table
+
+
+def emulated_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """One line for each kernel: packets in the emulator, and the fewest of any rival's code."""
+    table = Table(title="dspgen: packets in the emulator, and the fewest of other compilers'")
+    table.add_column("kernel", no_wrap=True)
+    for name in ("packets", "best rival's", "rival / ours"):
+        table.add_column(name, justify="right")
+    for name in ("rival", "simulator agrees", "verified"):
+        table.add_column(name)
+    for row in rows:
+        behind = row["over_peer"] is not None and row["over_peer"] < 1
+        table.add_row(
+            row["kernel"],
+            _number(row["packets"]),
+            _number(row["best_peer"]),
+            Text(_format(row["over_peer"], "{:.2f}"), "red" if behind else ""),
+            row["best_peer_name"] or "",
+            verdict(row["agree"]),
             verdict(row["verified"]),
         )
     return table

@@ -62,14 +62,13 @@ class Abilities:
         return False
 
     def alignment(self, access: Load | Store, *, pair: bool) -> int:
-        """The alignment in bytes that the row for an access takes."""
+        """The alignment in bytes that an access has to have; the least, where there are several rows for it."""
         table = self.emitter.table
         if isinstance(access, Load):
             forms = pair_load_forms(table, access, self.lanes) if pair else load_forms(table, access)
         else:
             forms = store_forms(table, access, self.lanes)
-        row = forms[0].instruction if forms else None
-        return row.memory.align if row is not None and row.memory is not None else 1
+        return min((f.instruction.memory.align for f in forms if f.instruction.memory is not None), default=1)
 
     def _fits(self, forms: list[Form], type: VType) -> list[Form]:
         try:
@@ -85,7 +84,7 @@ class Abilities:
         return self.emitter.shuffles is not None and is_word(type)
 
     def selects(self, type: VType) -> bool:
-        """Whether `select` on values of the type is done by predicated moves."""
+        """Whether `select` on values of the type is done as it stands."""
         condition = VType("i32", type.vector)
         return self.direct(Op("select", (Var("c", condition), Var("a", type), Var("b", type)), type))
 
@@ -112,7 +111,7 @@ class Abilities:
             case "pair":
                 return bool(emitter.classes.of_term(op))
             case "select":
-                return self._predicated_move(op)
+                return self._predicated_move(op) or emitter.macro_for(op) is not None
             case _:
                 pass
         if op.name in CROSSING:

@@ -16,7 +16,8 @@ from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.target.crossing import elements_of, word_shuffle
 from dspgen.target.model import Macro, RegisterClass, Target
 from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem, word_keys
-from dspgen.vecdsl.ir import Const, Load, Op, Store, Term, Var, VType
+from dspgen.vecdsl.congruence import Congruences
+from dspgen.vecdsl.ir import ELEM_BYTES, Const, Load, Op, Store, Term, Var, VType
 from plant_core.loc import Loc
 
 AddressOf = Callable[[Load, bool], Mem]
@@ -76,6 +77,7 @@ class Emitter:
         self.prepared: set[str] = set()
         self.loc: Loc | None = None
         self.address_of: AddressOf | None = None
+        self.congruences: Congruences | None = None
         self._fresh = 0
         self._constant_maker = Constants(target, self)
         elements, shuffle = elements_of(target, table), word_shuffle(target, table)
@@ -198,9 +200,26 @@ class Emitter:
             self.constants[key] = reg
         return self.constants[key]
 
+    def _strictest(self, forms: list[Form], access: Load | Store) -> list[Form]:
+        """The rows whose demands on the address are known to be met, the strictest first."""
+        aligns = {f.instruction.id: f.instruction.memory.align for f in forms if f.instruction.memory is not None}
+        least = min(aligns.values(), default=1)
+
+        def met(form: Form) -> bool:
+            units = aligns[form.instruction.id] // ELEM_BYTES[access.elem]
+            if aligns[form.instruction.id] == least:
+                return True
+            if self.congruences is None or access.index is not None:
+                return False
+            return self.congruences.modulo(access.address, units) == 0
+
+        if len(set(aligns.values())) < 2:
+            return forms
+        return sorted((f for f in forms if met(f)), key=lambda f: -aligns[f.instruction.id])
+
     def _load(self, term: Load, into: Reg | None) -> Reg:
         cls = self.classes.of_type(term.type)
-        for form in load_forms(self.table, term):
+        for form in self._strictest(load_forms(self.table, term), term):
             if cls not in form.result_operand.classes:
                 continue
             if term.mask is not None:
@@ -239,7 +258,7 @@ class Emitter:
         if not isinstance(load, Load):
             raise self.missing("ld_pair", term.type.elem)
         cls = self.classes.of_term(term)
-        for form in pair_load_forms(self.table, load, self.target.lanes):
+        for form in self._strictest(pair_load_forms(self.table, load, self.target.lanes), load):
             if cls in form.result_operand.classes:
                 return self._emit_load(form, load, into, cls, pair=True)
         raise self.missing(f"pair load with stride {load.stride}", load.elem, vector=load.type.vector)
@@ -265,12 +284,17 @@ class Emitter:
         if (crossed := self._crossing(term, into)) is not None:
             return crossed
         if (macro := self.macro_for(term)) is not None:
-            destination = into or Reg(self.fresh(self.classes.of_term(term)))
-            args = tuple(self.lower(a) for a in term.args)
-            expand_macro(self, macro, destination, args, term.imm)
-            self.forget_registers()
-            return destination
+            return self._by_macro(macro, term, into)
         raise self.missing(term.name, operand_elem(term), vector=operand_vector(term))
+
+    def _by_macro(self, macro: Macro, term: Op, into: Reg | None) -> Reg:
+        args = tuple(self.lower(a) for a in term.args)
+        # The macro may write its result before it has read all of its operands.
+        taken = into is None or any(a.vreg == into.vreg for a in args)
+        destination = Reg(self.fresh(self.classes.of_term(term))) if taken or into is None else into
+        expand_macro(self, macro, destination, args, term.imm)
+        self.forget_registers()
+        return self._moved(destination, into) if taken else destination
 
     def macro_for(self, term: Op) -> Macro | None:
         wanted, given = self.classes.of_term(term), [self.classes.of_term(a) for a in term.args]
@@ -325,7 +349,11 @@ class Emitter:
         return moves.join(parts, term.type, into, base, fixed)
 
     def _select(self, term: Op, into: Reg | None) -> Reg:
-        """By a predicated move over the value of the other arm."""
+        """By a predicated move over the value of the other arm, else by a macro."""
+        wanted = "lane" if term.args[0].type.vector else "scalar"
+        moves = (f for f in self.table.forms("mov", "i32") if f.instruction.predicable == wanted)
+        if not any(moves) and (macro := self.macro_for(term)) is not None:
+            return self._by_macro(macro, term, into)
         lane = term.args[0].type.vector
         condition = self.lower(term.args[0])
         true = self.lower(term.args[1])
@@ -398,7 +426,7 @@ class Emitter:
     def store(self, stmt: Store, value: Reg, memory: Mem, index: Reg | None, predicate: Predicate | None) -> None:
         """Store a value, or a pair of them; `index`: of a scatter's lanes."""
         cls = self.part_class(value)
-        for form in store_forms(self.table, stmt, self.target.lanes):
+        for form in self._strictest(store_forms(self.table, stmt, self.target.lanes), stmt):
             if cls not in form.operand(len(form.args) - 1).classes:
                 continue
             if predicate is not None and form.instruction.predicable == "none":
@@ -424,6 +452,8 @@ def operand_vector(term: Op) -> bool:
 
 
 def _macro_key(term: Op) -> str:
+    if term.name == "select":
+        return f"{term.name}.{word_keys(term.type.elem)[0]}"
     return (
         term.name
         if not term.args

@@ -36,6 +36,7 @@ from dspgen.target.model import Side, Target
 from dspgen.target.operations import Form, OperationTable
 from dspgen.target.query import Index
 from dspgen.vecdsl import ir as v
+from dspgen.vecdsl.congruence import Congruences
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType
 from dspgen.vecdsl.terms import children
 
@@ -86,6 +87,7 @@ class _Lowering:
         self.pointers = Pointers(program, target, self.emitter)
         self.address_registers = address_registers(target)
         self.sizes = {a.name: a.size for a in program.arrays}
+        emitter.congruences = Congruences(program)
         self.sums = Index(target).address_add(target.address_modes.base_classes["scalar"])
         if emitter.shuffles is not None:
             emitter.shuffles.address = self.pointers.constant

@@ -7,7 +7,10 @@ holds is remembered within a block, and set before a loop that uses one pattern 
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dspgen.asmir.ir import PATTERNS, If, Instr, Item, Jump, Loop, Mark, Mem, MemRef, OperandValue, Phys, Reg, VReg
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 I32 = VType("i32", False)
 _WORD = 4
 _KEPT = 24  # words of patterns in registers, while patterns are written
+_STEPS = 3  # words that differ from the one before by the same: then each is a sum
 Pattern = tuple[int, ...]
 MakeAddress = Callable[[int], VReg]
 
@@ -64,6 +68,7 @@ class Shuffles:
         self.address: MakeAddress | None = None
         self._numbers: dict[Pattern, int] = {}
         self._words: dict[bytes, Reg] = {}
+        self._steps: dict[int, Reg] = {}
         self._bases: dict[int, VReg] = {}
         self._mode: int | None = None
 
@@ -120,25 +125,65 @@ class Shuffles:
             raise NoSchedule(Problem("DG309", message, self.emitter.loc, "use smaller tiles, or rewriting less"))
 
     def _write(self, words: Sequence[bytes], number: int) -> None:
-        """Store the pattern's bytes, a word at a time."""
+        """Store the pattern's bytes, a word at a time, or two where both are new."""
         emitter = self.emitter
-        form = next(iter(emitter.table.forms("st", "i32")), None)
-        if form is None:
+        single, double = next(iter(emitter.table.forms("st", "i32")), None), self._double_form()
+        if single is None:
             raise emitter.missing("store", "i32")
         saved, emitter.items = emitter.items, self.entry
         start = number * self.machine.memory.bytes_per_mode
-        for k, contents in enumerate(words):
-            offset = start + k * _WORD
-            base, beyond = self._base(offset, form)
-            if contents not in self._words:
-                if len(self._words) == _KEPT:
-                    del self._words[next(iter(self._words))]
-                self._words[contents] = Reg(emitter.fresh(emitter.classes.scalar.name, "pattern"))
-                value = int.from_bytes(contents, "little", signed=True)
-                emitter.constant(Const(value, I32), self._words[contents])
-            access = MemRef(PATTERNS, offset, (), _WORD, 1, _WORD)
-            emitter.emit(form, {form.args[0]: Mem(base, beyond, access), form.args[1]: self._words[contents]})
+        steps = Counter(_difference(one, other) for one, other in itertools.pairwise(dict.fromkeys(words)))
+        for step, times in steps.items():
+            if times >= _STEPS and step not in self._steps and self._sum_form() is not None:
+                self._steps[step] = emitter.constant(Const(step, I32), Reg(self._fresh()))
+        k = 0
+        while k < len(words):
+            two = len({*words[k : k + 2]} - self._words.keys()) == 2 and (start + k * _WORD) % (2 * _WORD) == 0
+            if two and double is not None:
+                pair = Reg(emitter.fresh(emitter.classes.pair_of(emitter.classes.scalar.name), "pattern"))
+                self._keep(words[k], replace(pair, part="lo"))
+                self._keep(words[k + 1], replace(pair, part="hi"))
+                self._store(double, pair, start + k * _WORD, 2 * _WORD)
+            else:
+                if words[k] not in self._words:
+                    self._keep(words[k], Reg(self._fresh()))
+                self._store(single, self._words[words[k]], start + k * _WORD, _WORD)
+            k += 2 if two and double is not None else 1
         emitter.items = saved
+
+    def _store(self, form: Form, value: Reg, offset: int, size: int) -> None:
+        base, beyond = self._base(offset, form)
+        access = MemRef(PATTERNS, offset, (), size, 1, size)
+        self.emitter.emit(form, {form.args[0]: Mem(base, beyond, access), form.args[1]: value})
+
+    def _double_form(self) -> Form | None:
+        """A store of two words from a pair of registers, the low one first."""
+        scalar = self.emitter.classes.scalar.name
+        pairs = {c.name for c in self.emitter.target.registers if c.pair_of == scalar}
+        forms = self.emitter.table.forms("st", "i64")
+        return next((f for f in forms if pairs & {*f.instruction.operand(f.args[1]).classes}), None)
+
+    def _fresh(self) -> VReg:
+        return self.emitter.fresh(self.emitter.classes.scalar.name, "pattern")
+
+    def _keep(self, contents: bytes, made: Reg) -> None:
+        """Put a word of a pattern into a register: as another one and a step where these are there, or a constant."""
+        if len(self._words) == _KEPT:
+            del self._words[next(iter(self._words))]
+        form, known = self._sum_form(), tuple(self._words.items())
+        self._words[contents] = made
+        for word, register in reversed(known):
+            if form is not None and (step := self._steps.get(_difference(word, contents))) is not None:
+                self.emitter.emit(form, {form.result: made, form.args[0]: register, form.args[1]: step})
+                return
+        self.emitter.constant(Const(int.from_bytes(contents, "little", signed=True), I32), made)
+
+    def _sum_form(self) -> Form | None:
+        scalar = self.emitter.classes.scalar.name
+        sums = self.emitter.table.forms("add", "i32")
+        return next(
+            (f for f in sums if all(scalar in f.instruction.operand(n).classes for n in (f.result, *f.args))), None
+        )
 
     def _base(self, offset: int, form: Form) -> tuple[VReg, int]:
         """An address register from which the patterns' byte `offset` is reached, and how far it is from there."""
@@ -181,6 +226,12 @@ class Shuffles:
 
 def _agrees(pattern: Pattern, whole: Sequence[int]) -> bool:
     return all(p in (-1, k) for p, k in zip(pattern, whole, strict=True))
+
+
+def _difference(one: bytes, other: bytes) -> int:
+    """Of two words, as the 32-bit number that leads from one to the other."""
+    step = (int.from_bytes(other, "little") - int.from_bytes(one, "little")) % (1 << 32)
+    return step - (1 << 32) if step >> 31 else step
 
 
 def _writes(item: Item, register: VReg | None) -> bool:

@@ -28,6 +28,11 @@ def breakdown_plots(rows: Sequence[Row], folder: Path) -> list[Path]:
     return [_drawn(folder / "breakdown.svg", _breakdown, rows)]
 
 
+def table2_plots(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """`scaling.svg`. Raises DspgenError."""
+    return [_drawn(folder / "scaling.svg", _scaling, rows)]
+
+
 def curve(row: Row) -> list[float]:
     """After each tile that was compiled, the cycles of the nests' best tiles so far over those at the end."""
     best: list[float] = []
@@ -50,6 +55,22 @@ def _efficiency(axes: Any, rows: Sequence[Row]) -> None:
     axes.set_ylabel("bound / cycles")
     axes.set_ylim(0, 1)
     axes.tick_params(axis="x", rotation=90)
+
+
+def _scaling(axes: Any, rows: Sequence[Row]) -> None:
+    """Speed-ups by lanes times units, the paper's dashed, and what a machine so much wider ideally gives."""
+    width = sorted({row["linear"] for row in rows})
+    axes.plot(width, width, "k:", label="linear")
+    for kernel in dict.fromkeys(row["kernel"] for row in rows):
+        known = [r for r in rows if r["kernel"] == kernel and r["speedup"] is not None]
+        (line,) = axes.plot([r["linear"] for r in known], [r["speedup"] for r in known], "o-", label=kernel)
+        told = [r for r in known if r["seed_speedup"] is not None]
+        axes.plot([r["linear"] for r in told], [r["seed_speedup"] for r in told], "x--", color=line.get_color())
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set_xlabel("lanes x multiply-add units (dashed: the paper)")
+    axes.set_ylabel("speed-up over one lane and one unit")
+    axes.legend(fontsize="x-small")
 
 
 def _search(axes: Any, rows: Sequence[Row]) -> None:

@@ -41,7 +41,7 @@ class _Variables(RegisterFile):
         self.own: dict[str, int] = {}
 
     def add(self, name: str, cls: RegisterClass) -> None:
-        like = self.cells[self._first[cls.name]]
+        like = self.cells[self._own[cls.name][0]]
         self.own[name] = len(self.cells)
         self.cells.append(replace(like, index=self.own[name], name=name))
 

@@ -1,6 +1,6 @@
 """Linear assembly text: an `asmir` Function before units, packets and registers are chosen.
 
-    .global f / .input p1:p0, n / .gen_var ... / .add_var ... / statements / .size f, .-f
+    .global f / .input hi:lo, n / .gen_var ... / .add_var ... / statements / .size f, .-f
 
 Pairs are written `high:low`, each half a variable of its own. What an `asmir` Loop leaves to the scheduler stands here
 as instructions: the counter, its branch, and the advance of each address stream.
@@ -136,18 +136,26 @@ class _Printer:
             yield from self._sum(stream.base, stream.base, stream.step)
 
     def _sum(self, result: VReg, register: VReg, amount: int) -> Iterator[str]:
-        """`result = register + amount`, by an immediate where one reaches, else through a scalar variable."""
-        forms = [(m, amount) for m in self.index.add_immediate(register.cls)]
-        forms += [(m, -amount) for m in self.index.subtract_immediate(register.cls)]
-        for match, value in forms:
-            low, high = match.operand("a").imm or (0, -1)
-            if low <= value <= high:
-                yield self._bound(match, a=Imm(value), b=Reg(register), d=Reg(result))
-                return
-        step = VReg(f"step.{register.name}", self.target.abi.scalar_class)
-        yield from self._constant(step, amount)
+        """`result = register + amount`: by an immediate where one reaches, else through a scalar variable, else by
+        several immediates."""
+        forms = [(m, 1) for m in self.index.add_immediate(register.cls)]
+        forms += [(m, -1) for m in self.index.subtract_immediate(register.cls)]
         ways = self.index.address_add(register.cls) or self.index.find("d = add.i32(a, b)", {"d": register.cls})
-        yield from self._best(ways, a=Reg(step), b=Reg(register), d=Reg(result))
+        left, source = amount, register
+        while left or source != result:
+            nearest = _nearest(forms, left)
+            if nearest is None:
+                break
+            match, value, rest = nearest
+            if rest and (ways or abs(rest) >= abs(left)):
+                break
+            yield self._bound(match, a=Imm(value), b=Reg(source), d=Reg(result))
+            left, source = rest, result
+        else:
+            return
+        step = VReg(f"step.{register.name}", self.target.abi.scalar_class)
+        yield from self._constant(step, left)
+        yield from self._best(ways, a=Reg(step), b=Reg(source), d=Reg(result))
 
     def _constant(self, register: VReg, value: int) -> Iterator[str]:
         for steps in self.index.load_constant(register.cls, value)[:1]:
@@ -228,3 +236,16 @@ class _Printer:
             self.names[vreg] = tried
             self.taken |= {tried, f"{tried}_0", f"{tried}_1"}
         return self.names[vreg]
+
+
+def _nearest(forms: Sequence[tuple[Match, int]], amount: int) -> tuple[Match, int, int] | None:
+    """Of sums (1) and differences (-1) with an immediate the one that comes nearest to `amount`: its immediate, and
+    what is left."""
+    best: tuple[Match, int, int] | None = None
+    for match, sign in forms:
+        low, high = match.operand("a").imm or (0, 0)
+        value = min(max(sign * amount, low), high)
+        rest = amount - sign * value
+        if best is None or abs(rest) < abs(best[2]):
+            best = (match, value, rest)
+    return best

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from dspgen.sched.ir import Address, CommentLine, LabelLine, Nop, Packet, Placed
 from dspgen.target.model import Operand, Target
@@ -32,7 +33,7 @@ def print_lines(lines: Iterable[LabelLine | CommentLine | Packet | Nop], target:
             case Packet(()):
                 out += _print_nop(1, target)
             case Packet(members):
-                out += [_print_member(m, i > 0, target) for i, m in enumerate(members)]
+                out += _print_packet(members, target)
     return "".join(line + "\n" for line in out)
 
 
@@ -42,8 +43,8 @@ def nop_mnemonic(target: Target) -> str:
 
 
 def _print_nop(cycles: int, target: Target) -> list[str]:
-    out = []
-    while cycles > 0:
+    out: list[str] = []
+    while nop_mnemonic(target) and cycles > 0:
         step = min(cycles, max(target.text.nop_max, 1))
         text = nop_mnemonic(target) + (f" {step}" if target.text.nop_max > 1 else "")
         out.append(" " * _INDENT + text)
@@ -51,8 +52,19 @@ def _print_nop(cycles: int, target: Target) -> list[str]:
     return out
 
 
+def _print_packet(members: Sequence[Placed], target: Target) -> list[str]:
+    lines = [_print_member(m, i > 0, target) for i, m in enumerate(members)]
+    syntax = target.text
+    if not syntax.packet_open:
+        return lines
+    margin = " " * (_INDENT // 2)
+    return [margin + syntax.packet_open, *lines, margin + syntax.packet_close]
+
+
 def _print_member(placed: Placed, joined: bool, target: Target) -> str:
-    bar = target.text.parallel if joined else ""
+    bar = target.text.parallel if joined and not target.text.packet_open else ""
+    if placed.instruction.text:
+        return _commented(" " * _INDENT + bar + _filled(placed, target), placed, target)
     predicate = format_predicate(placed.predicate, placed.negated, target)
     head = (bar + " " * (_INDENT - len(bar)) if len(bar) < _INDENT else bar + " ") + predicate
     suffix = dict(placed.instruction.suffixes).get(placed.unit, "")
@@ -61,8 +73,37 @@ def _print_member(placed: Placed, joined: bool, target: Target) -> str:
     operands = ", ".join(
         format_operand(v, o, target) for v, o in zip(placed.operands, placed.instruction.operands, strict=True)
     )
-    text = f"{head}{placed.instruction.mnemonic}{suffix} {operands}".rstrip()
+    return _commented(f"{head}{placed.instruction.mnemonic}{suffix} {operands}".rstrip(), placed, target)
+
+
+def _commented(text: str, placed: Placed, target: Target) -> str:
     return f"{text}  {target.text.comment} {placed.comment}" if placed.comment else text
+
+
+def _filled(placed: Placed, target: Target) -> str:
+    """The instruction by its own template."""
+    row = placed.instruction
+    own = row.text_unless if placed.negated else row.text_if
+    template, head = row.text, ""
+    values = {o.name: _written(v, o, placed, target) for v, o in zip(placed.operands, row.operands, strict=True)}
+    if placed.predicate is not None and own:
+        template, values["predicate"] = own, placed.predicate
+    else:
+        head = format_predicate(placed.predicate, placed.negated, target)
+    return head + re.sub(r"\{(\w+)\}", lambda found: values[found[1]], template)
+
+
+def _written(value: str | int | Address, operand: Operand, placed: Placed, target: Target) -> str:
+    """One operand in a template; a place in memory is signed, in the units of the text."""
+    memory = placed.instruction.memory
+    if not isinstance(value, Address) or memory is None or not target.text.address:
+        return format_operand(value, operand, target)
+    offset = value.offset
+    if isinstance(offset, int):
+        sign = -1 if value.mode in ("minus", "post_dec", "pre_dec") else 1
+        offset = sign * offset * memory.scale // memory.text_unit
+    template = target.text.address_update if value.mode in ("post_inc", "post_dec") else target.text.address
+    return template.format(base=value.base, offset=offset)
 
 
 def format_predicate(register: str | None, negated: bool, target: Target) -> str:

@@ -3,7 +3,7 @@
     Program   ::= name, inputs, declared names, outputs, statements
     Statement ::= label | instruction | return                 in the order of the text
 
-    .global f / .input p1:p0, n / .gen_var a, b1:b0 / .add_var x, y / .output r / .no_mdep
+    .global f / .input hi:lo, n / .gen_var a, b1:b0 / .add_var x, y / .output r / .no_mdep
     .name: .loop ... [c]BRANCH .name / .endloop / .size f, .-f
 
 Each instruction sees the results of all that stand before it. A name is a variable with a register of its own, each

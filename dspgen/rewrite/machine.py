@@ -196,8 +196,8 @@ class Machine:
         wanted = self._class_of(Value(access.type, access.pair))
         for form in self._store_forms(access):
             if wanted in form.operand(1).classes and _alignment(form.instruction) <= access.alignment:
-                if access.partial and form.instruction.predicable == "none":
-                    continue
+                if access.partial and access.type.vector and form.instruction.predicable == "none":
+                    continue  # a scalar's is jumped over
                 return of_row(form.instruction)
         return None
 
@@ -276,16 +276,16 @@ class Machine:
 
     def _masking(self, type: VType) -> Implementation | None:
         """Zero where a mask is 0: the predicated move of a value over zero."""
-        flag = Value(VType("i32", type.vector), False)
-        return self._select(type, flag)
+        flag, value = Value(VType("i32", type.vector), False), Value(type, False)
+        return self._operation(Node("op", "select", type.elem, type.vector, (0, 1, 2)), (flag, value, value))
 
     def _operation(self, node: Node, args: Sequence[Value]) -> Implementation | None:
         if node.op in ("lo", "hi"):
             return FREE
         if node.op == "pair":
             return FREE if self._class_of(Value(node.type, True)) is not None else None
-        if node.op == "select":
-            return self._select(node.type, args[0])
+        if node.op == "select" and (moved := self._select(node.type, args[0])) is not None:
+            return moved
         result = Value(node.type, node.op in PAIR_OPS)
         if (form := self._choose(node, args, result)) is not None:
             return of_row(form.instruction)
@@ -422,6 +422,8 @@ class Machine:
     def _macro_key(op: str, elem: str) -> str:
         if OPS[op].arity == 0:
             return op
+        if op == "select":
+            return f"{op}.{word_keys(elem)[0]}"
         return f"{op}.{bits_elem(elem) if op in _BITS_MOVED else elem}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dspgen.errors import Problem
 from dspgen.sched.ir import Address
+from dspgen.sim.grammar import Grammar
 from dspgen.sim.place import Candidate
 from dspgen.sim.symbols import literal_value
 from dspgen.sim.text import Line, Token
@@ -41,15 +42,21 @@ class Forms:
         self.declared: frozenset[str] = frozenset()
         self.external: dict[str, Loc] = {}
         nop = target.text.nop.split()[:1]
-        self.mnemonics = frozenset([*(self._fold(i.mnemonic) for i in target.instructions), *nop])
+        self.grammar = Grammar(target) if any(i.text for i in target.instructions) else None
         self._by_name: dict[str, list[Instruction]] = {}
         for instruction in target.instructions:
-            self._by_name.setdefault(self._fold(instruction.mnemonic), []).append(instruction)
+            self._by_name.setdefault(self._word(instruction), []).append(instruction)
+        self.mnemonics = frozenset([*self._by_name, *nop])
         self._classes = {c.name: {self._fold(n): n for n in c.names} for c in target.registers}
         self._low = {c.name: self._low_names(c.name) for c in target.registers if c.pair_of is not None}
         self._names = sorted({n for table in self._classes.values() for n in table})
         self._known = frozenset(self._names)
         self._accepts = {m: u.accepts for u in target.units for m in u.members}
+
+    def _word(self, instruction: Instruction) -> str:
+        """What its lines have for a word."""
+        own = self.grammar.word_of.get(instruction.id) if self.grammar is not None else None
+        return own or self._fold(instruction.mnemonic)
 
     def _fold(self, text: str) -> str:
         return text if self.target.text.case_sensitive else text.upper()
@@ -201,10 +208,13 @@ class Forms:
             offset = self._address_register(address.offset, modes.offset_classes, side, token)
             return offset if isinstance(offset, Misfit) else Address(base, address.mode, offset)
         low, high = self._range(address.mode, side)
-        if address.mode != "none" and not low <= address.offset <= high:
-            text = f"offset {address.offset} is out of range: {low} to {high}"
+        unit = form.memory.scale // form.memory.text_unit if self.grammar is not None else 1
+        units, rest = divmod(address.offset, unit)
+        if address.mode != "none" and (rest or not low <= units <= high):
+            text = f"offset {address.offset} is out of range: {low * unit} to {high * unit} by {unit}"
+            text = text.removesuffix(" by 1")
             return Misfit(4, "DG404", text, token.loc)
-        return Address(base, address.mode, address.offset)
+        return Address(base, address.mode, units)
 
     def _range(self, mode: str, side: Side) -> tuple[int, int]:
         modes = self.target.address_modes

@@ -246,6 +246,9 @@ class _Lowering:
                 return self._bits(expr, total)
             case "perm":
                 return self._perm(expr, total)
+            case "rotate":
+                turned = self._typed(expr.args[0], expr.type, total)
+                return Node("rotate", turned.elem, turned.lanes, (turned, self._typed(expr.args[1], "i32", 0)))
             case _:
                 return self._operation(expr, total)
 

@@ -48,7 +48,7 @@ class _Assembler:
     # First pass: lines into packets, labels to their packets
 
     def collect(self, text: str) -> None:
-        reader = Reader(self.target, self.file, self.forms.mnemonics)
+        reader = Reader(self.target, self.file, self.forms.mnemonics, self.forms.grammar)
         pending: list[str] = []
         global_word = self.target.text.global_directive.split()[0]
         for line in reader.lines(text):

@@ -24,23 +24,28 @@ class RegisterFile:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.cells: list[Cell] = []
-        self._first: dict[str, int] = {}
+        self._own: dict[str, list[int]] = {}  # of each class that is no pair or element, its registers' cells
+        self._wide = {n for c in target.registers if c.bits > 32 for n in c.names}
+        known: dict[str, int] = {}
         self._index: dict[str, dict[str, int]] = {}
         self._class = {c.name: c for c in target.registers}
         for cls in target.registers:
             self._index[cls.name] = {n: i for i, n in enumerate(cls.names)}
             if cls.pair_of is None and cls.kind != "element":
-                self._add_class(cls)
+                self._add_class(cls, known)
 
-    def _add_class(self, cls: RegisterClass) -> None:
+    def _add_class(self, cls: RegisterClass, known: dict[str, int]) -> None:
+        """Cells for the registers that aren't another class's already."""
         vector = cls.kind == "vector" or cls.vector
         if cls.bits > 64:
             raise IsaError(Problem("DG190", f"register class {cls.name}: the simulator takes at most 64 bits"))
-        storage = 64 if cls.kind in ("address", "offset") or cls.bits > 32 else 32
-        self._first[cls.name] = len(self.cells)
         for name in cls.names:
-            lanes = self.target.lanes if vector else 0
-            self.cells.append(Cell(len(self.cells), name, lanes, cls.bits, storage))
+            if name not in known:
+                lanes = self.target.lanes if vector else 0
+                storage = 64 if name in self._wide or cls.bits > 32 else 32
+                known[name] = len(self.cells)
+                self.cells.append(Cell(len(self.cells), name, lanes, cls.bits, storage))
+        self._own[cls.name] = [known[name] for name in cls.names]
 
     def place(self, name: str, classes: tuple[str, ...] | None = None) -> Place | None:
         """The cells of register `name`, looked up in `classes` (None: in all, single registers first)."""
@@ -62,12 +67,12 @@ class RegisterFile:
             return Place(cls, low.cells + high.cells)
         if cls.kind == "element":
             return Place(cls, (self._vector_cell(cls.element_of or ""),), index)
-        return Place(cls, (self._first[cls.name] + index,))
+        return Place(cls, (self._own[cls.name][index],))
 
     def _vector_cell(self, name: str) -> int:
         """`element_of` may name the control vector's class or the register itself."""
-        if name in self._first:
-            return self._first[name]
+        if name in self._own:
+            return self._own[name][0]
         return next(c.index for c in self.cells if c.name == name)
 
     def names(self) -> list[str]:

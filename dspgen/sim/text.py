@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from dspgen.errors import Problem
 from dspgen.sched.ir import Address
@@ -53,14 +53,26 @@ class Line:
     rest: str = ""
 
 
+class Templates(Protocol):
+    """Instructions that are written by templates: see `dspgen.sim.grammar`."""
+
+    def is_register(self, text: str) -> bool: ...
+
+    def line(self, text: str, loc: Loc, *, joined: bool) -> Line: ...
+
+
 @dataclass(slots=True)
 class Reader:
-    """Reads the lines of one file; what can't be read goes to `problems`."""
+    """Reads the lines of one file; what can't be read goes to `problems`. Without `templates`, instructions are their
+    mnemonics and operands."""
 
     target: Target
     file: str
     mnemonics: frozenset[str]
+    templates: Templates | None = None
     problems: list[Problem] = field(default_factory=list)
+    _inside: bool = False  # within a bracketed packet, of which `_members` have been read
+    _members: int = 0
     _label: re.Pattern[str] = field(init=False)
     _predicates: list[tuple[re.Pattern[str], bool]] = field(init=False)
 
@@ -88,6 +100,8 @@ class Reader:
         """What stands in one line without its comment."""
         at = 0
         while (found := self._label.match(text, at)) is not None:
+            if self.templates is not None and self.templates.is_register(found.group(1)):
+                break
             yield Line("label", Loc(self.file, number, found.start(1) + 1), found.group(1))
             at = found.end()
         at = _skip(text, at)
@@ -99,9 +113,29 @@ class Reader:
             name = word.group() if word else ""
             yield Line("directive", loc, name, rest=text[at + len(name) :].strip())
             return
+        if self.templates is not None:
+            yield from self._members_of(self.templates, text, at, number)
+            return
         line = self._instruction(text, at, number)
         if line is not None:
             yield line
+
+    def _members_of(self, templates: Templates, text: str, at: int, number: int) -> Iterator[Line]:
+        """Members of packets, between brackets where packets have them."""
+        syntax = self.target.text
+        marks = [re.escape(m) for m in (syntax.packet_open, syntax.packet_close, syntax.separator) if m]
+        for piece in re.split(f"({'|'.join(marks)})", text[at:]) if marks else [text[at:]]:
+            start, at = _skip(text, at), at + len(piece)
+            loc = Loc(self.file, number, start + 1)
+            if not piece.strip():
+                continue
+            if piece in (syntax.packet_open, syntax.packet_close):
+                if self._inside is (piece == syntax.packet_open):
+                    self.problems.append(Problem("DG400", f"`{piece}` is out of place", loc))
+                self._inside, self._members = piece == syntax.packet_open, 0
+            elif piece != syntax.separator:
+                yield templates.line(piece.strip(), loc, joined=self._inside and self._members > 0)
+                self._members += 1
 
     def _mnemonic(self, text: str, at: int) -> str | None:
         found = re.compile(r"\S+").match(text, at)

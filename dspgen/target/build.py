@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from dspgen.target import schema
-from dspgen.target.checks import check_branches, check_forms, check_late_reads, check_names
+from dspgen.target.checks import check_branches, check_forms, check_late_reads, check_names, check_texts
 from dspgen.target.context import Context
 from dspgen.target.locate import Path
 from dspgen.target.model import (
@@ -29,6 +29,7 @@ from dspgen.target.model import (
     Side,
     Target,
     TextSyntax,
+    Toolchain,
     Unit,
 )
 from dspgen.target.rows import build_macros, build_rewrites
@@ -51,6 +52,7 @@ def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
     check_late_reads(instructions, context)
     check_branches(instructions, isa.pipeline.branch_delay, context)
     check_names(isa, context)
+    check_texts(isa, context)
     memories = _memories(isa, context)
     target = Target(
         name=isa.name,
@@ -63,11 +65,12 @@ def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
         predicates=Predicates(isa.predicates.scalar, isa.predicates.lane, isa.predicates.text, isa.predicates.negated),
         packets=_packets(isa, context),
         pipeline=_pipeline(isa, context),
-        address_modes=_address_modes(isa),
+        address_modes=_address_modes(isa, context),
         memories=memories,
         dma=_dma(isa.dma, memories, context) if isa.dma else None,
         abi=_abi(isa),
         text=_text(isa),
+        toolchain=_toolchain(isa),
         pattern_memory=_patterns(isa),
         macros=build_macros(isa, context),
         rewrites=build_rewrites(isa, context),
@@ -114,7 +117,7 @@ def _registers(isa: schema.Isa, context: Context) -> None:
     seen: dict[str, str] = {}
     for cls in context.classes.values():
         for register in cls.names:
-            if register in seen:
+            if register in seen and not _shared(cls, context.classes[seen[register]]):
                 where = "twice" if seen[register] == cls.name else f"in `{seen[register]}` too"
                 context.fault("DG108", ("registers", cls.name, "names"), f"the register `{register}` is named {where}")
             seen[register] = cls.name
@@ -127,6 +130,12 @@ def _registers(isa: schema.Isa, context: Context) -> None:
         for n, member in enumerate(members):
             context.check_class(("groups", name, n), member)
         context.groups[name] = tuple(m for m in members if m in context.classes)
+
+
+def _shared(one: RegisterClass, other: RegisterClass) -> bool:
+    """Whether a register may be of both: as a number of a scalar's kind, and as an address."""
+    kinds = {one.kind, other.kind}
+    return len(kinds) == 2 and kinds <= {"scalar", "address", "offset"} and one.bits == other.bits
 
 
 def _pair_names(row: schema.Register, base: RegisterClass, context: Context, path: Path) -> tuple[str, ...]:
@@ -206,6 +215,9 @@ class _Row:
             implicit_writes=tuple(c for c in controls if c in written),
             equivalents=tuple(e for e in equivalents if e),
             note=row.note,
+            text=row.text,
+            text_if=row.text_if,
+            text_unless=row.text_unless,
         )
 
     def members(self) -> list[tuple[str, Unit, str]]:
@@ -290,12 +302,20 @@ class _Row:
             return None
         if not touches and statements:
             self.context.fault("DG117", (*self.path, "memory"), "the semantics neither load nor store", at_key=True)
-        for key, figure in (("scale", row.scale), ("bytes", row.bytes), ("align", row.align)):
-            if figure < 1:
+        figures = ("scale", row.scale), ("bytes", row.bytes), ("align", row.align), ("store_latency", row.store_latency)
+        for key, figure in (*figures, ("text_unit", row.text_unit)):
+            if figure is not None and figure < 1:
                 self.context.fault("DG111", (*self.path, "memory", key), f"must be at least 1, not {figure}")
         store = bool(operations & set(STORES))
         return MemoryAccess(
-            row.side or side, row.scale, row.align, row.bytes, store, row.store_latency, row.force_align
+            row.side or side,
+            row.scale,
+            row.align,
+            row.bytes,
+            store,
+            row.store_latency,
+            row.force_align,
+            row.scale if row.text_unit is None else row.text_unit,
         )
 
     def check_figures(self) -> None:
@@ -303,6 +323,13 @@ class _Row:
         for key, figure in (("latency", row.latency), ("busy", row.busy)):
             if figure < 1:
                 context.fault("DG111", (*self.path, key), f"must be at least 1, not {figure}")
+        members = {member for unit in context.units.values() for member in unit.members}
+        for n, taken in enumerate(row.resources):
+            if taken.name in members:
+                message = f"`{taken.name}` is a unit; what excludes what among units is for `packets.limits`"
+                context.fault("DG108", (*self.path, "resources", n), message)
+            if taken.first < 0 or taken.cycles < 1:
+                context.fault("DG111", (*self.path, "resources", n), "is held from cycle 0 on, for 1 cycle or more")
         if not row.source:
             context.fault("DG103", (*self.path, "source"), "must say where the row's facts come from")
 
@@ -369,8 +396,10 @@ def _pipeline(isa: schema.Isa, context: Context) -> Pipeline:
     return Pipeline(row.exposed, row.equals, row.branch_delay)
 
 
-def _address_modes(isa: schema.Isa) -> AddressModes:
+def _address_modes(isa: schema.Isa, context: Context) -> AddressModes:
     row = isa.address_modes
+    if row.update_latency < 1:
+        context.fault("DG111", ("address_modes", "update_latency"), f"must be at least 1, not {row.update_latency}")
     return AddressModes(
         plus_imm={"scalar": tuple(row.scalar.plus), "vector": tuple(row.vector.plus)},
         minus_imm={"scalar": tuple(row.scalar.minus), "vector": tuple(row.vector.minus)},
@@ -378,8 +407,13 @@ def _address_modes(isa: schema.Isa) -> AddressModes:
         decrement_imm=tuple(row.decrement),
         update_latency=row.update_latency,
         base_classes={"scalar": row.scalar.base, "vector": row.vector.base},
-        offset_classes={"scalar": row.scalar.offset, "vector": row.vector.offset},
+        offset_classes=_offsets(row),
     )
+
+
+def _offsets(row: schema.AddressModes) -> dict[Side, str]:
+    found: dict[Side, str | None] = {"scalar": row.scalar.offset, "vector": row.vector.offset}
+    return {side: cls for side, cls in found.items() if cls is not None}
 
 
 def _abi(isa: schema.Isa) -> Abi:
@@ -413,6 +447,31 @@ def _text(isa: schema.Isa) -> TextSyntax:
         global_directive=row.global_directive,
         size_directive=row.size_directive,
         case_sensitive=row.case_sensitive,
+        packet_open=row.packet_open,
+        packet_close=row.packet_close,
+        separator=row.separator,
+        address=row.address,
+        address_update=row.address_update,
+    )
+
+
+def _toolchain(isa: schema.Isa) -> Toolchain | None:
+    row = isa.toolchain
+    if row is None:
+        return None
+    return Toolchain(
+        row.assemble,
+        row.link,
+        row.run,
+        row.start,
+        row.argument,
+        row.output,
+        row.data,
+        row.counter,
+        row.overhead,
+        tuple(row.packages),
+        row.compile,
+        tuple(row.rivals.items()),
     )
 
 
@@ -425,7 +484,7 @@ def _provenance(isa: schema.Isa) -> tuple[tuple[str, str, str], ...]:
     found: list[tuple[str, str, str]] = []
     for table in ("registers", "units", "memories", "macros"):
         found += [(f"{table}.{name}", row.label, row.source) for name, row in getattr(isa, table).items()]
-    for table in ("predicates", "packets", "pipeline", "address_modes", "dma", "abi", "pattern_memory"):
+    for table in ("predicates", "packets", "pipeline", "address_modes", "dma", "abi", "pattern_memory", "toolchain"):
         if (row := getattr(isa, table)) is not None:
             found.append((table, row.label, row.source))
     return tuple(found)

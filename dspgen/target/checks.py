@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dspgen.target import schema
 from dspgen.target.context import Context
 from dspgen.target.model import Instruction, SemExpr
@@ -21,6 +23,35 @@ def check_forms(instructions: tuple[Instruction, ...], context: Context) -> None
                 context.fault("DG108", ("instructions", row.id), message, at_key=True)
                 break
             seen[key] = row.id
+
+
+def check_texts(isa: schema.Isa, context: Context) -> None:
+    """The texts of rows name each operand once, in its order; those under a predicate its register besides."""
+    for id, row in isa.instructions.items():
+        wanted = list(row.operands)
+        for key, text, more in (
+            ("text", row.text, 0),
+            ("text_if", row.text_if, 1),
+            ("text_unless", row.text_unless, 1),
+        ):
+            named = re.findall(r"\{(\w+)\}", text)
+            if more and named.count("predicate") == 1:
+                named.remove("predicate")
+            elif more and text:
+                context.fault("DG104", ("instructions", id, key), "must hold `{predicate}` once")
+                continue
+            if text and named != wanted:
+                message = "must hold each operand once, in their order"
+                context.fault("DG104", ("instructions", id, key), message)
+        if row.text and row.memory is not None and not isa.text.address:
+            context.fault(
+                "DG103", ("text",), "the key `address` is missing: rows with `text` reach memory", at_key=True
+            )
+    if bool(isa.text.packet_open) != bool(isa.text.packet_close):
+        context.fault("DG104", ("text",), "`packet_open` and `packet_close` go together", at_key=True)
+    if not isa.text.nop.strip() and (isa.pipeline.exposed or isa.pipeline.branch_delay):
+        message = "may be empty only where packets wait (`pipeline.exposed = false`) and branches have no delay"
+        context.fault("DG104", ("text", "nop"), message)
 
 
 def check_late_reads(instructions: tuple[Instruction, ...], context: Context) -> None:
@@ -66,7 +97,8 @@ def check_names(isa: schema.Isa, context: Context) -> None:
             context.check_register(("predicates", key), register)
     for key, side in (("scalar", isa.address_modes.scalar), ("vector", isa.address_modes.vector)):
         context.check_class(("address_modes", key, "base"), side.base)
-        context.check_class(("address_modes", key, "offset"), side.offset)
+        if side.offset is not None:
+            context.check_class(("address_modes", key, "offset"), side.offset)
     for key, low, high in (
         ("increment", *isa.address_modes.increment),
         ("decrement", *isa.address_modes.decrement),

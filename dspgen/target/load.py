@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from dspgen.errors import IsaError, Problem
 from dspgen.target import locate
 from dspgen.target.build import build_target
 from dspgen.target.model import Target
+from dspgen.target.sense import findings
 from dspgen.target.structure import Fault, structure, suggest
 from plant_core.loc import Loc
 
@@ -31,18 +32,41 @@ def load_target(name_or_path: str, sets: Sequence[tuple[str, str]] = ()) -> Targ
 
     Each of `sets` is a dotted key and its new value's text. Raises IsaError with every problem found.
     """
+    return _loaded(name_or_path, sets)[0]
+
+
+def check_target(name_or_path: str, sets: Sequence[tuple[str, str]] = ()) -> tuple[Target, list[Problem]]:
+    """The machine as `load_target` has it, looked at for sense as well, and what is suspicious about it.
+
+    Raises IsaError with everything found if any of it is an error.
+    """
+    target, told = _loaded(name_or_path, sets)
+    problems = told(findings(target))
+    if any(p.severity == "error" for p in problems):
+        raise IsaError(*problems)
+    return target, problems
+
+
+def _loaded(
+    name_or_path: str, sets: Sequence[tuple[str, str]]
+) -> tuple[Target, Callable[[list[Fault]], list[Problem]]]:
+    """The machine, and what makes problems with places of faults in it."""
     path = Path(name_or_path) if name_or_path.endswith(".toml") else isa_path(name_or_path)
     text = _read(path)
     raw = _parse(text, str(path))
     overridden = _override(raw, sets)
     positions = locate.locate(text)
+
+    def told(faults: list[Fault]) -> list[Problem]:
+        return _problems(faults, str(path), positions, overridden)
+
     isa = structure(raw)
     if isinstance(isa, list):
-        raise IsaError(*_problems(isa, str(path), positions, overridden))
+        raise IsaError(*told(isa))
     target, faults = build_target(isa, str(path))
     if faults:
-        raise IsaError(*_problems(faults, str(path), positions, overridden))
-    return target
+        raise IsaError(*told(faults))
+    return target, told
 
 
 def isa_names() -> list[str]:
@@ -101,10 +125,12 @@ def _problems(
         key = ".".join(str(p) for p in path)
         message = f"`{key}`: {fault.message}" if key else fault.message
         if text := next((t for p, t in overridden.items() if fault.path[: len(p)] == p), None):
-            found.append((0, 0, Problem(fault.code, f"--set {text}: {message}", None, fault.remedy)))
+            found.append((0, 0, Problem(fault.code, f"--set {text}: {message}", None, fault.remedy, fault.severity)))
             continue
         line, column = positions.key(path) if fault.at_key else positions.value(path)
-        found.append((line, column, Problem(fault.code, message, Loc(file, line, column), fault.remedy)))
+        found.append(
+            (line, column, Problem(fault.code, message, Loc(file, line, column), fault.remedy, fault.severity))
+        )
     found.sort(key=lambda f: f[:2])
     return list(dict.fromkeys(p for _, _, p in found))
 

@@ -43,6 +43,12 @@ def locate(text: str) -> Positions:
     return _Scanner(text).document()
 
 
+def string_end(text: str, offset: int) -> int:
+    """Where the string that begins at `offset` ends; `offset` itself where none begins."""
+    found = _STRING.match(text, offset)
+    return found.end() if found else offset
+
+
 class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text

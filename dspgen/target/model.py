@@ -1,4 +1,5 @@
-"""The machine as its ISA file describes it. Every figure and every name below comes from `isa/*.toml`.
+"""The machine as its ISA file describes it. Every figure and every name below comes from `isa/*.toml`; what is the same
+as in the file, `dspgen.target.schema` explains.
 
     Target ::= name, lanes, registers, predicates, units, instructions, packets, pipeline, memories, dma, abi, text
 
@@ -21,7 +22,8 @@ lane k = element `x[k]` (signed) counted so; `scatter.i32(m, x, a)` stores lane 
 lanes. Ops that only ISA files use: `perm.i32(a, b, mode)` and `perm.i16` (shuffle {b:a} by the byte pattern number
 `mode` in pattern memory), `branch(t)` (jump to a label or register), `addr(x)` (integer or pointer to address
 register), `cat(lo, hi)` (a pair's 64 bits), `trunc(x)`, `sext(x, bits)`, `zext(x, bits)`, `bits(x, high, low)`,
-`set_high(x, y)` (y's low 16 bits over x's high half). Operations with compile-time integers (`lane`, `insert`, ...)
+`set_high(x, y)` (y's low 16 bits over x's high half), `rotate.i32(a, x)`
+(lane k = lane k + x of `a`, round its end). Operations with compile-time integers (`lane`, `insert`, ...)
 take them as their last arguments. A whole pair is its 64 bits: `add.f64(a, b)` on pairs. An address register is a
 36-bit or other whole number, kept to its `bits`.
 """
@@ -37,11 +39,7 @@ Side = Literal["scalar", "vector"]
 
 @dataclass(frozen=True, slots=True)
 class RegisterClass:
-    """`names[i]` is the text of register i. A pair class has `pair_of`; register i is made of halves 2i and 2i+1.
-
-    kind: scalar | vector | address | offset | control | element (lane k of the control vector `element_of`).
-    `bits` is the width of a scalar, of a lane, or of an address. `side` is the memory side an address serves.
-    """
+    """`names[i]` is the text of register i. A pair class has `pair_of`; register i is made of halves 2i and 2i+1."""
 
     name: str
     kind: Literal["scalar", "vector", "address", "offset", "control", "element"]
@@ -50,18 +48,18 @@ class RegisterClass:
     pair_of: str | None = None
     element_of: str | None = None
     side: Side | None = None
-    vector: bool = False  # a control register with one value a lane
+    vector: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A group of `count` equal units. `suffix` is its text, `{n}` the member's number from 1, "" for none."""
+    """A group of `count` equal units."""
 
     name: str
     count: int
     suffix: str
     side: Side
-    accepts: tuple[str, ...] = ()  # further suffix texts that name this unit in text, never printed
+    accepts: tuple[str, ...] = ()
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -73,13 +71,8 @@ class Operand:
     """One operand, in text order.
 
     kind "register": one of `classes`; "immediate": an integer in `imm` (low, high); "memory"; "label".
-    A register operand that has `imm` takes an immediate instead. `latency`: cycles from issue until a written value is
-    readable; `read_cycle`: cycles from issue until the operand is read. `read` and `write` may both be set (a partial
-    update).
-    `literal`: how the text's number becomes the operand's value, a half-word. "low_half": its low 16 bits.
-    "high_half": a decimal number, or a hexadecimal one above 0xFFFF, stands for its bits 31:16; a hexadecimal number up
-    to 0xFFFF is the half itself, and so it is printed. `symbol_bits` (high, low): a symbol may stand here, for those
-    bits of its address. `pair_text` "low": a pair that the text names by its low half's register alone.
+    A register operand that has `imm` takes an immediate instead. `read` and `write` may both be set (a partial update).
+    Under `literal` "high_half", a number is printed as a hexadecimal half.
     """
 
     name: str
@@ -97,10 +90,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """How a memory operand reaches memory: `scale` bytes per unit of an immediate or offset register.
-
-    With `force_align` the address is rounded down to a multiple of `align`; without, another address is an error.
-    """
+    """How a memory operand reaches memory."""
 
     side: Side
     scale: int
@@ -109,6 +99,7 @@ class MemoryAccess:
     store: bool
     store_latency: int = 1
     force_align: bool = False
+    text_unit: int = 1  # bytes that 1 in the text's immediate stands for
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +126,9 @@ class SemStatement:
 class Instruction:
     """One row of the ISA file. `id` is unique; several ids may share a `mnemonic` (forms on other units or operands).
 
-    `units` are the alternatives: each a member name of a Unit (groups are expanded). `busy` cycles it holds the unit.
-    `resources` are extra reservations (name, first cycle, cycles). `implicit_reads` are control registers it reads.
-    `predicable` tells which predicate it may carry. `suffix` is the text after the mnemonic that selects this form, for
-    each unit member (`suffixes`), "" where the text may leave it out. What the lane mask governs has the mask register
-    among its `implicit_reads`.
+    `units` are the alternatives: each a member name of a Unit (groups are expanded). `resources` are (name, first
+    cycle, cycles). `suffixes` tell for each of `units` the text after the mnemonic that selects it, "" where there is
+    none. What the lane mask governs has the mask register among its `implicit_reads`.
     """
 
     id: str
@@ -157,10 +146,13 @@ class Instruction:
     label: str = "assumed"
     source: str = ""
     cost: int | None = None  # cycles that choosing instructions counts on the row's units beyond `busy`
-    compile: bool = True  # False: the assembler knows it, the compiler does not use it
+    compile: bool = True
     implicit_writes: tuple[str, ...] = ()
-    equivalents: tuple[tuple[SemStatement, ...], ...] = ()  # the same effect in other words, for finding it
+    equivalents: tuple[tuple[SemStatement, ...], ...] = ()
     note: str = ""
+    text: str = ""  # how it is written, where not as mnemonic and operands; `text_if` and `text_unless`: predicated
+    text_if: str = ""
+    text_unless: str = ""
     widened: bool = False  # in a view: computes on wider registers, right in the low word; see `dspgen.target.views`
 
     def operand(self, name: str) -> Operand:
@@ -202,8 +194,6 @@ class Packets:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """`exposed` True: no interlocks; `equals` True: a register keeps its old value until the write lands."""
-
     exposed: bool
     equals: bool
     branch_delay: int
@@ -224,11 +214,6 @@ class AddressModes:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`bytes_per_cycle` is the peak at the core. `sides` are the units' sides that reach it.
-
-    `purpose` "patterns": it holds shuffle patterns, no array is placed there.
-    """
-
     name: str
     base: int
     size: int
@@ -263,7 +248,7 @@ class Dma:
 
 @dataclass(frozen=True, slots=True)
 class Abi:
-    """Where arguments, result, return address and stacks live. `pointer_class` holds an address argument."""
+    """Where arguments, result, return address and stacks live."""
 
     arguments: tuple[str, ...]
     scalar_class: str
@@ -282,7 +267,7 @@ class Abi:
 
 @dataclass(frozen=True, slots=True)
 class TextSyntax:
-    """The scheduled text: packets, comments, directives. `parallel` marks the later members of a packet."""
+    """The scheduled text: packets, comments, directives."""
 
     parallel: str
     comment: str
@@ -293,6 +278,27 @@ class TextSyntax:
     global_directive: str
     size_directive: str
     case_sensitive: bool = True
+    packet_open: str = ""
+    packet_close: str = ""
+    separator: str = ""
+    address: str = ""
+    address_update: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    assemble: str
+    link: str
+    run: str
+    start: str
+    argument: str
+    output: str
+    data: str
+    counter: str
+    overhead: int
+    packages: tuple[str, ...]
+    compile: str = ""
+    rivals: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +371,7 @@ class Target:
     dma: Dma | None
     abi: Abi
     text: TextSyntax
+    toolchain: Toolchain | None = None
     pattern_memory: PatternMemory | None = None
     macros: tuple[Macro, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()

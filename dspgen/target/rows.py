@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from dspgen.target import schema
+from dspgen.target import schema, schema_macros
 from dspgen.target.context import Context
 from dspgen.target.expressions import ExpressionError, evaluate
 from dspgen.target.locate import Path
@@ -131,7 +131,7 @@ def _inlined(text: str, let: Mapping[str, str]) -> str:
     return replaced(text)
 
 
-def _tree(tree: schema.Tree, low: int, high: int) -> str:
+def _tree(tree: schema_macros.Tree, low: int, high: int) -> str:
     if high - low == 1:
         return tree.leaf.replace("{" + tree.index + "}", str(low))
     middle = (low + high + 1) // 2
@@ -183,7 +183,7 @@ def build_macros(isa: schema.Isa, context: Context) -> tuple[Macro, ...]:
     return tuple(found)
 
 
-def _pattern(row: schema.Macro, path: Path, context: Context) -> tuple[int, ...]:
+def _pattern(row: schema_macros.Macro, path: Path, context: Context) -> tuple[int, ...]:
     """The pattern's text for each lane number `k`; `lanes` are those of the view that the macro is for."""
     if not row.pattern:
         return ()
@@ -195,7 +195,7 @@ def _pattern(row: schema.Macro, path: Path, context: Context) -> tuple[int, ...]
         return ()
 
 
-def _temporaries(row: schema.Macro, path: Path, context: Context) -> tuple[tuple[str, str], ...]:
+def _temporaries(row: schema_macros.Macro, path: Path, context: Context) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     for pattern, cls in row.temporaries.items():
         context.check_class((*path, "temporaries", pattern), cls)
@@ -206,7 +206,7 @@ def _temporaries(row: schema.Macro, path: Path, context: Context) -> tuple[tuple
     return tuple(found)
 
 
-def _lines(body: tuple[schema.Line, ...], path: Path, context: Context) -> list[tuple[int, str]]:
+def _lines(body: tuple[schema_macros.Line, ...], path: Path, context: Context) -> list[tuple[int, str]]:
     """The lines spelled out, each with the index of the entry that it comes from."""
     found: list[tuple[int, str]] = []
     for n, line in enumerate(body):

@@ -1,25 +1,37 @@
-"""The ISA file's tables as they are written. `Figure` is an integer or an expression; the loader makes it an integer.
+"""The ISA file's tables as they are written, and what their keys mean: the reference in docs/isa.md and the comments
+that `isa new` writes are these docstrings.
 
-`Words` is one text or a list of texts. A pattern such as `X{0..63}` in `Names` stands for all its names; its bounds may
-be expressions. Every table takes `label` (published | mined | derived | assumed) and `source` beside its figures.
+A class stands for a table. Its docstring begins with what the table is; then `key: meaning` for each key, or
+`key [unit]: meaning`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NewType
+from typing import Literal
 
 from dspgen.target.model import Side
-
-Figure = NewType("Figure", int)
-Words = NewType("Words", tuple)  # type: ignore[type-arg]
-Names = NewType("Names", tuple)  # type: ignore[type-arg]
-Range = NewType("Range", tuple)  # type: ignore[type-arg]
-Label = Literal["published", "mined", "derived", "assumed"]
+from dspgen.target.schema_kinds import Figure, Label, Names, Range, Sourced, Words
+from dspgen.target.schema_macros import Macro, Rewrite
 
 
 @dataclass(frozen=True, slots=True)
-class Register:
+class Register(Sourced):
+    """A class of registers that instructions name alike.
+
+    kind: `scalar`: one number. `vector`: one number a lane. `address`, `offset`: what memory operands are made of.
+        `control`: of a use of its own, such as the lane mask. `element`: the lanes of a control register, one by one.
+    bits [bits]: the width of a number: of a scalar, of one lane, or of an address.
+    names: the registers' texts in order, register 0 first; pairs may go without. Scalars and addresses of the same
+        width may share registers.
+    pair_of: the class above whose registers 2k and 2k + 1 are the low and the high half of pair k; `bits` are then
+        those of both.
+    pair_name: a pair's text, with `{lo}` and `{hi}` for those of its halves.
+    element_of: for `element`: the control register whose lanes these are.
+    side: for addresses and offsets: the side whose memory accesses they serve, where that isn't either.
+    vector: for `control`: it has one number a lane.
+    """
+
     kind: Literal["scalar", "vector", "address", "offset", "control", "element"]
     bits: Figure
     names: Names = Names(())
@@ -28,22 +40,41 @@ class Register:
     element_of: str | None = None
     side: Side | None = None
     vector: bool = False
-    label: Label = "assumed"
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Sourced):
+    """A group of equal functional units. Rows name the group, or one of its members: NAME1 is the first of NAME.
+
+    count [units]: how many the group has; each takes one instruction a cycle.
+    side: the side that they are on: it decides which predicates their instructions carry, and which address registers.
+    suffix: what the text has after a mnemonic to name the unit, `{n}` being the member's number from 1.
+    accepts: further suffixes that the assembler takes for it; they are never printed.
+    """
+
     count: Figure
     side: Side
     suffix: str = ""
     accepts: Words = Words(())
-    label: Label = "assumed"
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
+    """An operand of an instruction; operands stand in the order of the text. `a = "X"` is short for
+    `a = { reg = "X" }`, `"memory"` and `"target"` for `{ memory = true }` and `{ target = true }`.
+
+    reg: the register classes, or groups of classes, that it may be of.
+    imm: the integers that it may be; with `reg` as well, it may be either.
+    memory: it is a place in memory: `*+BASE[n]`, `*-BASE[n]`, `*BASE++[n]`, `*BASE--[n]`, `*++BASE[n]`, `*--BASE[n]`.
+    target: it is a label.
+    latency [cycles]: from issue until what is written to it can be read; the row's `latency` where it isn't given.
+    read_cycle [cycles]: from issue until it is read.
+    literal: how a number in the text becomes the operand's value. `low_half`: its low 16 bits. `high_half`: its bits
+        31:16, where it is decimal or above 0xFFFF; a hexadecimal number up to 0xFFFF is the half itself.
+    symbol_bits: a symbol may stand here, for these bits of its address: [high, low].
+    pair_text: `low`: the text names a pair by its low half's register alone.
+    """
+
     reg: Words = Words(())
     imm: Range | None = None
     memory: bool = False
@@ -57,9 +88,21 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Access:
+    """How an instruction reaches memory.
+
+    scale [bytes]: what 1 in an immediate or in an offset register stands for.
+    text_unit [bytes]: what 1 in the immediate stands for as it is written, where that isn't `scale`.
+    bytes [bytes]: how much it moves at most.
+    align [bytes]: its address must be a multiple of this.
+    side: whose memories and address registers it uses, where those aren't its unit's.
+    store_latency [cycles]: from a store's issue until a load finds what it wrote.
+    force_align: another address is rounded down to a multiple of `align`; otherwise it is an error.
+    """
+
     scale: Figure
     bytes: Figure
     align: Figure = Figure(1)
+    text_unit: Figure | None = None
     side: Side | None = None
     store_latency: Figure = Figure(1)
     force_align: bool = False
@@ -67,19 +110,58 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
+    """Something besides the unit that an instruction takes, such as a port or a path that several units share: one
+    instruction has it at a time.
+
+    name: any word; rows that share the thing use the same.
+    first [cycles]: from issue until it is taken.
+    cycles [cycles]: how long it is held.
+    """
+
     name: str
     first: Figure = Figure(0)
     cycles: Figure = Figure(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Sourced):
+    """One form of an instruction: what it does and when, and how it is written. NAME is the row's own; rows of one
+    mnemonic differ in units or operands.
+
+    units: the groups of units, or members of groups, that can run it, each alone.
+    semantics: what it does, as statements on its operands; see Semantics.
+    label: how the row's figures are known; see `label` elsewhere.
+    source: where they come from, in words.
+    operands: its operands by name, in the order of the text.
+    mnemonic: its word in the text; NAME where it isn't given.
+    text: how it is written where that isn't its mnemonic and its operands, `{name}` being an operand: each of them
+        once, in their order. Macros and linear assembly keep to the mnemonic.
+    text_if: the same under a predicate, `{predicate}` being its register; where it isn't given, `predicates.text` and
+        `text`.
+    text_unless: the same for an effect if the register is 0.
+    latency [cycles]: from issue until results can be read; 1: by the next packet.
+    busy [cycles]: how long it keeps its unit.
+    memory: for loads and stores: how it reaches memory.
+    resources: what it takes besides its unit.
+    implicit_reads: control registers that it reads without naming them, beyond those of its semantics.
+    predicate: the predicates that it may carry, where not those of its unit's side: of the scalar registers, of lanes,
+        or none.
+    cost [cycles]: what code selection counts for it on its units, beyond `busy`; `[cost]` wins over it.
+    compile: `false`: the assembler and the simulator know it, the compiler doesn't use it.
+    equivalents: the same effect in other words, by which code selection finds it too.
+    masked: whether it leaves alone the lanes that `mask_register` masks; where it isn't given, vector instructions do.
+    note: anything to remember.
+    """
+
     units: Words
     semantics: str
     label: Label
     source: str
     operands: dict[str, Operand] = field(default_factory=dict)
     mnemonic: str | None = None
+    text: str = ""
+    text_if: str = ""
+    text_unless: str = ""
     latency: Figure = Figure(1)
     busy: Figure = Figure(1)
     memory: Access | None = None
@@ -94,74 +176,130 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Predicates:
+class Predicates(Sourced):
+    """Registers that decide whether an instruction has an effect: it has if the register isn't 0.
+
+    scalar: those that instructions of the scalar side may carry; branches of loops need them.
+    lane: those that vector instructions may carry, a decision for each lane.
+    text: what stands before the mnemonic, `{r}` being the register.
+    negated: the same for an instruction that has an effect if the register is 0.
+    """
+
     scalar: Names = Names(())
     lane: Names = Names(())
     text: str = "[{r}]"
     negated: str = "[!{r}]"
-    label: Label = "assumed"
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
+    """A limit on what a packet may hold, beyond one instruction a unit.
+
+    units: the groups of units, or members of groups, that it counts.
+    most [instructions]: how many of a packet's instructions may be on them.
+    """
+
     units: Words
     most: Figure
 
 
 @dataclass(frozen=True, slots=True)
-class Packets:
+class Packets(Sourced):
+    """What is issued in one cycle.
+
+    issue [instructions]: the most that a packet may have.
+    minimum_ii [cycles]: the shortest initiation interval that software pipelines may have; a branch's delay sets
+        another.
+    limits: limits on groups of units, by names of your own.
+    """
+
     issue: Figure
     minimum_ii: Figure = Figure(1)
     limits: dict[str, Limit] = field(default_factory=dict)
-    label: Label = "assumed"
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(Sourced):
+    """What happens to who comes too early.
+
+    exposed: `true`: nothing waits, so that code has to. `false`: packets wait for the results that they read.
+    equals: of exposed pipelines: a register keeps its old value until a result lands. `false`: it may change any time
+        before.
+    branch_delay [packets]: how many packets after a branch are still run.
+    """
+
     exposed: bool
     equals: bool
     branch_delay: Figure
-    label: Label = "assumed"
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressSide:
+    """The memory operands of one side.
+
+    base: the register class of their bases.
+    plus: the immediates of `*+BASE[n]`, in units of the access's `scale`; 0 is always one of them.
+    minus: those of `*-BASE[n]`.
+    offset: the register class of offsets in registers, where there are such.
+    """
+
     base: str
-    offset: str
     plus: Range
     minus: Range
+    offset: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class AddressModes:
+class AddressModes(Sourced):
+    """What memory operands may be.
+
+    scalar: those of the scalar side.
+    vector: those of the vector side.
+    increment: the immediates of `*BASE++[n]` and `*++BASE[n]`, in units of the access's `scale`.
+    decrement: those of `*BASE--[n]` and `*--BASE[n]`.
+    update_latency [cycles]: from issue until the base that these write can be read.
+    """
+
     scalar: AddressSide
     vector: AddressSide
     increment: Range
     decrement: Range
     update_latency: Figure = Figure(1)
-    label: Label = "assumed"
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Sourced):
+    """A memory at a fixed place of the address space.
+
+    base [bytes]: its first address.
+    size [bytes]: how much it holds.
+    bytes_per_cycle [bytes a cycle]: the most that the core can move to and from it; bounds on cycles count with it.
+    sides: the sides whose loads and stores reach it. Arrays are placed in memories that both reach.
+    onchip: whether it is as near as the chip's own memory; what isn't is left to `[dma]`, where there is one.
+    purpose: `patterns`: it holds shuffle patterns, and no array is placed there.
+    """
+
     base: Figure
     size: Figure
     bytes_per_cycle: Figure
     sides: tuple[Side, ...]
     onchip: bool
     purpose: Literal["data", "patterns"] = "data"
-    label: Label = "assumed"
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Dma:
-    """`words` of a channel: source, source_step, destination, destination_step, rows, row_bytes, go; and element, if it
-    transposes."""
+class Dma(Sourced):
+    """The engine that moves data between memories.
+
+    startup [cycles]: from a transfer's start until it begins, at least.
+    bytes_per_cycle [bytes a cycle]: how fast it moves.
+    base [bytes]: the address of the first channel's first word.
+    words: what a channel's words say, in the machine's order: `source`, `source_step`, `destination`,
+        `destination_step`, `rows`, `row_bytes`, `go`; and `element`, if it transposes.
+    channels [channels]: how many rows of words there are, one after the other.
+    word_bytes [bytes]: the size of a word.
+    transpose: whether it can make columns of rows.
+    """
 
     startup: Figure
     bytes_per_cycle: Figure
@@ -170,12 +308,27 @@ class Dma:
     channels: Figure = Figure(1)
     word_bytes: Figure = Figure(4)
     transpose: bool = False
-    label: Label = "assumed"
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Abi:
+class Abi(Sourced):
+    """How functions are called.
+
+    arguments: the registers of arguments, in order; of a pair, its low half.
+    scalar_class: the register class of 32-bit integers and floats.
+    pointer_class: the class of arguments that are addresses.
+    wide_class: the class of arguments of 64 bits.
+    result: the register that a number is returned in.
+    return_address: the register that holds it at entry, as the caller sets it.
+    return_operand: what the branch that returns names.
+    scalar_stack: the scalar side's stack pointer, an address register.
+    vector_stack: the vector side's stack pointer; may be the same.
+    stack_memory: the memory that stacks are in.
+    callee_saved: registers that must be as they were when the function returns.
+    reserved: registers that compiled code must not use for anything else, such as stack pointers.
+    entry_values: control registers with the values that they have at entry.
+    """
+
     arguments: Names
     scalar_class: str
     pointer_class: str
@@ -189,12 +342,29 @@ class Abi:
     callee_saved: Names = Names(())
     reserved: Names = Names(())
     entry_values: dict[str, Figure] = field(default_factory=dict)
-    label: Label = "assumed"
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
+    """How scheduled code is written.
+
+    parallel: what stands before each member of a packet but the first.
+    comment: what begins a comment.
+    nop: the word of the instruction that lets cycles pass; may be empty where packets wait by themselves.
+    nop_max [cycles]: how many one of them can pass; if more than 1, it takes the number as its operand.
+    comment_alternatives: further marks of comments that the assembler takes.
+    label: a label's line, `{name}` being its name.
+    global_directive: the line that makes a function known to others; may be empty.
+    size_directive: the line after a function; may be empty.
+    case_sensitive: whether names in small and in capital letters differ.
+    packet_open: what stands before a packet's members, where packets are bracketed and not joined by `parallel`.
+    packet_close: what stands after them.
+    separator: what may stand between members besides a new line, in bracketed packets.
+    address: a place in memory in an instruction's `text`, with `{base}` and `{offset}`, a number that may be below 0.
+    address_update: the same where the base is advanced afterwards.
+    source: where this is known from, in words.
+    """
+
     parallel: str
     comment: str
     nop: str
@@ -204,103 +374,106 @@ class Text:
     global_directive: str = ".global {name}"
     size_directive: str = ".size {name}, .-{name}"
     case_sensitive: bool = True
+    packet_open: str = ""
+    packet_close: str = ""
+    separator: str = ""
+    address: str = ""
+    address_update: str = ""
     source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Patterns:
+class Toolchain(Sourced):
+    """Tools from elsewhere that assemble, link and run code, for `run --runner qemu`. `{name}` in texts is filled in.
+
+    assemble: the command that makes `{object}` of `{source}`.
+    link: the command that makes `{program}` of `{objects}`.
+    run: the command that runs `{program}`, whose output are the bytes of all outputs.
+    start: the text of a program that calls `{function}`; `{arguments}`, `{outputs}` and `{data}` stand for the texts
+        below.
+    argument: puts `{value}`, a label or a number, into the `{register}` of an argument.
+    output: writes `{bytes}` bytes from `{address}` on to the program's output.
+    data: reserves an array `{name}` with the contents of `{file}`, and a guard behind it.
+    counter: the label of the word to which `start` writes how many packets were run.
+    overhead [packets]: how many of them are none of the function's.
+    compile: the command that makes `{object}` of the C text `{source}`.
+    rivals: commands like it, by names of your own, that code is compared with: other compilers, or other flags.
+    packages: what is to be installed for the tools.
+    """
+
+    assemble: str
+    link: str
+    run: str
+    start: str
+    argument: str
+    output: str
+    data: str
+    counter: str
+    overhead: Figure = Figure(0)
+    compile: str = ""
+    rivals: dict[str, str] = field(default_factory=dict)
+    packages: Words = Words(())
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns(Sourced):
+    """The memory of shuffle patterns, for `perm` in semantics: a byte for each lane of a result.
+
+    base [bytes]: the address of mode 0's pattern.
+    bytes_per_mode [bytes]: from one mode's pattern to the next.
+    mode_register: the control register that holds the mode's number.
+    """
+
     base: Figure
     bytes_per_mode: Figure
     mode_register: str
-    label: Label = "assumed"
-    source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """Lines repeated with `{index}` from `first` up to, not including, `end`."""
-
-    index: str
-    end: Figure
-    lines: Words
-    first: Figure = Figure(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """Lines for each joint of a balanced tree over `count` places: `{left}` and `{right}` are joined into `{left}`."""
-
-    count: Figure
-    lines: Words
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a macro's body, a repetition of lines, or a tree of them."""
-
-    text: str = ""
-    repeat: Repeat | None = None
-    fold: Fold | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Macro:
-    implements: str
-    result: str
-    result_class: str
-    body: tuple[Line, ...]
-    operands: dict[str, str] = field(default_factory=dict)
-    temporaries: dict[str, str] = field(default_factory=dict)
-    ordered: bool = True
-    setup: tuple[Line, ...] = ()
-    packed: Figure = Figure(0)
-    pattern: str = ""
-    label: Label = "assumed"
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """A balanced tree of the two-place `op` over `leaf` with `{index}` from 0 up to `count`."""
-
-    op: str
-    leaf: str
-    count: Figure
-    index: str = "k"
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """`let` names terms for the right side, each in terms of the earlier ones."""
-
-    left: str
-    right: str = ""
-    let: dict[str, str] = field(default_factory=dict)
-    tree: Tree | None = None
-    when: str = ""
-    why: str = ""
-    packed: Figure = Figure(0)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Isa:
+    """The file as a whole: the keys without tables come first.
+
+    name: the machine's name.
+    description: the machine in one line.
+    lanes: how many numbers a vector has; `lanes` may stand in expressions.
+    mask_register: the control register that masks lanes, bit k for lane k.
+    registers: the register classes.
+    groups: names for several register classes together, for operands that may be of any of them.
+    predicates: registers that decide whether an instruction has an effect.
+    units: the functional units.
+    packets: what is issued in one cycle.
+    pipeline: what happens to who comes too early.
+    address_modes: what memory operands may be.
+    memories: the memories.
+    dma: the engine that moves data between memories.
+    pattern_memory: the memory of shuffle patterns.
+    abi: how functions are called.
+    text: how code is written.
+    toolchain: tools from elsewhere that run code.
+    instructions: what the units do.
+    macros: operations that take several instructions.
+    rewrites: rules of the machine's own.
+    cost: figures of `cost` by instruction, for tuning; they win over the rows' own.
+    """
+
     name: str
+    description: str = ""
     lanes: Figure
+    mask_register: str | None = None
     registers: dict[str, Register]
+    groups: dict[str, Words] = field(default_factory=dict)
+    predicates: Predicates = field(default_factory=Predicates)
     units: dict[str, Unit]
-    instructions: dict[str, Instruction]
     packets: Packets
     pipeline: Pipeline
     address_modes: AddressModes
     memories: dict[str, Memory]
-    abi: Abi
-    text: Text
-    description: str = ""
-    predicates: Predicates = field(default_factory=Predicates)
-    groups: dict[str, Words] = field(default_factory=dict)
     dma: Dma | None = None
     pattern_memory: Patterns | None = None
+    abi: Abi
+    text: Text
+    toolchain: Toolchain | None = None
+    instructions: dict[str, Instruction]
     macros: dict[str, Macro] = field(default_factory=dict)
     rewrites: dict[str, Rewrite] = field(default_factory=dict)
     cost: dict[str, Figure] = field(default_factory=dict)
-    mask_register: str | None = None

@@ -18,7 +18,8 @@ from cattrs.errors import (
     IterableValidationNote,
 )
 
-from dspgen.target import schema
+from dspgen.errors import Severity
+from dspgen.target import schema, schema_kinds, schema_macros
 from dspgen.target.expressions import ExpressionError, evaluate
 from dspgen.target.locate import Path
 
@@ -35,6 +36,7 @@ class Fault:
     message: str
     remedy: str = ""
     at_key: bool = False
+    severity: Severity = "error"
 
 
 class _Bad(Exception):
@@ -162,15 +164,21 @@ def _converter(names: Mapping[str, int]) -> Converter:
             raise _Bad("DG104", f"must be one of {known}, not {value!r}", remedy)
         return value
 
-    converter.register_structure_hook(schema.Figure, figure)
-    converter.register_structure_hook(schema.Words, words)
-    converter.register_structure_hook(schema.Names, named)
-    converter.register_structure_hook(schema.Range, span)
+    converter.register_structure_hook(schema_kinds.Figure, figure)
+    converter.register_structure_hook(schema_kinds.Words, words)
+    converter.register_structure_hook(schema_kinds.Names, named)
+    converter.register_structure_hook(schema_kinds.Range, span)
     converter.register_structure_hook(str, exact(str, "a text"))
     converter.register_structure_hook(bool, exact(bool, "true or false"))
     converter.register_structure_hook_func(_is_choice, choice)
     _table_hooks(converter)
     return converter
+
+
+def tables() -> list[type]:
+    """The classes of all tables, inner ones first."""
+    classes = [c for module in (schema_macros, schema) for c in vars(module).values() if isinstance(c, type)]
+    return [c for c in dict.fromkeys(classes) if dataclasses.is_dataclass(c) and c is not schema_kinds.Sourced]
 
 
 def _table_hooks(converter: Converter) -> None:
@@ -182,7 +190,7 @@ def _table_hooks(converter: Converter) -> None:
         def hook(value: object, hint: object) -> object:
             if cls is schema.Operand and isinstance(value, str):
                 value = {value: True} if value in ("memory", "target") else {"reg": value}
-            elif cls is schema.Line and isinstance(value, str):
+            elif cls is schema_macros.Line and isinstance(value, str):
                 value = {"text": value}
             if not isinstance(value, dict):
                 raise _Bad("DG104", f"must be a table, not {_kind(value)}")
@@ -190,7 +198,7 @@ def _table_hooks(converter: Converter) -> None:
 
         return hook
 
-    for cls in [c for c in vars(schema).values() if isinstance(c, type) and dataclasses.is_dataclass(c)]:
+    for cls in tables():
         converter.register_structure_hook(cls, generated(cls))
 
 

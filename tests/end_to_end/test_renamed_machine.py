@@ -40,8 +40,9 @@ def test_verified(name: str, examples: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("isa", isa_names())
-def test_every_machine_is_verified(isa: str, examples: Path, tmp_path: Path) -> None:
-    result = run_file(str(examples / "saxpy.c"), strange(5, tmp_path, isa), Options(defines=defines("saxpy")))
+@pytest.mark.parametrize("name", ["dot", "saxpy", "stencil3"])
+def test_every_machine_is_verified(name: str, isa: str, examples: Path, tmp_path: Path) -> None:
+    result = run_file(str(examples / f"{name}.c"), strange(5, tmp_path, isa), Options(defines=defines(name)))
     assert result.verified
 
 

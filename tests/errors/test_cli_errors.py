@@ -43,8 +43,7 @@ def test_no_command_shows_the_help(command: list[str], refused: Callable[..., st
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["bench", "table2"],
-        ["isa", "new", "mine", "--from", "ft_m7002"],
+        ["bench", "cuda"],
         ["compile", "x.c", "--isa", "ft_m7002", "--emit", "asm,c"],
     ],
 )

@@ -25,6 +25,8 @@ def redraw_latencies(text: str, seed: int) -> str:
     """Every latency of an instruction drawn anew, from 1 to 10; the branch's delay too, and the interval it allows."""
     draw = random.Random(seed)
     text = re.sub(r"\blatency = \d+", lambda _: f"latency = {draw.randint(1, 10)}", text)
+    if 'nop = ""' in text:
+        return text  # nothing could stand in the slots of a branch's delay
     delay = draw.randint(2, 8)
     text = re.sub(r"\bbranch_delay = \d+", f"branch_delay = {delay}", text)
     return re.sub(r"\bminimum_ii = \d+", f"minimum_ii = {delay + 1}", text)

@@ -57,6 +57,7 @@ TOP = {
     "dspgen.unrolled",
     "dspgen.variants",
     "dspgen.cpu_road",
+    "dspgen.emulated_road",
     "dspgen.cli",
     "dspgen.cli_bench",
     "dspgen.cli_cpu",
@@ -135,6 +136,13 @@ def machine_words() -> dict[str, str]:
         found |= {part for c in target.registers for name in c.names for part in name.split(":")}
         words |= {word: isa for word in found if word not in OPS}
     return words
+
+
+def test_python_names_no_machine() -> None:
+    """But benches, which are of the machines that others' figures are of."""
+    names = re.compile(rf"\b({'|'.join(isa_names())})\b")
+    found = {module_name(path) for path in SOURCES if names.search(path.read_text(encoding="utf-8"))}
+    assert {name for name in found if not under(name, ("dspgen.bench",))} == set()
 
 
 def words_of(path: Path) -> Iterator[tuple[int, str]]:

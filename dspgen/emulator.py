@@ -1,0 +1,148 @@
+"""Runs assembly text by tools that the ISA file names: an assembler, a linker and an emulator that counts packets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dspgen.errors import DspgenError, Problem
+from dspgen.target.model import Target, Toolchain
+
+Array = Any
+WORD = 4
+SECONDS = 300
+# What compilers call without being asked.
+_SUPPORT = """
+void *memset(void *to, int c, unsigned long n) { char *p = to; while (n--) *p++ = c; return to; }
+void *memcpy(void *to, const void *from, unsigned long n) {
+  char *p = to; const char *q = from; while (n--) *p++ = *q++; return to;
+}
+"""
+_FIELD = re.compile(r"\{([a-z]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Emulated:
+    """What a run left in the arrays, and the packets of the function, from its entry through its return."""
+
+    outputs: dict[str, Array]
+    packets: int
+
+
+def missing_tools(target: Target) -> str:
+    """Why the target's code can't be run by tools from elsewhere, or nothing."""
+    tools = target.toolchain
+    if tools is None:
+        return f"{target.name} names no assembler, linker and emulator"
+    words = {shlex.split(command)[0]: None for command in (tools.assemble, tools.link, tools.run)}
+    lacking = [word for word in words if shutil.which(word) is None]
+    return f"{' and '.join(lacking)} not found: install {' '.join(tools.packages)}" if lacking else ""
+
+
+def emulate(text: str, target: Target, function: str, arguments: Sequence[tuple[str, Any]]) -> Emulated:
+    """Calls the function of assembly text once; `arguments` are names and values in order, arrays by reference.
+
+    Raises DspgenError (DG521) where a tool is missing, (DG522) where one fails.
+    """
+    command = target.toolchain.assemble if target.toolchain is not None else ""
+    return _emulated([(command, "kernel.s", text)], target, function, arguments)
+
+
+def emulate_c(text: str, command: str, target: Target, function: str, arguments: Sequence[tuple[str, Any]]) -> Emulated:
+    """The same with C text and the command of one of the target's compilers."""
+    support = target.toolchain.compile if target.toolchain is not None else ""
+    parts = [(command, "kernel.c", text), (support, "support.c", _SUPPORT)]
+    return _emulated(parts, target, function, arguments)
+
+
+def _emulated(
+    parts: Sequence[tuple[str, str, str]], target: Target, function: str, arguments: Sequence[tuple[str, Any]]
+) -> Emulated:
+    """Each part is a command, and the name and the text of its source."""
+    tools = target.toolchain
+    if tools is None or (lacking := missing_tools(target)):
+        told = lacking if tools is not None else missing_tools(target)
+        raise DspgenError(Problem("DG521", told, remedy="or run it on the simulator: --runner sim"))
+    if len(arguments) > len(target.abi.arguments):
+        what = f"{len(arguments)} arguments; the calling convention passes {len(target.abi.arguments)} in registers"
+        raise DspgenError(Problem("DG430", what))
+    arrays = {name: np.ascontiguousarray(v) for name, v in arguments if isinstance(v, np.ndarray) and v.ndim}
+    with tempfile.TemporaryDirectory(prefix="dspgen-emulated-") as folder:
+        place = Path(folder)
+        start = _start(tools, target, function, arguments, arrays, place)
+        objects = []
+        for command, name, source in (*parts, (tools.assemble, "start.s", start)):
+            (place / name).write_text(source, encoding="utf-8")
+            objects.append(name[:-1] + "o")
+            _run(command, {"source": name, "object": objects[-1]}, place)
+        _run(tools.link, {"objects": " ".join(objects), "program": "program"}, place)
+        raw = _run(tools.run, {"program": "./program"}, place)
+    sizes = [a.nbytes for a in arrays.values()]
+    if len(raw) != sum(sizes) + WORD:
+        raise DspgenError(Problem("DG522", f"{shlex.split(tools.run)[0]} gave {len(raw)} bytes of output"))
+    outputs, at = {}, 0
+    for name, array in arrays.items():
+        part = raw[at : at + array.nbytes]
+        outputs[name], at = np.frombuffer(part, dtype=array.dtype).reshape(array.shape).copy(), at + array.nbytes
+    return Emulated(outputs, int.from_bytes(raw[at:], "little") - tools.overhead)
+
+
+def _start(
+    tools: Toolchain,
+    target: Target,
+    function: str,
+    arguments: Sequence[tuple[str, Any]],
+    arrays: Mapping[str, Array],
+    folder: Path,
+) -> str:
+    """The program that calls the function; the arrays' contents are files beside it."""
+    passed, data, outputs = [], [], []
+    for register, (name, value) in zip(target.abi.arguments, arguments, strict=False):
+        label = f"array_{name}"
+        shown = label if name in arrays else str(_bits(value))
+        passed.append(_filled(tools.argument, {"register": register, "value": shown}))
+        if name in arrays:
+            file = folder / f"{name}.bin"
+            file.write_bytes(arrays[name].tobytes())
+            data.append(_filled(tools.data, {"name": label, "file": str(file)}))
+            outputs.append(_filled(tools.output, {"address": label, "bytes": str(arrays[name].nbytes)}))
+    outputs.append(_filled(tools.output, {"address": tools.counter, "bytes": str(WORD)}))
+    texts = {"arguments": passed, "data": data, "outputs": outputs}
+    return _filled(tools.start, {"function": function, **{name: "\n".join(found) for name, found in texts.items()}})
+
+
+def _bits(value: Any) -> int:
+    """A scalar's 32 bits."""
+    kind = np.asarray(value).dtype.kind
+    if kind == "f":
+        return int(np.float32(value).view(np.uint32))
+    return int(value) & 0xFFFFFFFF
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    return _FIELD.sub(lambda found: values.get(found[1], found[0]), template)
+
+
+def _run(command: str, values: Mapping[str, str], folder: Path) -> bytes:
+    words = shlex.split(_filled(command, values))
+    try:
+        # The output is a file: writes to a pipe may be done in part.
+        with (folder / "output").open("wb") as output:
+            done = subprocess.run(
+                words, cwd=folder, stdout=output, stderr=subprocess.PIPE, timeout=SECONDS, check=False
+            )
+    except subprocess.TimeoutExpired as error:
+        raise DspgenError(Problem("DG522", f"{words[0]} takes more than {SECONDS} seconds")) from error
+    if done.returncode:
+        told = done.stderr.decode("utf-8", "replace").strip()[:2000]
+        raise DspgenError(Problem("DG522", f"{words[0]} fails with status {done.returncode}: {told}"))
+    return (folder / "output").read_bytes()

@@ -1,0 +1,114 @@
+"""Text whose instructions are written by templates of their own: packets in brackets, places in memory, predicates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dspgen.emit.text import print_lines
+from dspgen.errors import IsaError, SourceError
+from dspgen.sched.ir import Address, Packet
+from dspgen.sim.parse import assemble
+from dspgen.sim.run import simulate
+from dspgen.target.load import isa_path, load_target
+from dspgen.target.model import Target
+
+TEXT = """\
+        .global f
+f:      { r1 = #7; r2 = add(r0,#-3) }   // both at once
+        {
+            r10 = r0
+            r3 = r1
+        }
+loop:
+        { r1 = add(r1,#-1); r3 = mpyi(r3,r2) }
+        { if (r1!=#0) jump:nt loop }
+        { r0 = r3; jumpr r31 }
+"""
+
+
+@pytest.fixture(scope="module")
+def machine() -> Target:
+    return load_target("hexagon_v66")
+
+
+def test_packets(machine: Target) -> None:
+    program = assemble(TEXT, machine)
+    assert [len(p.members) for p in program.packets] == [2, 2, 2, 1, 2]
+    assert program.labels == {"f": 0, "loop": 2}
+    branch = program.packets[3].members[0]
+    assert (branch.predicate, branch.negated, branch.operands) == ("r1", False, ("@loop",))
+
+
+def test_it_runs(machine: Target) -> None:
+    result = simulate(TEXT, machine, arguments=[("n", 5)])
+    assert result.result == 7 * 2**7
+    assert result.packets == 2 + 2 * 7 + 1
+    assert result.cycles == result.packets + result.stalls
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("r1 = memw(r10+#8)", Address("r10", "plus", 2)),
+        ("r1 = memw(r10+#-4)", Address("r10", "minus", 1)),
+        ("r1 = memw(r10+#0)", Address("r10", "none")),
+        ("r1 = memh(r10++#2)", Address("r10", "post_inc", 1)),
+        ("v1 = vmem(r10++#-1)", Address("r10", "post_dec", 1)),
+        ("memb(r11+#5) = r1", Address("r11", "plus", 5)),
+    ],
+)
+def test_places_in_memory(text: str, address: Address, machine: Target) -> None:
+    (packet,) = assemble(f"f: {{ {text} }}", machine).packets
+    (member,) = packet.members
+    assert address in member.operands
+    assert text in print_lines([Packet(packet.members)], machine)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("r1 = memw(r10+#6)", "offset 6 is out of range: 0 to 4092 by 4"),
+        ("r1 = memw(r1+#0)", "r1 can't address memory"),
+        ("r1 = madd(r1,r2)", "unknown instruction"),
+        ("v1.w = vmpyie(v2.w,v3.uh); v4.w = vmpyie(v2.w,v3.uh)", "no unit is left"),
+        ("r1 = add(r2,#40000)", "out of range"),
+    ],
+)
+def test_what_is_refused(text: str, told: str, machine: Target) -> None:
+    with pytest.raises(SourceError, match=told):
+        assemble(f"f: {{ {text} }}", machine)
+
+
+def test_registers_of_two_classes(machine: Target) -> None:
+    """r6 is a scalar and an address."""
+    text = "f: { r6 = r0 }\n { r6 = add(r6,#4) }\n { r0 = memw(r6+#0); jumpr r31 }\n"
+    values = np.array([3, 5, 7], dtype=np.int32)
+    for engine in ("python", "native"):
+        result = simulate(text, machine, arguments=[("x", values)], engine=engine)  # type: ignore[arg-type]
+        assert (result.result, result.packets) == (5, 3)
+
+
+def test_registers_of_two_widths(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    text = isa_path("hexagon_v66").read_text(encoding="utf-8")
+    path = tmp_path / "wide.toml"
+    path.write_text(text.replace("bits = 32", "bits = 16", 1), encoding="utf-8")
+    with pytest.raises(IsaError, match="is named in `R` too"):
+        load_target(str(path))
+
+
+def test_a_unit_is_no_resource(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    text = isa_path("hexagon_v66").read_text(encoding="utf-8")
+    path = tmp_path / "resource.toml"
+    held = 'units = "VUNAL"\nresources = [{ name = "PORT1" }]'
+    path.write_text(text.replace('units = "VUNAL"', held, 1), encoding="utf-8")
+    with pytest.raises(IsaError, match="`PORT1` is a unit"):
+        load_target(str(path))
+
+
+def test_rows_name_their_operands_in_order(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    text = isa_path("hexagon_v66").read_text(encoding="utf-8")
+    path = tmp_path / "turned.toml"
+    path.write_text(text.replace('text = "{d} = sub({a},{b})"', 'text = "{d} = sub({b},{a})"'), encoding="utf-8")
+    with pytest.raises(IsaError, match="each operand once, in their order"):
+        load_target(str(path))
