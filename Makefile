@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 CODE   := dspgen plant_core backends tests bench examples
 
-.PHONY: help demo bench test nightly lint format clean
+.PHONY: help demo bench test test-hexagon nightly lint format docs clean
 
 help:            ## this list
-	@sed -n 's/^\([a-z]*\): .*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\): .*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: $(STAMP)   ## compile, simulate and verify every example; ends in a table
 	@$(BIN)/dspgen run examples/*.c --isa ft_m7002
@@ -18,6 +18,9 @@ bench: $(STAMP)  ## the kernels of PolyBench on this computer, against other com
 
 test: lint       ## the checks and tests that every change must pass
 	$(BIN)/pytest -q -n $(JOBS)
+
+test-hexagon: $(STAMP) ## what needs clang-19, lld-19, llvm-19 and qemu-user, without which it fails
+	CI=true $(BIN)/pytest -q -n $(JOBS) tests/end_to_end/test_hexagon.py -m "slow or not slow"
 
 nightly: lint    ## the slow tests as well, and many more random programs
 	$(BIN)/pytest -q -n $(JOBS) -m "slow or not slow" --hypothesis-profile=nightly
@@ -30,6 +33,9 @@ lint: $(STAMP)   ## formatting, lint and types
 format: $(STAMP) ## put the sources in the house's format
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
+
+docs: $(STAMP)   ## write anew what docs/isa.md takes from the sources
+	@$(BIN)/python -m dspgen.target.reference docs/isa.md
 
 clean:           ## remove the environment and every build output
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache

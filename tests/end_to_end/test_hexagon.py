@@ -1,0 +1,93 @@
+"""Code for a machine with real tools: what its assembler takes and its emulator runs is what our simulator says."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dspgen import oracle
+from dspgen.emulated_road import run_emulated
+from dspgen.emulator import emulate
+from dspgen.errors import DspgenError
+from dspgen.options import Options
+from dspgen.pipeline import compile_file
+from dspgen.stages import arguments_of, simulate_kernel
+from dspgen.target.load import load_target
+from dspgen.target.model import Target
+from plant_core.loc import PlantError
+from tests.generators.nests import Features, random_program
+from tests.support.tools import needs_tools
+
+INTEGERS = Features(types=("int", "unsigned int", "short", "unsigned short"))
+SEEDS = [pytest.param(s, marks=() if s < 12 else pytest.mark.slow) for s in range(200)]
+KERNELS = {
+    "saxpy": (),
+    "dot": (("N", "160"),),
+    "matmul": (("N", "32"),),
+    "fir": (("N", "64"), ("TAPS", "8")),
+}
+QUICK = ("saxpy", "fir")
+
+
+@pytest.fixture(scope="module")
+def hexagon() -> Target:
+    return load_target("hexagon_v66")
+
+
+def agree(path: Path, target: Target, options: Options, given: dict[str, int]) -> None:
+    """The emulator's arrays are the C program's, and its packets the simulator's."""
+    compiled = compile_file(str(path), target, options)
+    func = compiled.source
+    values = oracle.random_inputs(func, 0, {**oracle.default_inputs(str(path), func, options.defines, ()), **given})
+    found = emulate(compiled.asm, target, func.name, arguments_of(compiled, values))
+    wanted = oracle.run_c(str(path), func, values, options.defines)
+    assert all(np.array_equal(found.outputs[name], array) for name, array in wanted.items())
+    assert found.packets == simulate_kernel(compiled, target, values).packets
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in KERNELS])
+def test_kernels(name: str, examples: Path, hexagon: Target) -> None:
+    needs_tools(hexagon)
+    agree(examples / "bench" / "hexagon" / f"{name}.c", hexagon, Options(defines=KERNELS[name]), {})
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_program(seed: int, tmp_path: Path, hexagon: Target) -> None:
+    needs_tools(hexagon)
+    program = random_program(random.Random(seed), INTEGERS)
+    path = tmp_path / "kernel.c"
+    path.write_text(program.text, encoding="utf-8")
+    try:
+        compile_file(str(path), hexagon, Options())
+    except (DspgenError, PlantError):
+        pytest.skip("refused")
+    agree(path, hexagon, Options(), program.given)
+
+
+def test_runner(dspgen: Callable[..., tuple[int, str, str]], examples: Path, hexagon: Target) -> None:
+    needs_tools(hexagon)
+    path = str(examples / "bench" / "hexagon" / "saxpy.c")
+    status, out, _ = dspgen("run", path, "--isa", "hexagon_v66", "--runner", "qemu", "--json")
+    found = json.loads(out)
+    assert status == 0 and found["verified"] and found["cycles"] is None and found["runner"] == "qemu"
+    assert found["bound_cycles"] < found["packets"] < 100
+
+
+def test_a_machine_without_tools(examples: Path, ft_m7002: Target) -> None:
+    with pytest.raises(DspgenError, match="names no assembler, linker and emulator"):
+        run_emulated(str(examples / "saxpy.c"), ft_m7002, Options(defines=(("N", "64"),)))
+
+
+def test_bench(dspgen: Callable[..., tuple[int, str, str]], hexagon: Target) -> None:
+    needs_tools(hexagon)
+    status, out, _ = dspgen("bench", "hexagon", "--only", "saxpy", "--jobs", "1", "--json")
+    found = json.loads(out)
+    (row,) = found["rows"]
+    assert status == 0 and row["verified"] and row["agree"] and row["cycles"] is None
+    assert row["packets"] <= row["best_peer"] == min(row["peers"].values())
+    assert found["summary"]["behind"] == []
