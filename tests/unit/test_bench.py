@@ -207,7 +207,7 @@ def test_slow_runs_are_not_repeated() -> None:
     ("arguments", "said"),
     [
         (["fly"], "error[DG500]: No such command 'fly'"),
-        (["hexagon", "--json"], "error[DG502]: `dspgen bench hexagon` is not there yet"),
+        (["hexagon", "--only", "gem"], "error[DG510]: --only gem: there is no such kernel"),
         (["polybench"], "error[DG500]: Missing option '--isa', or '--backend' in its place"),
         (["polybench", "--backend", "cuda"], "error[DG502]: `--backend cuda` is not there yet"),
         (["polybench", "--backend", "cpu", "--only", "gem"], "error[DG510]: --only gem: there is no such kernel"),

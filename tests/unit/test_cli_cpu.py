@@ -15,6 +15,7 @@ import pytest
 
 from dspgen.__main__ import main as entry
 from dspgen.cpu_road import CpuResult, run_cpu
+from plant_core.packing.caches import Caches
 
 Run = Callable[..., tuple[int, str, str]]
 KEYS = "kernel isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds".split()
@@ -120,7 +121,9 @@ def test_remarks_name_the_loops(dspgen: Run, dot: list[str], tmp_path: Path) -> 
     assert {"line", "kind", "message"} <= json.loads(out)["remarks"][0].keys()
 
 
-def test_what_is_packed_is_told(dspgen: Run, examples: Path, tmp_path: Path) -> None:
+def test_what_is_packed_is_told(dspgen: Run, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dspgen.cpu_road.caches_here", Caches)
+    monkeypatch.setattr("dspgen.cpu_road.vector_width", lambda compiler: 32)
     kernel = [str(examples / "polybench" / "doitgen.c"), "--backend", "cpu", "--threads", "1"]
     kernel += ["-D", "NQ=140", "-D", "NR=150", "-D", "NP=160"]
     told = {}
