@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from dspgen.errors import NoSchedule
+from dspgen.nest_functions import alone, in_forms
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.sched.ir import Scheduled
 from dspgen.stages import CANDIDATE_SETS, Compiled, OnStage, Packets, Planned, cycles_of, plan_program
@@ -22,11 +24,10 @@ from dspgen.tiling.ragged import strip_candidates
 from dspgen.tiling.search import PATIENT, Choice, Experience, Slower, search
 from dspgen.tiling.whole import whole_candidates
 from dspgen.variants import Variants, modes_up_to
-from plant_core.affine import read_accesses
+from plant_core.beside import beside
 from plant_core.budget import at_most
-from plant_core.defined import used_parameters
 from plant_core.dependence import memory_dependences
-from plant_core.ir import Buf, Comp, Func, ScalarParam
+from plant_core.ir import Func
 from plant_core.legality import check_legal
 from plant_core.loc import PlantError
 from plant_core.tiles import CompPlan, Plan
@@ -57,6 +58,10 @@ class Chosen:
     best: Compiled
     cycles: int | None
     plain: float | None
+
+
+# The cycles of a nest's plan by the rules of a mode and of those with fewer, and whether its code has loops.
+_Told = tuple[dict[RewriteMode, float], bool]
 
 
 class Outdone(Exception):
@@ -132,6 +137,7 @@ class Chooser:
     whole: dict[tuple[Plan, tuple[tuple[str, RewriteMode], ...]], Variants] = field(default_factory=dict)
     counted: list[tuple[Scheduled, int | None]] = field(default_factory=list)
     known: dict[RewriteMode, tuple[Choice, ...]] = field(default_factory=dict)
+    told: dict[tuple[int, RewriteMode], _Told] = field(default_factory=dict)  # by nest and mode
     packets: Packets = field(default_factory=dict)
     seen: OnStage = lambda name, value: None  # is told how far a long search is
     experiences: dict[RewriteMode, Experience] = field(default_factory=dict)  # what is known of nests like these
@@ -141,7 +147,7 @@ class Chooser:
         machine = Machine(self.target, OperationTable(self.target))
         found = nests(self.func)
         most = len(self.target.abi.arguments)
-        parts = [(n, self.func if len(found) == 1 else _alone(self.func, n, most)) for n in found]
+        parts = [(n, self.func if len(found) == 1 else alone(self.func, n, most)) for n in found]
         self.searches = tuple(_Search(self, nest, alone, machine) for nest, alone in parts)
 
     @property
@@ -156,26 +162,56 @@ class Chooser:
         if mode in self.known:
             return self.known[mode]
         experience = self.experiences.setdefault(mode, Experience())
-        found = []
-        spent = 0.0
-        before = next(reversed(self.known.values()), ())  # by fewer rules
-        if enough < math.inf and len(self.searches) > 1:
+        count = len(self.searches)
+        if enough < math.inf and count > 1:
             heavy = max(self.searches, key=lambda nest: nest.expected)
             if (cycles := heavy.choice(mode, self._tries(heavy, mode), Experience(), enough, None).cycles) > enough:
                 raise Outdone(cycles)
-        for k, nest in enumerate(self.searches):
-            earlier = before[k] if before else None
-            thin = self._share(nest) < THIN
-            found.append(
-                earlier
-                if earlier is not None and thin
-                else nest.choice(mode, self._tries(nest, mode), experience, enough - spent, earlier)
-            )
+        if enough < math.inf or count <= FEW_NESTS or self.options.tiler in PATIENT:
+            found = self._searched(range(count), mode, experience, enough)
+        else:
+            # What the first nest tells is known of all others; these are in two rows, which tell each other nothing.
+            found = self._searched(range(1), mode, experience, enough)
+            rows = range(1, count, 2), range(2, count, 2)
+            made: dict[int, tuple[Choice, _Told]] = {}
+            for row in beside([partial(self._row, row, mode, experience) for row in rows]):
+                made |= row
+            found += (made[k][0] for k in range(1, count))
+            self.told |= {(k, mode): told for k, (_, told) in made.items()}
+        self.known[mode] = tuple(found)
+        return self.known[mode]
+
+    def _searched(
+        self, numbers: Iterable[int], mode: RewriteMode, experience: Experience, enough: float
+    ) -> list[Choice]:
+        """Some nests' plans; see `choices`."""
+        found: list[Choice] = []
+        spent = 0.0
+        before = next(reversed(self.known.values()), ())  # by fewer rules
+        for k in numbers:
+            nest, earlier = self.searches[k], before[k] if before else None
+            if earlier is not None and self._share(nest) < THIN:
+                found.append(earlier)
+            else:
+                found.append(nest.choice(mode, self._tries(nest, mode), experience, enough - spent, earlier))
             spent += found[-1].cycles
             if spent > enough:
                 raise Outdone(spent)
-        self.known[mode] = tuple(found)
-        return self.known[mode]
+        return found
+
+    def _row(
+        self, numbers: Sequence[int], mode: RewriteMode, experience: Experience
+    ) -> dict[int, tuple[Choice, _Told]]:
+        """Some nests' plans, and what is known of their code."""
+        found = self._searched(numbers, mode, Experience(dict(experience.ratios)), math.inf)
+        return {k: (choice, self._tell(k, choice, mode)) for k, choice in zip(numbers, found, strict=True)}
+
+    def _tell(self, number: int, choice: Choice, mode: RewriteMode) -> _Told:
+        variants = self.searches[number].variants(choice.candidate)
+        # Where there are many nests, only what takes fewest cycles matters; sums don't.
+        limit = choice.cycles * (CLOSE if len(self.searches) <= FEW_NESTS else 1.0)
+        cycles = {other: variants.told(other, limit) for other in modes_up_to(mode)[::-1]}
+        return cycles, not isinstance(variants.planned, Planned) or variants.planned.has_loops
 
     def _share(self, nest: _Search) -> float:
         """The part of all cycles that the model expects of a nest; an equal part where it knows too little."""
@@ -229,10 +265,8 @@ class Chooser:
         sums, straight = dict.fromkeys(modes, 0.0), dict.fromkeys(modes, 0.0)
         best: dict[str, RewriteMode] = {}
         unrolled: list[str] = []  # nests without loops are one piece of code, rewritten by the same rules
-        for nest, choice in zip(self.searches, choices, strict=True):
-            variants, limit = nest.variants(choice.candidate), CLOSE * choice.cycles
-            cycles = {other: variants.told(other, limit) for other in modes}
-            looped = not isinstance(variants.planned, Planned) or variants.planned.has_loops
+        for k, choice in enumerate(choices):
+            cycles, looped = self.told.get((k, mode)) or self._tell(k, choice, mode)
             best.update(dict.fromkeys(choice.comps if looped else (), min(modes, key=cycles.__getitem__)))
             unrolled += () if looped else choice.comps
             for other in modes:
@@ -265,7 +299,7 @@ class Chooser:
         plan = _plan(choices)
         key = plan, tuple(sorted(rules.items()))
         if key not in self.whole:
-            func, target, options = _in_forms(self.func, choices), self.target, self.options
+            func, target, options = in_forms(self.func, choices), self.target, self.options
 
             def planned() -> Planned:
                 return plan_program(func, plan, target, options, strips=func is not self.func).with_fewer(rules)
@@ -449,43 +483,6 @@ class _Evaluate:
         self.simulated += 1
         self.ratio = min(self.ratio or math.inf, counted / candidate.cycles)
         return float(counted)
-
-
-def _alone(func: Func, nest: Nest, most: int) -> Func:
-    """One nest as a function of its own: what it shares with others becomes parameters, so that its values count.
-
-    Where there are over `most` parameters, single values stay local, those first that it only reads.
-    """
-    comps = tuple(c for c in func.comps if c.name in nest.names)
-    shared = _touched(comps) & _touched(c for c in func.comps if c.name not in nest.names)
-    arrays = [b.name for b in func.bufs if b.name in _touched(comps) and (b.kind == "param" or b.name in shared)]
-    inside = {c.defines for c in comps}
-    wanted = {c.defines for c in func.comps if c.defines is not None and c.defines not in inside}
-    given = sorted(wanted & {name for c in comps for name in used_parameters(c)})
-    scalars = (*(p for p in func.params if not isinstance(p, Buf)), *(ScalarParam(n, "i32") for n in given))
-    written = {c.target.buf for c in comps}
-    rank = {b.name: (not b.shape, b.name not in written) for b in func.bufs}
-    order = sorted(arrays, key=lambda name: rank[name])
-    room = max(most - len(scalars), sum(not single for single, _ in map(rank.__getitem__, arrays)))
-    passed = set(order[:room])
-    bufs = tuple(replace(b, kind="param") if b.name in passed else b for b in func.bufs)
-    params = tuple(b for b in bufs if b.name in passed)
-    return replace(func, params=(*params, *scalars), bufs=bufs, comps=comps)
-
-
-def _in_forms(func: Func, choices: tuple[Choice, ...]) -> Func:
-    """`func` with the nests in strips that are chosen so."""
-    forms = {c.comps: c.candidate.form for c in choices if c.candidate.form is not None}
-    if not forms:
-        return func
-    instead = {names[0]: form.comps for names, form in forms.items()}
-    gone = {name for names in forms for name in names}
-    comps = (instead.get(c.name, () if c.name in gone else (c,)) for c in func.comps)
-    return func.with_comps(tuple(itertools.chain.from_iterable(comps)))
-
-
-def _touched(comps: Iterable[Comp]) -> set[str]:
-    return {name for c in comps for name in (c.target.buf, *(a.buf for a in read_accesses(c)))}
 
 
 def _plan(choices: tuple[Choice, ...]) -> Plan:

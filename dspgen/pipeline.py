@@ -21,7 +21,7 @@ from dspgen.emit.needs import needs
 from dspgen.errors import DspgenError, NoSchedule, Problem
 from dspgen.frontend.read import read_c
 from dspgen.lacking import Lacking
-from dspgen.options import REWRITE_MODES, Data, Options, RewriteMode
+from dspgen.options import REWRITE_MODES, Data, Options
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
 from dspgen.sim.run import Engine
@@ -39,25 +39,22 @@ from dspgen.stages import (
 )
 from dspgen.target.model import Target
 from dspgen.target.views import views, with_arguments
+from dspgen.tile_remarks import tile_remarks, unrolled_remarks
 from dspgen.tiling.arrange import spaced
 from dspgen.tiling.bound import bound
 from dspgen.tiling.isolating import isolated
-from dspgen.tiling.nests import nests
 from dspgen.tiling.parts import in_parts
 from dspgen.tiling.peeling import align_stores
-from dspgen.tiling.search import Choice, Experience
+from dspgen.tiling.search import PATIENT, Choice
 from dspgen.tiling.splitting import split
-from dspgen.tiling.why import Verdict, explain_lanes, one_for_each
 from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_on_parameters
+from plant_core.beside import beside
 from plant_core.blocks import Blocks
 from plant_core.canonical.passes import canonical
-from plant_core.dependence import memory_dependences
 from plant_core.ir import Buf, Func
-from plant_core.loc import Loc
 from plant_core.remembered import forget
-from plant_core.schedule import position
 
-COLLECTIONS = 20_000, 20, 20  # new objects before Python looks for garbage, and the rounds before it looks at older
+COLLECTIONS = 100_000, 50, 100  # new objects before Python looks for garbage, and the rounds before it looks at older
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
 FAR = 1.7  # times the cycles of unrolled code: nests of which the model expects more are not looked at
 OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
@@ -211,22 +208,15 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     view = next(v for v in views(target) if v.packed == 1)
 
     def near(blocks: Blocks) -> list[Compiled]:
-        experiences: dict[int, dict[RewriteMode, Experience]] = {}  # by elements in a lane, shared by the pieces
-
-        def code(piece: Func, share: float) -> Compiled:
-            def chooser(func: Func, view: Target) -> Chooser:
-                found = _chooser(func, view, options, seen)
-                found.experiences, found.share = experiences.setdefault(view.packed, {}), share
-                return found
-
-            def told(stage: str, value: object) -> None:
-                seen(f"{piece.name}.{stage}", value)
-
-            able = with_arguments(target, len(piece.params))
-            made, remarks = _best_view(piece, able, chooser, _best_code, told)
-            return replace(made, remarks=(*remarks, *made.remarks))
-
-        return [code(piece, blocks.share(number)) for number, piece in enumerate(blocks.pieces)]
+        pieces = [partial(_piece, blocks, k, target, options) for k in range(len(blocks.pieces))]
+        if options.tiler in PATIENT:
+            return [piece(seen) for piece in pieces]
+        found = []
+        for compiled, stages in beside([partial(_with_stages, piece) for piece in pieces]):
+            found.append(compiled)
+            for stage in stages:
+                seen(*stage)
+        return found
 
     whole = compile_blocked(made, source, view, options, near)
     seen("lasm", whole.assembly)
@@ -234,9 +224,30 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     return whole, ()
 
 
-def _chooser(source: Func, target: Target, options: Options, seen: OnStage) -> Chooser:
+def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: OnStage) -> Compiled:
+    """The code of one piece of a nest in blocks, whose data are on the chip."""
+    piece = blocks.pieces[number]
+
+    def chooser(func: Func, view: Target) -> Chooser:
+        return _chooser(func, view, options, seen, blocks.share(number))
+
+    def told(stage: str, value: object) -> None:
+        seen(f"{piece.name}.{stage}", value)
+
+    able = with_arguments(target, len(piece.params))
+    made, remarks = _best_view(piece, able, chooser, _best_code, told)
+    return replace(made, remarks=(*remarks, *made.remarks))
+
+
+def _with_stages(code: Callable[[OnStage], Compiled]) -> tuple[Compiled, Stages]:
+    stages: Stages = []
+    return code(lambda *stage: stages.append(stage)), stages
+
+
+def _chooser(source: Func, target: Target, options: Options, seen: OnStage, share: float = 1.0) -> Chooser:
     func = split(canonical(source, reassoc=options.fp == "reassoc"))
-    return Chooser(spaced(align_stores(func, partial(store_granule, target), target.lanes)), target, options, seen=seen)
+    func = spaced(align_stores(func, partial(store_granule, target), target.lanes))
+    return Chooser(func, target, options, seen=seen, share=share)
 
 
 def _fitting_views(source: Func, target: Target) -> list[Target]:
@@ -292,7 +303,7 @@ def _best_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]
     if unrolled is not None and unrolled.cycles < cycles:
         tell(unrolled.compiled, seen)
         instead = outdone if chosen is None else f", {chosen.cycles} by loops"
-        return unrolled.compiled, _unrolled_remarks(source, unrolled, instead)
+        return unrolled.compiled, unrolled_remarks(source, unrolled, instead)
     singles: Mapping[str, str] = {}
     if not outdone and (apart := _best_in_parts(chooser, chosen)) is not None:
         func, singles, chosen = apart
@@ -302,7 +313,7 @@ def _best_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]
     best = chosen.best
     seen("plan", best.choices)
     tell(best, seen)
-    return best, _tile_remarks(source, func, best.choices, target, options, singles)
+    return best, tile_remarks(source, func, best.choices, target, options, singles)
 
 
 def _best_nests(chooser: Chooser, known: float) -> tuple[Chooser, Chosen]:
@@ -377,54 +388,6 @@ def _located(source: Func) -> Iterator[None]:
     except NoSchedule as refusal:
         refusal.problems = tuple(replace(p, loc=p.loc or source.loc) for p in refusal.problems)
         raise
-
-
-def _tile_remarks(
-    source: Func,
-    func: Func,
-    choices: tuple[Choice, ...],
-    target: Target,
-    options: Options,
-    singles: Mapping[str, str],
-) -> tuple[Remark, ...]:
-    """What was chosen for each nest, out of how many that were scheduled, and what runs across lanes or why not.
-    `singles`: statements that lanes lack an operation for, and which."""
-    found = []
-    if options.vectorize:
-        verdicts: list[Verdict] = []
-        reassoc, meanings = options.fp == "reassoc", {b.name: b.meaning for b in func.bufs if b.meaning}
-        for nest, choice in zip(nests(func), choices, strict=True):
-            known = memory_dependences(func.with_comps(tuple(func.comp(name) for name in nest.names)))
-            verdicts += explain_lanes(
-                nest, choice, known, target, reassoc=reassoc, meanings=meanings, singles=singles
-            )  # fmt: skip
-        loops = _loops_of(source)
-        verdicts = [replace(v, loc=loops.get(v.loc, v.loc)) for v in verdicts]
-        found += [Remark(v.loc, v.kind, v.message) for v in one_for_each(verdicts)]
-    for choice in choices:
-        scheduled = sum(t.cycles is not None for t in choice.trials)
-        loc = func.comp(choice.comps[0]).loc
-        found.append(Remark(loc, "tile", f"{choice.candidate.title}, the best of {scheduled} that were scheduled"))
-        found += [Remark(loc, "refused", f"{t.title}: {t.refused}") for t in choice.trials if t.cycles is None]
-    return tuple(found)
-
-
-def _unrolled_remarks(source: Func, unrolled: Unrolled, instead: str) -> tuple[Remark, ...]:
-    """One verdict for each loop that holds statements; `instead` tells what the nests take."""
-    message = f"{unrolled.title}: {unrolled.compiled.scheduled.cycles} cycles{instead}"
-    kind = "vectorized" if unrolled.lanes else "not-vectorized"
-    return tuple(Remark(loc, kind, message) for loc in dict.fromkeys(_loops_of(source).values()))
-
-
-def _loops_of(source: Func) -> dict[Loc | None, Loc]:
-    """For each statement in a loop the place of the first one that the same loop holds."""
-    firsts: dict[tuple[int, ...], Loc] = {}
-    found: dict[Loc | None, Loc] = {}
-    for comp in source.comps:
-        if comp.iters and comp.loc is not None:
-            loop = position(comp).constants[: len(comp.iters)]
-            found.setdefault(comp.loc, firsts.setdefault(loop, comp.loc))
-    return found
 
 
 def _check_room(name: str, value: object, room: tuple[int, ...], func: Func) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
+from plant_core.beside import limit_processes
 
 ROOT = Path(__file__).parent.parent
 
@@ -33,6 +34,12 @@ def examples(root: Path) -> Path:
 @pytest.fixture(scope="session")
 def ft_m7002() -> Target:
     return load_target("ft_m7002")
+
+
+@pytest.fixture(autouse=True)
+def one_process() -> None:
+    """Tests run beside each other; those of several processes say so."""
+    limit_processes(1)
 
 
 @pytest.fixture(autouse=True)

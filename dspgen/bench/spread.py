@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from dspgen.errors import DspgenError, Problem
+from plant_core.beside import limit_processes
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -52,8 +53,9 @@ def _processes(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _uninterrupted() -> None:
-    """The interrupt that a terminal sends to all processes is for the first one to act on."""
+    """The interrupt that a terminal sends to all processes is for the first one to act on; the cores are taken."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limit_processes(1)
 
 
 def _told(result: Result, task: Task, on_done: Callable[[Task], None]) -> Result:

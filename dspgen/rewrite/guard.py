@@ -9,12 +9,16 @@ The process starts when it is first needed and is kept for what follows.
 from __future__ import annotations
 
 import atexit
+import fcntl
+import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO
 
 from dspgen.rewrite.egraph import Job, saturated
@@ -26,6 +30,8 @@ MEGABYTES = 1024  # beyond what the process has before its first job
 _SECONDS = 120  # of processor time, for one job
 _WAIT = 5.0
 _MORE, _LAST = b"+", b"."  # whether another message follows for the same job
+_NAME = 8  # bytes
+_HEAD = 1 + _NAME + 8
 _START = "import sys; sys.path[:] = {path!r}; from dspgen.rewrite.guard import serve; serve({megabytes})"
 
 
@@ -53,7 +59,11 @@ def _takes_its_own(instance: Instance, rules: Sequence[Instance]) -> bool:
 
 @dataclass(slots=True)
 class _Worker:
+    """Processes that are forked from the `owner` take turns with it by the `lock`; they can't end it."""
+
     process: subprocess.Popen[bytes]
+    lock: IO[bytes]
+    owner: int
 
     @staticmethod
     def start() -> _Worker:
@@ -61,24 +71,35 @@ class _Worker:
         process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-        return _Worker(process)
+        return _Worker(process, tempfile.TemporaryFile(), os.getpid())
+
+    @property
+    def ours(self) -> bool:
+        return self.owner == os.getpid()
 
     def ask(self, job: Job) -> tuple[EGraph | None, bool]:
         """The last graph that was told, and whether the process lived to say that it is the end."""
-        last = b""
+        last, name = b"", os.urandom(_NAME)
+        fcntl.lockf(self.lock, fcntl.LOCK_EX)
         try:
-            _send(self.process.stdin, _LAST, job)
-            mark = _MORE
-            while mark != _LAST:
-                mark, last = _receive(self.process.stdout)
+            _send(self.process.stdin, _LAST, name, job)
+            mark, of = _MORE, name
+            while mark != _LAST or of != name:
+                mark, of, told = _receive(self.process.stdout)
+                # Others may have asked before, and not lived to hear it.
+                last = told if of == name else last
             return pickle.loads(last), True
         except (EOFError, OSError):
             return (pickle.loads(last) if last else None), False
+        finally:
+            fcntl.lockf(self.lock, fcntl.LOCK_UN)
 
     def stop(self) -> None:
+        if not self.ours:
+            return
         self.process.kill()
         self.process.wait(_WAIT)
-        for stream in (self.process.stdin, self.process.stdout):
+        for stream in (self.process.stdin, self.process.stdout, self.lock):
             if stream is not None:
                 stream.close()
 
@@ -90,6 +111,8 @@ _kept: list[_Worker] = []
 def expect() -> None:
     """Start the process beside what is done here, where a job for it is likely to come."""
     with _lock:
+        if _kept and _kept[0].ours and _kept[0].process.poll() is not None:
+            _kept.pop().stop()  # what a forked process asked has ended it
         if not _kept:
             _kept.append(_Worker.start())
 
@@ -99,6 +122,10 @@ def saturated_apart(job: Job) -> EGraph:
     with _lock:
         expect()
         graph, alive = _kept[0].ask(job)
+        if not alive and not _kept[0].ours:
+            # What others asked may have ended it.
+            _kept[0] = _Worker.start()
+            graph, alive = _kept[0].ask(job)
         if not alive:
             _kept.pop().stop()
     if graph is None:
@@ -123,11 +150,11 @@ def serve(megabytes: int) -> None:
     _limit_memory(megabytes)
     while True:
         try:
-            _, job = _receive(source)
+            _, name, job = _receive(source)
         except EOFError:
             return
         _limit_time()
-        _send(sink, _LAST, saturated(pickle.loads(job), lambda graph: _send(sink, _MORE, graph)))
+        _send(sink, _LAST, name, saturated(pickle.loads(job), partial(_send, sink, _MORE, name)))
 
 
 def _limit_memory(megabytes: int) -> None:
@@ -148,19 +175,19 @@ def _limit_time() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
-def _send(stream: IO[bytes] | None, mark: bytes, value: Job | EGraph) -> None:
+def _send(stream: IO[bytes] | None, mark: bytes, name: bytes, value: Job | EGraph) -> None:
     if stream is None:
         raise EOFError
     text = pickle.dumps(value)
-    stream.write(mark + len(text).to_bytes(8, "little") + text)
+    stream.write(mark + name + len(text).to_bytes(8, "little") + text)
     stream.flush()
 
 
-def _receive(stream: IO[bytes] | None) -> tuple[bytes, bytes]:
-    """The mark of a message, and its value as it was packed."""
-    if stream is None or len(head := stream.read(9)) < 9:
+def _receive(stream: IO[bytes] | None) -> tuple[bytes, bytes, bytes]:
+    """The mark of a message, the name of its job, and its value as it was packed."""
+    if stream is None or len(head := stream.read(_HEAD)) < _HEAD:
         raise EOFError
-    size = int.from_bytes(head[1:], "little")
+    size = int.from_bytes(head[1 + _NAME :], "little")
     if len(text := stream.read(size)) < size:
         raise EOFError
-    return head[:1], text
+    return head[:1], head[1 : 1 + _NAME], text

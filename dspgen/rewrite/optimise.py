@@ -39,6 +39,7 @@ from dspgen.target.model import Target
 from dspgen.vecdsl.congruence import Congruence, of_address, of_iterator, of_term
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, If, Let, Loop, Program, Stmt, Store, Term, Var
 from dspgen.vecdsl.terms import own_terms
+from plant_core.beside import forks
 from plant_core.loc import Loc
 
 
@@ -300,7 +301,8 @@ class _RegionWork:
         still = self._invariants(unsaturated(graph)) if "reused" in relations else {}
         facts = [*same, *(facts_of(graph, relations, still.keys()) if relations else [])]
         own = self._own_rows()
-        work = saturated_apart if may_grow(rules, own) else None
+        # egglog has threads, which a fork leaves behind.
+        work = saturated_apart if forks() or may_grow(rules, own) else None
         if mode == "off" and any(i.rule.name in own for i in rules):
             expect()  # these rows, and all rules
         egraph = saturate(graph, rules, facts, owner.machine.lanes, owner.effort.limits, work)

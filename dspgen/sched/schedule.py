@@ -116,7 +116,10 @@ def _cycles(laid: Laid) -> int | None:
 
 
 def _hopeless(failure: Failure, laid: Laid, settings: Settings, largest: int) -> bool:
-    """Whether straight code that is so large lacks registers of a class though it was asked to take few of them."""
+    """Whether straight code that is so large lacks registers of a class though it was asked to take few of them; or
+    predicates twice those that there are, though they were copied."""
+    if failure.predicate and settings.copy_predicates and failure.needed >= 2 * failure.available:
+        return True
     piece, block = laid.pieces[failure.block], laid.blocks[failure.block]
     asked = failure.cls in settings.frugal.get(piece, {}) and piece not in laid.flattened
     return asked and sum(map(len, block.cycles)) > largest

@@ -19,7 +19,7 @@ LONGEST_FUNCTION = 70
 
 # What a room may import besides itself and COMMON: the IR of the stage before it. A folder's text and checks of its
 # IR (printer, parser, verify) belong to the IR.
-TOOLS = ("plant_core.components", "plant_core.linear")  # know of no program
+TOOLS = ("plant_core.beside", "plant_core.components", "plant_core.linear")  # know of no program
 COMMON = ("dspgen.target", "dspgen.errors", "plant_core.loc")
 VECTOR_IR = ("dspgen.vecdsl.ir", "dspgen.vecdsl.terms", "dspgen.vecdsl.congruence")
 ROOMS = {
@@ -58,6 +58,8 @@ TOP = {
     "dspgen.variants",
     "dspgen.cpu_road",
     "dspgen.emulated_road",
+    "dspgen.nest_functions",
+    "dspgen.tile_remarks",
     "dspgen.cli",
     "dspgen.cli_bench",
     "dspgen.cli_cpu",

@@ -1,0 +1,50 @@
+"""Loop nests of a function as functions of their own, and a function with some of its nests in another form."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dspgen.tiling.nests import Nest
+from dspgen.tiling.search import Choice
+from plant_core.affine import read_accesses
+from plant_core.defined import used_parameters
+from plant_core.ir import Buf, Comp, Func, ScalarParam
+
+
+def alone(func: Func, nest: Nest, most: int) -> Func:
+    """One nest as a function of its own: what it shares with others becomes parameters, so that its values count.
+
+    Where there are over `most` parameters, single values stay local, those first that it only reads.
+    """
+    comps = tuple(c for c in func.comps if c.name in nest.names)
+    shared = _touched(comps) & _touched(c for c in func.comps if c.name not in nest.names)
+    arrays = [b.name for b in func.bufs if b.name in _touched(comps) and (b.kind == "param" or b.name in shared)]
+    inside = {c.defines for c in comps}
+    wanted = {c.defines for c in func.comps if c.defines is not None and c.defines not in inside}
+    given = sorted(wanted & {name for c in comps for name in used_parameters(c)})
+    scalars = (*(p for p in func.params if not isinstance(p, Buf)), *(ScalarParam(n, "i32") for n in given))
+    written = {c.target.buf for c in comps}
+    rank = {b.name: (not b.shape, b.name not in written) for b in func.bufs}
+    order = sorted(arrays, key=lambda name: rank[name])
+    room = max(most - len(scalars), sum(not single for single, _ in map(rank.__getitem__, arrays)))
+    passed = set(order[:room])
+    bufs = tuple(replace(b, kind="param") if b.name in passed else b for b in func.bufs)
+    params = tuple(b for b in bufs if b.name in passed)
+    return replace(func, params=(*params, *scalars), bufs=bufs, comps=comps)
+
+
+def in_forms(func: Func, choices: tuple[Choice, ...]) -> Func:
+    """`func` with the nests in strips that are chosen so."""
+    forms = {c.comps: c.candidate.form for c in choices if c.candidate.form is not None}
+    if not forms:
+        return func
+    instead = {names[0]: form.comps for names, form in forms.items()}
+    gone = {name for names in forms for name in names}
+    comps = (instead.get(c.name, () if c.name in gone else (c,)) for c in func.comps)
+    return func.with_comps(tuple(itertools.chain.from_iterable(comps)))
+
+
+def _touched(comps: Iterable[Comp]) -> set[str]:
+    return {name for c in comps for name in (c.target.buf, *(a.buf for a in read_accesses(c)))}

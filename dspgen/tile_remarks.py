@@ -1,0 +1,66 @@
+"""What is told of the tiles that were chosen, and of loops that were unrolled as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dspgen.options import Options
+from dspgen.rewrite.optimise import Remark
+from dspgen.target.model import Target
+from dspgen.tiling.nests import nests
+from dspgen.tiling.search import Choice
+from dspgen.tiling.why import Verdict, explain_lanes, one_for_each
+from dspgen.unrolled import Unrolled
+from plant_core.dependence import memory_dependences
+from plant_core.ir import Func
+from plant_core.loc import Loc
+from plant_core.schedule import position
+
+
+def tile_remarks(
+    source: Func,
+    func: Func,
+    choices: tuple[Choice, ...],
+    target: Target,
+    options: Options,
+    singles: Mapping[str, str],
+) -> tuple[Remark, ...]:
+    """What was chosen for each nest, out of how many that were scheduled, and what runs across lanes or why not.
+    `singles`: statements that lanes lack an operation for, and which."""
+    found = []
+    if options.vectorize:
+        verdicts: list[Verdict] = []
+        reassoc, meanings = options.fp == "reassoc", {b.name: b.meaning for b in func.bufs if b.meaning}
+        for nest, choice in zip(nests(func), choices, strict=True):
+            known = memory_dependences(func.with_comps(tuple(func.comp(name) for name in nest.names)))
+            verdicts += explain_lanes(
+                nest, choice, known, target, reassoc=reassoc, meanings=meanings, singles=singles
+            )  # fmt: skip
+        loops = _loops_of(source)
+        verdicts = [replace(v, loc=loops.get(v.loc, v.loc)) for v in verdicts]
+        found += [Remark(v.loc, v.kind, v.message) for v in one_for_each(verdicts)]
+    for choice in choices:
+        scheduled = sum(t.cycles is not None for t in choice.trials)
+        loc = func.comp(choice.comps[0]).loc
+        found.append(Remark(loc, "tile", f"{choice.candidate.title}, the best of {scheduled} that were scheduled"))
+        found += [Remark(loc, "refused", f"{t.title}: {t.refused}") for t in choice.trials if t.cycles is None]
+    return tuple(found)
+
+
+def unrolled_remarks(source: Func, unrolled: Unrolled, instead: str) -> tuple[Remark, ...]:
+    """One verdict for each loop that holds statements; `instead` tells what the nests take."""
+    message = f"{unrolled.title}: {unrolled.compiled.scheduled.cycles} cycles{instead}"
+    kind = "vectorized" if unrolled.lanes else "not-vectorized"
+    return tuple(Remark(loc, kind, message) for loc in dict.fromkeys(_loops_of(source).values()))
+
+
+def _loops_of(source: Func) -> dict[Loc | None, Loc]:
+    """For each statement in a loop the place of the first one that the same loop holds."""
+    firsts: dict[tuple[int, ...], Loc] = {}
+    found: dict[Loc | None, Loc] = {}
+    for comp in source.comps:
+        if comp.iters and comp.loc is not None:
+            loop = position(comp).constants[: len(comp.iters)]
+            found.setdefault(comp.loc, firsts.setdefault(loop, comp.loc))
+    return found

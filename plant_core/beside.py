@@ -1,0 +1,96 @@
+"""Independent parts of one computation, side by side in processes that are forked from this one.
+
+What is found must not depend on how many processes there are: parts share nothing that they change. A library that
+keeps threads of its own can't be used on both sides of a fork; `forks` tells.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+_limit: list[int] = []  # processes at a time, where that was said
+_forked: list[bool] = []
+
+
+def limit_processes(number: int) -> None:
+    """At most `number` at a time; 1 is this one."""
+    _limit[:] = [number]
+
+
+def forks() -> bool:
+    """Whether this process was forked from another one, or others may be forked from it."""
+    return bool(_forked) or _most() > 1
+
+
+def _most() -> int:
+    if not hasattr(os, "fork"):
+        return 1
+    return _limit[0] if _limit else len(os.sched_getaffinity(0))
+
+
+def beside(parts: Sequence[Callable[[], Result]]) -> list[Result]:
+    """What each part returns, which can be pickled. What raises in its process does so again in this one."""
+    if _most() == 1 or len(parts) < 2:
+        return [part() for part in parts]
+    waiting = deque(range(len(parts)))
+    running: dict[int, _Child] = {}  # by the pipe that the answer comes through
+    answers: dict[int, bytes] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < _most():
+                child = _start(waiting[0], parts[waiting.popleft()])
+                running[child.pipe] = child
+            for pipe in select.select(list(running), [], [])[0]:
+                child = running.pop(pipe)
+                answers[child.number] = child.answer()
+    finally:
+        for child in running.values():
+            child.stop()
+    return [pickle.loads(answers[k]) if answers[k] else part() for k, part in enumerate(parts)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    number: int  # of its part
+    process: int
+    pipe: int
+
+    def answer(self) -> bytes:
+        """Waits for its end; empty where it failed."""
+        with open(self.pipe, "rb") as stream:
+            answer = stream.read()
+        _, status = os.waitpid(self.process, 0)
+        return answer if status == 0 else b""
+
+    def stop(self) -> None:
+        os.close(self.pipe)
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+
+
+def _start(number: int, part: Callable[[], object]) -> _Child:
+    source, sink = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(sink)
+        return _Child(number, process, source)
+    status = 1
+    try:
+        os.close(source)
+        limit_processes(1)
+        _forked.append(True)
+        answer = pickle.dumps(part(), protocol=pickle.HIGHEST_PROTOCOL)
+        with open(sink, "wb") as stream:
+            stream.write(answer)
+        status = 0
+    finally:  # of an error, too, which is not told here
+        os._exit(status)
