@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import islpy as isl
@@ -30,7 +30,7 @@ from plant_core.canonical.passes import canonical
 from plant_core.dependence import live_in
 from plant_core.groups import in_groups
 from plant_core.ir import Buf, Comp, Func
-from plant_core.windows import Counter, Window, rows_of
+from plant_core.windows import BETWEEN, Counter, Window, rows_of
 
 # Cycles of the code between two blocks, and of starting a block's loops; and of that part in which nothing is moved.
 _BETWEEN = 300
@@ -41,15 +41,23 @@ _SHORTER = 0.02
 _SPARE = 4
 _TRIED = 40
 _FEWEST = 8  # iterations of a loop in a block
-# Sizes known at run time: what is expected of blocks that are alike, and how many iterations a short loop has.
-_ALIKE = 1.02
+# What is expected of blocks that are alike, at most; and how many iterations a short loop of unknown size has.
+_ALIKE = 1.01
 _MODERATE = 256
+# Feedback: how many sizes are compiled, how near to the model's cycles is good enough, and how much above the best
+# a size may be expected to be.
+_COMPILED = 3
+_SETTLED = 1.15
+_HOPEFUL = 1.1
+
+Judge = Callable[[Blocks], Sequence[float | None]]  # the cycles of the code of each piece, None where not known
 
 
-def parts(func: Func, source: Func, target: Target, options: Options) -> tuple[Blocks, ...]:
-    """The nests of `func` in blocks, or neighbours as one block. Raises NoSchedule where data don't fit, NoBlocks
-    where sizes are known at run time only."""
-    return _Parts(func, source, target, options).best()
+def parts(func: Func, source: Func, target: Target, options: Options, judge: Judge | None = None) -> tuple[Blocks, ...]:
+    """The nests of `func` in blocks, or neighbours as one block. With a `judge`, sizes whose code takes much longer
+    than the model expects are compared with others. Raises NoSchedule where data don't fit, NoBlocks where sizes are
+    known at run time only."""
+    return _Parts(func, source, target, options, judge).best()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,7 @@ class _Part:
     end: int
     cycles: float
     blocks: Blocks | None
+    sizes: _Sizes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +150,9 @@ def grouped(source: Func, target: Target, options: Options) -> Func | None:
 
 
 class _Parts:
-    def __init__(self, func: Func, source: Func, target: Target, options: Options) -> None:
-        self.func, self.source, self.target, self.options = func, source, target, options
+    def __init__(self, func: Func, source: Func, target: Target, options: Options, judge: Judge | None) -> None:
+        self.func, self.source, self.target, self.options, self.judge = func, source, target, options, judge
+        self.ways: dict[int, tuple[Boxes, list[_Sizes]]] = {}  # of each nest
         memory = target.memory(target.abi.stack_memory)
         self.room = memory.size - memory.size // _SPARE
         self.lanes = max(view.lanes for view in views(target.real))
@@ -185,7 +195,7 @@ class _Parts:
 
     def _made(self, part: _Part) -> Blocks:
         if part.blocks is not None:
-            return part.blocks
+            return self._compared(part, part.blocks)
         comps = tuple(c for group in self.groups[part.begin : part.end] for c in group.comps)
         boxes = Boxes(self._only(comps), self.lanes, self._kept(part.begin, part.end), known=())
         return blocks(boxes, (), (), reassoc=self.options.fp == "reassoc")
@@ -216,8 +226,54 @@ class _Parts:
             except NoBlocks as reason:
                 refusal = reason
             else:
-                return _Part(number, number + 1, sizes.cycles, made)
+                self.ways[number] = boxes, ways
+                return _Part(number, number + 1, sizes.cycles, made, sizes)
         raise NoSchedule(self._problem(func, refusal))
+
+    def _compared(self, part: _Part, first: Blocks) -> Blocks:
+        """The nest in blocks of these sizes, or of others, where the code of these takes far longer than the model
+        expects: then those that differ most from what was compiled are, as long as they promise to be better."""
+        boxes, ways = self.ways[part.begin]
+        if self.judge is None or boxes.sizes or part.sizes is None or not part.sizes.spans:
+            return first
+        best = math.inf, first
+        for sizes, made in itertools.islice(self._differing(boxes, ways, part.sizes, first), _COMPILED):
+            real = self._real(boxes, sizes, self.judge(made), made)
+            if real is None:
+                return first
+            best = min(best, (real, made), key=lambda found: found[0])
+            if best[0] <= _SETTLED * part.sizes.cycles:
+                break
+        return best[1]
+
+    def _differing(
+        self, boxes: Boxes, ways: Sequence[_Sizes], sizes: _Sizes, first: Blocks
+    ) -> Iterator[tuple[_Sizes, Blocks]]:
+        """These sizes, then what differs most from those before it, of all that are about as good by the model."""
+        yield sizes, first
+        before = [sizes.spans]
+        hopeful = [w for w in ways if w.spans and w.cycles <= _HOPEFUL * sizes.cycles]
+        while hopeful := [w for w in hopeful if w.spans not in before]:
+            alike = [w for w in hopeful if w.cycles <= _ALIKE * sizes.cycles] or hopeful
+            other = max(alike, key=lambda w: min(_distance(w.spans, known) for known in before))
+            hopeful.remove(other)
+            try:
+                made = blocks(boxes, other.spans, other.order, reassoc=self.options.fp == "reassoc")
+            except NoBlocks:
+                continue
+            before.append(other.spans)
+            yield other, made
+
+    def _real(self, boxes: Boxes, sizes: _Sizes, cycles: Sequence[float | None], made: Blocks) -> float | None:
+        """What is expected where the pieces take so many cycles."""
+        counters, found = windows(boxes, sizes.spans, sizes.order)
+        work = 0.0
+        for place, piece in made.piece.items():
+            each = cycles[piece]
+            if each is None:
+                return None
+            work += each * math.prod(c.trips - 2 if at == BETWEEN else 1 for c, at in zip(counters, place, strict=True))
+        return self._expected(counters, found, work)
 
     def _problem(self, func: Func, refusal: NoBlocks | None) -> Problem:
         why = "the data of no block fit on the chip" if refusal is None else refusal.message
@@ -319,6 +375,10 @@ def _small(counters: Sequence[Counter], found: Sequence[Window]) -> tuple[int, i
     less."""
     number = math.prod(-(-min(_MODERATE, _extent(c)) // c.span) for c in counters)
     return number, -sum(w.shape[-1] for w in found if w.outside)
+
+
+def _distance(one: Sequence[int], other: Sequence[int]) -> float:
+    return sum(abs(math.log2(a / b)) for a, b in zip(one, other, strict=True))
 
 
 def _extent(counter: Counter) -> int:

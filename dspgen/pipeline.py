@@ -83,11 +83,15 @@ class RunResult:
     data: Data = "onchip"
 
 
+def _silent(stage: str, value: object) -> None:
+    """Where nobody listens."""
+
+
 def compile_file(path: str, target: Target, options: Options, *, on_stage: OnStage | None = None) -> Compiled:
     """C text in, assembly text out. `on_stage` is called with each stage's name and result."""
     started = time.perf_counter()
     forget()
-    seen: OnStage = on_stage or (lambda name, value: None)
+    seen: OnStage = on_stage or _silent
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", source)
     with _located(source), seldom_collecting():
@@ -198,50 +202,72 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     func = canonical(source, reassoc=reassoc, symbolic=True)
     if not func.comps:
         return _on_chip(source, target, options, seen)
+    pieces = _Pieces(target, options, seen)
+    judge = pieces.cycles if options.tiler == "feedback" and options.tile == "search" else None
     made: tuple[Blocks, ...]
     try:
-        made = parts(func, source, target, options)
+        made = parts(func, source, target, options, judge)
     except NoSchedule:
         # A scalar of each iteration is no help where its iterations are no block.
         func = canonical(source, reassoc=reassoc)
-        made = parts(func, source, target, options)
+        made = parts(func, source, target, options, judge)
     view = next(v for v in views(target) if v.packed == 1)
-
-    def near(blocks: Blocks) -> list[Compiled]:
-        pieces = [partial(_piece, blocks, k, target, options) for k in range(len(blocks.pieces))]
-        if options.tiler in PATIENT:
-            return [piece(seen) for piece in pieces]
-        found = []
-        for compiled, stages in beside([partial(_with_stages, piece) for piece in pieces]):
-            found.append(compiled)
-            for stage in stages:
-                seen(*stage)
-        return found
-
-    whole = compile_blocked(made, source, view, options, near)
+    whole = compile_blocked(made, source, view, options, pieces.told)
     seen("lasm", whole.assembly)
     seen("packets", whole.scheduled)
     return whole, ()
 
 
-def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: OnStage) -> Compiled:
-    """The code of one piece of a nest in blocks, whose data are on the chip."""
+@dataclass(slots=True)
+class _Pieces:
+    """The code of nests in blocks, whose data are on the chip, made once."""
+
+    target: Target
+    options: Options
+    seen: OnStage
+    known: list[tuple[Blocks, list[tuple[Compiled, Stages]]]] = field(default_factory=list)
+
+    def cycles(self, blocks: Blocks) -> list[float | None]:
+        """Those of each piece; infinite where there is no code."""
+        try:
+            return [compiled.scheduled.cycles for compiled, _ in self._made(blocks)]
+        except NoSchedule:
+            return [math.inf] * len(blocks.pieces)
+
+    def told(self, blocks: Blocks) -> list[Compiled]:
+        """The code of each piece, whose stages are told. Raises NoSchedule."""
+        found = self._made(blocks)
+        for _, stages in found:
+            for stage in stages:
+                self.seen(*stage)
+        return [compiled for compiled, _ in found]
+
+    def _made(self, blocks: Blocks) -> list[tuple[Compiled, Stages]]:
+        for one, found in self.known:
+            if one is blocks:
+                return found
+        # Searches that take long tell how far they are.
+        seen = self.seen if self.options.tiler in PATIENT else _silent
+        pieces = [partial(_piece, blocks, k, self.target, self.options, seen) for k in range(len(blocks.pieces))]
+        found = [piece() for piece in pieces] if self.options.tiler in PATIENT else beside(pieces)
+        self.known.append((blocks, found))
+        return found
+
+
+def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, Stages]:
+    """The code of one piece, and the stages that it went through; `seen` is told how far a search is."""
     piece = blocks.pieces[number]
+    stages: Stages = []
 
     def chooser(func: Func, view: Target) -> Chooser:
         return _chooser(func, view, options, seen, blocks.share(number))
 
     def told(stage: str, value: object) -> None:
-        seen(f"{piece.name}.{stage}", value)
+        stages.append((f"{piece.name}.{stage}", value))
 
     able = with_arguments(target, len(piece.params))
     made, remarks = _best_view(piece, able, chooser, _best_code, told)
-    return replace(made, remarks=(*remarks, *made.remarks))
-
-
-def _with_stages(code: Callable[[OnStage], Compiled]) -> tuple[Compiled, Stages]:
-    stages: Stages = []
-    return code(lambda *stage: stages.append(stage)), stages
+    return replace(made, remarks=(*remarks, *made.remarks)), stages
 
 
 def _chooser(source: Func, target: Target, options: Options, seen: OnStage, share: float = 1.0) -> Chooser:

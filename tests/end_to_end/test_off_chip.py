@@ -15,6 +15,8 @@ from dspgen.options import Options
 from dspgen.pipeline import RunResult, compile_file, run_compiled, run_file
 from dspgen.stages import simulate_kernel
 from dspgen.target.load import load_target
+from dspgen.target.model import Target
+from plant_core.blocks import Blocks
 from plant_core.canonical.passes import canonical
 from plant_core.loc import PlantError
 
@@ -206,6 +208,39 @@ def test_one_block_is_tried_after_many_sizes_that_cannot_be(tmp_path: Path) -> N
     path.write_text(text, encoding="utf-8")
     func = canonical(read_c(str(path)), reassoc=True)
     assert [made.counters for made in parts(func, func, SMALL, DDR)] == [()]
+
+
+SUMS = """void sums(float a[256][256], float x[256], float y[256]) {
+  for (int i = 0; i < 256; i++) { float s = 0; for (int j = 0; j < 256; j++) s += a[i][j] * x[j]; y[i] = s; } }"""
+
+
+def test_blocks_whose_code_is_slow_are_compared_with_others(tmp_path: Path, ft_m7002: Target) -> None:
+    """All columns of a few rows, not few columns of all rows, whose sums would be joined for each block."""
+    path = tmp_path / "kernel.c"
+    path.write_text(SUMS, encoding="utf-8")
+    result = run_file(str(path), ft_m7002, Options(data="ddr"))
+    assert result.verified and result.efficiency > 0.8
+
+
+def test_a_judge_decides_between_sizes(tmp_path: Path, ft_m7002: Target) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text(SUMS, encoding="utf-8")
+    func = canonical(read_c(str(path)), reassoc=True)
+    seen: list[Blocks] = []
+
+    def judge(made: Blocks) -> list[float | None]:
+        seen.append(made)
+        return [{1: 1e6, 2: 2e5, 3: 3e5}[len(seen)]] * len(made.pieces)
+
+    (first,) = parts(func, func, ft_m7002, DDR)
+    (found,) = parts(func, func, ft_m7002, DDR, judge)
+    assert len(seen) == 3 and seen[0].counters == first.counters and found is seen[1]
+    assert len({made.counters for made in seen}) == 3
+    fast: list[Blocks] = []
+    (kept,) = parts(func, func, ft_m7002, DDR, lambda made: fast.append(made) or [1.0] * len(made.pieces))
+    assert kept.counters == first.counters and len(fast) == 1
+    (unknown,) = parts(func, func, ft_m7002, DDR, lambda made: [None] * len(made.pieces))
+    assert unknown.counters == first.counters
 
 
 def test_what_does_nothing_moves_nothing(tmp_path: Path) -> None:
