@@ -30,6 +30,7 @@ from plant_core.canonical.passes import canonical
 from plant_core.dependence import live_in
 from plant_core.groups import in_groups
 from plant_core.ir import Buf, Comp, Func
+from plant_core.transposed import with_transposed_copies
 from plant_core.windows import BETWEEN, Counter, Window, rows_of
 
 # Cycles of the code between two blocks, and of starting a block's loops; and of that part in which nothing is moved.
@@ -39,6 +40,7 @@ _IDLE = 100
 _SHORTER = 0.02
 # The part of the near memory that is left to local arrays of the blocks.
 _SPARE = 4
+_COPIES = 4  # copies of arrays take a part of the memory that is one in so many, at most
 _TRIED = 40
 _FEWEST = 8  # iterations of a loop in a block
 # What is expected of blocks that are alike, at most; and how many iterations a short loop of unknown size has.
@@ -147,6 +149,14 @@ def grouped(source: Func, target: Target, options: Options) -> Func | None:
         return None
     func = canonical(source, reassoc=options.fp == "reassoc", symbolic=True)
     return in_groups(func, [n.names for n in nests(func)], target.lanes, reassoc=options.fp == "reassoc")
+
+
+def with_copies(source: Func, target: Target, options: Options) -> Func | None:
+    """The function in canonical form with copies of arrays in which lanes lie side by side, if that is worth while."""
+    if not options.vectorize:
+        return None
+    func = canonical(source, reassoc=options.fp == "reassoc", symbolic=options.data == "ddr")
+    return with_transposed_copies(func, target.memory(target.abi.stack_memory).size // _COPIES)
 
 
 class _Parts:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from dspgen import oracle
-from dspgen.block_sizes import grouped, parts
+from dspgen.block_sizes import grouped, parts, with_copies
 from dspgen.blocked import compile_blocked
 from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
 from dspgen.emit.asm import emit_asm
@@ -184,9 +184,10 @@ def _screened(found: list[_View]) -> list[_View]:
 
 
 def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
-    """The function for data on the chip: its loops of unknown size in groups, where that can be, or as it is."""
+    """The function for data on the chip: its loops of unknown size in groups, or with copies of arrays, where that can
+    be, or as it is."""
     refusal: NoSchedule | None = None
-    for func in (grouped(source, target, options), source):
+    for func in (grouped(source, target, options), with_copies(source, target, options), source):
         try:
             if func is not None:
                 return _best_view(func, target, lambda f, view: _chooser(f, view, options, seen), _polished_code, seen)
@@ -202,17 +203,22 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     func = canonical(source, reassoc=reassoc, symbolic=True)
     if not func.comps:
         return _on_chip(source, target, options, seen)
+    refusal: NoSchedule | None = None
     pieces = _Pieces(target, options, seen)
     judge = pieces.cycles if options.tiler == "feedback" and options.tile == "search" else None
-    made: tuple[Blocks, ...]
-    try:
-        made = parts(func, source, target, options, judge)
-    except NoSchedule:
-        # A scalar of each iteration is no help where its iterations are no block.
-        func = canonical(source, reassoc=reassoc)
-        made = parts(func, source, target, options, judge)
     view = next(v for v in views(target) if v.packed == 1)
-    whole = compile_blocked(made, source, view, options, pieces.told)
+    # A scalar of each iteration is no help where its iterations are no block.
+    for form in (with_copies(source, target, options), func, canonical(source, reassoc=reassoc)):
+        try:
+            if form is not None:
+                made = parts(form, source, target, options, judge)
+                whole = compile_blocked(made, source, view, options, pieces.told)
+                break
+        except NoSchedule as error:
+            refusal = error
+    else:
+        assert refusal is not None
+        raise refusal
     seen("lasm", whole.assembly)
     seen("packets", whole.scheduled)
     return whole, ()
