@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -137,7 +137,6 @@ class Chooser:
     whole: dict[tuple[Plan, tuple[tuple[str, RewriteMode], ...]], Variants] = field(default_factory=dict)
     counted: list[tuple[Scheduled, int | None]] = field(default_factory=list)
     known: dict[RewriteMode, tuple[Choice, ...]] = field(default_factory=dict)
-    told: dict[tuple[int, RewriteMode], _Told] = field(default_factory=dict)  # by nest and mode
     packets: Packets = field(default_factory=dict)
     seen: OnStage = lambda name, value: None  # is told how far a long search is
     experiences: dict[RewriteMode, Experience] = field(default_factory=dict)  # what is known of nests like these
@@ -162,56 +161,35 @@ class Chooser:
         if mode in self.known:
             return self.known[mode]
         experience = self.experiences.setdefault(mode, Experience())
-        count = len(self.searches)
-        if enough < math.inf and count > 1:
+        if enough < math.inf and len(self.searches) > 1:
             heavy = max(self.searches, key=lambda nest: nest.expected)
             if (cycles := heavy.choice(mode, self._tries(heavy, mode), Experience(), enough, None).cycles) > enough:
                 raise Outdone(cycles)
-        if enough < math.inf or count <= FEW_NESTS or self.options.tiler in PATIENT:
-            found = self._searched(range(count), mode, experience, enough)
-        else:
-            # What the first nest tells is known of all others; these are in two rows, which tell each other nothing.
-            found = self._searched(range(1), mode, experience, enough)
-            rows = range(1, count, 2), range(2, count, 2)
-            made: dict[int, tuple[Choice, _Told]] = {}
-            for row in beside([partial(self._row, row, mode, experience) for row in rows]):
-                made |= row
-            found += (made[k][0] for k in range(1, count))
-            self.told |= {(k, mode): told for k, (_, told) in made.items()}
-        self.known[mode] = tuple(found)
-        return self.known[mode]
-
-    def _searched(
-        self, numbers: Iterable[int], mode: RewriteMode, experience: Experience, enough: float
-    ) -> list[Choice]:
-        """Some nests' plans; see `choices`."""
         found: list[Choice] = []
         spent = 0.0
         before = next(reversed(self.known.values()), ())  # by fewer rules
-        for k in numbers:
-            nest, earlier = self.searches[k], before[k] if before else None
-            if earlier is not None and self._share(nest) < THIN:
-                found.append(earlier)
-            else:
-                found.append(nest.choice(mode, self._tries(nest, mode), experience, enough - spent, earlier))
+        for k, nest in enumerate(self.searches):
+            earlier = before[k] if before else None
+            thin = self._share(nest) < THIN
+            found.append(
+                earlier
+                if earlier is not None and thin
+                else nest.choice(mode, self._tries(nest, mode), experience, enough - spent, earlier)
+            )
             spent += found[-1].cycles
             if spent > enough:
                 raise Outdone(spent)
+        self.known[mode] = tuple(found)
+        return self.known[mode]
+
+    def _tell(self, numbers: Sequence[int], choices: Sequence[Choice], mode: RewriteMode) -> list[_Told]:
+        """What is known of some nests' code."""
+        found = []
+        for k in numbers:
+            variants, limit = self.searches[k].variants(choices[k].candidate), CLOSE * choices[k].cycles
+            cycles = {other: variants.told(other, limit) for other in modes_up_to(mode)[::-1]}
+            found.append((cycles, not isinstance(variants.planned, Planned) or variants.planned.has_loops))
         return found
-
-    def _row(
-        self, numbers: Sequence[int], mode: RewriteMode, experience: Experience
-    ) -> dict[int, tuple[Choice, _Told]]:
-        """Some nests' plans, and what is known of their code."""
-        found = self._searched(numbers, mode, Experience(dict(experience.ratios)), math.inf)
-        return {k: (choice, self._tell(k, choice, mode)) for k, choice in zip(numbers, found, strict=True)}
-
-    def _tell(self, number: int, choice: Choice, mode: RewriteMode) -> _Told:
-        variants = self.searches[number].variants(choice.candidate)
-        # Where there are many nests, only what takes fewest cycles matters; sums don't.
-        limit = choice.cycles * (CLOSE if len(self.searches) <= FEW_NESTS else 1.0)
-        cycles = {other: variants.told(other, limit) for other in modes_up_to(mode)[::-1]}
-        return cycles, not isinstance(variants.planned, Planned) or variants.planned.has_loops
 
     def _share(self, nest: _Search) -> float:
         """The part of all cycles that the model expects of a nest; an equal part where it knows too little."""
@@ -265,8 +243,12 @@ class Chooser:
         sums, straight = dict.fromkeys(modes, 0.0), dict.fromkeys(modes, 0.0)
         best: dict[str, RewriteMode] = {}
         unrolled: list[str] = []  # nests without loops are one piece of code, rewritten by the same rules
+        numbers = range(len(choices))
+        parts = [numbers] if len(numbers) <= FEW_NESTS else [numbers[::2], numbers[1::2]]
+        told = beside([partial(self._tell, part, choices, mode) for part in parts])
+        found = {k: each for part, known in zip(parts, told, strict=True) for k, each in zip(part, known, strict=True)}
         for k, choice in enumerate(choices):
-            cycles, looped = self.told.get((k, mode)) or self._tell(k, choice, mode)
+            cycles, looped = found[k]
             best.update(dict.fromkeys(choice.comps if looped else (), min(modes, key=cycles.__getitem__)))
             unrolled += () if looped else choice.comps
             for other in modes:
