@@ -229,6 +229,8 @@ def _disordered(tiles: TileSet, lanes: int | None, kind: Kind) -> list[isl.Map]:
         if lanes is None:
             # In vectors of unknown width, two lanes are in order only if so both in one vector and in two.
             wrong.append(equal.intersect(_compare(tiles, k, "lt" if falling else "gt")))
+            if tile.deal > 1:
+                wrong.append(equal.intersect(_compare(tiles, k, "lt")))
         else:
             here = _vector(tiles, k, lanes // _period(tile, names))
             wrong.append(equal.intersect(here.lt_map(here) if falling else here.gt_map(here)))
@@ -278,7 +280,11 @@ def _compare(tiles: TileSet, dim: int, how: str) -> isl.Map:
 
 def _vector(tiles: TileSet, dim: int, lanes: int) -> isl.PwAff:
     """The number of the vector of its tile that an instance lies in."""
-    return _variable(tiles, dim).sub(tiles.to_origin.get_at(dim)).scale_down_val(isl.Val(lanes)).floor()
+    deal, place = tiles.tile.deal, _variable(tiles, dim).sub(tiles.to_origin.get_at(dim))
+    if deal == 1:
+        return place.scale_down_val(isl.Val(lanes)).floor()
+    run = place.scale_down_val(isl.Val(deal * lanes)).floor()
+    return run.scale_val(isl.Val(deal)).add(place.mod_val(isl.Val(deal)))
 
 
 def _variable(tiles: TileSet, dim: int) -> isl.PwAff:

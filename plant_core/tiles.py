@@ -31,7 +31,7 @@ class LoopShape:
     `row`: the tiles of a lane loop start at the first iteration of each row that is left; rows with gaps are left to
     the shapes that follow. `cut`: they do, and cover all of the row, the last tile only as far as the row goes; in
     tiles of several loops, whose bounds then depend on parameters only, they do so in each row of a tile. `part`:
-    the box may hold more than there are instances.
+    the box may hold more than there are instances. `deal`: so many vectors take turns.
     """
 
     span: int
@@ -44,6 +44,7 @@ class LoopShape:
     row: bool = False
     scan: bool = False
     part: bool = False
+    deal: int = 1
 
 
 Shape = tuple[tuple[str, LoopShape], ...]
@@ -131,6 +132,8 @@ def _validate_comp(comp: Comp, plan: CompPlan) -> None:
             raise refuse("scans a loop that is not across the lanes, or a reduction")
         if any(loop.inner for _, loop in shape):
             _validate_inner(shape, refuse)
+        if any(loop.deal != 1 for _, loop in shape):
+            _validate_deal(shape, refuse)
         if by_rows(shape) and sum(loop.span > 1 for _, loop in shape) > 1:
             raise refuse("has rows in tiles of several loops")
         if in_parts(shape) and (by_rows(shape) or is_cut(shape) or any(loop.inner or loop.scan for _, loop in shape)):
@@ -143,6 +146,14 @@ def _validate_inner(shape: Shape, refuse: Callable[[str], PlantError]) -> None:
         raise refuse("puts an inner loop across the lanes, but not one other")
     if outer[0].reduce or outer[0].flip or outer[0].scan or by_rows(shape) or is_cut(shape):
         raise refuse("reduces, flips, scans or cuts lanes of two loops")
+
+
+def _validate_deal(shape: Shape, refuse: Callable[[str], PlantError]) -> None:
+    dealt = [loop for _, loop in shape if loop.deal != 1]
+    if any(loop.deal < 1 or not loop.lane for loop in dealt):
+        raise refuse("deals out a loop that is not across the lanes")
+    if any(x.inner for _, x in shape) or any(x.flip or x.scan or x.cut or x.row or x.part for x in dealt):
+        raise refuse("deals out a loop that is flipped, scanned or cut short, or shares its lanes")
 
 
 def by_rows(shape: Shape) -> bool:
@@ -166,7 +177,8 @@ def tile_of(comp: Comp, shape: Shape) -> Tile:
     if lane is None:
         return Tile(spans, None, False, split)
     inner = next((name for name in comp.iters if name in loops and loops[name].inner), None)
-    return Tile(spans, lane, loops[lane].reduce, split, loops[lane].flip, inner, loops[lane].scan)
+    across = loops[lane]
+    return Tile(spans, lane, across.reduce, split, across.flip, inner, across.scan, across.deal)
 
 
 def tile_sets(comp: Comp, plan: CompPlan) -> tuple[TileSet, ...]:

@@ -35,6 +35,9 @@ class Tile:
     `inner` names a second iterator across the lanes, whose span p divides their number: lane k of a vector is iteration
     k // p of `lane` and k % p of `inner`.
 
+    `deal` is how many vectors take turns: of each run of `deal` times as many iterations as there are lanes, lane k of
+    vector r has iteration r + k * deal (of the last run, which may be shorter, as far as it goes).
+
     `scan` tells that the lane loop is a recurrence (`plant_core.recurrences`), whose iterations run one after the
     other in its direction, or so that it comes to the same.
     """
@@ -46,6 +49,17 @@ class Tile:
     flip: bool = False
     inner: str | None = None
     scan: bool = False
+    deal: int = 1
+
+
+def vectors_of(span: int, lanes: int, deal: int = 1) -> dict[int, int]:
+    """The vectors that `span` iterations on `lanes` lanes make: the first iteration of each, and how many it has, which
+    lie `deal` apart."""
+    found = {}
+    for start in range(0, span, deal * lanes):
+        end = min(span, start + deal * lanes)
+        found |= {first: -(-(end - first) // deal) for first in range(start, min(start + deal, end))}
+    return found
 
 
 @dataclass(frozen=True, slots=True)

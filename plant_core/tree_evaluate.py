@@ -8,7 +8,7 @@ target when the outermost loop over such an iterator ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -38,7 +38,7 @@ from plant_core.ir import (
 )
 from plant_core.loc import PlantError
 from plant_core.recurrences import falls
-from plant_core.tree import Do, For, If, Leaf, Seq, Tree
+from plant_core.tree import Do, For, If, Leaf, Seq, Tree, vectors_of
 
 Array = npt.NDArray[Any]
 _Scope = Mapping[str, Any]
@@ -119,8 +119,11 @@ class _Machine:
             raise PlantError(f"{period} iterations don't divide {self.lanes} lanes", loc=comp.loc)
         rows = self.lanes // period
         present = int(self.value(leaf.count, scope)) if leaf.count is not None else [*tile.spans, 1][lane]
-        steps = {lane: rows, inner: period}
-        ranges = [range(0, s, steps.get(k, 1)) for k, s in enumerate(tile.spans)]
+        across = vectors_of(tile.spans[lane], rows, tile.deal) if lane >= 0 else {}
+        steps = {inner: period}
+        ranges: list[Sequence[int]] = [range(0, s, steps.get(k, 1)) for k, s in enumerate(tile.spans)]
+        if lane >= 0:
+            ranges[lane] = tuple(across)
         alone = _accumulates(leaf) and id(leaf) not in self.partials
         if alone:
             self.partials[id(leaf)] = _Partial(leaf, {})
@@ -128,10 +131,10 @@ class _Machine:
         if falling:
             ranges[lane] = ranges[lane][::-1]
         for offset in product(*ranges):
-            active = max(0, min(rows, present - offset[lane])) * period if lane >= 0 else 1
+            active = max(0, min(across[offset[lane]], present - offset[lane])) * period if lane >= 0 else 1
             points = []
             for k in range(active):
-                part = {lane: k // period, inner: k % period}
+                part = {lane: k // period * tile.deal, inner: k % period}
                 shift = [d + part.get(dim, 0) for dim, d in enumerate(offset)]
                 place = [o + d for o, d in zip(origin, shift, strict=True)]
                 point = {**scope, **dict(zip(comp.iters, place, strict=True))}

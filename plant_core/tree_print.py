@@ -50,6 +50,7 @@ def _leaf(leaf: Leaf) -> str:
     if set(tile.spans) - {1} or tile.lane:
         lane = f":{tile.lane}" if tile.lane else ""
         lane += f",{tile.inner}" if tile.inner else ""
+        lane += f"/{tile.deal}" if tile.deal > 1 else ""
         extra = (" reduce" if tile.reduce else "") + (f" split {','.join(tile.split)}" if tile.split else "")
         extra += f" first {print_expr(leaf.count)}" if leaf.count is not None else ""
         extra += "".join(f" where {print_expr(g)} >= 0" for g in leaf.guards)

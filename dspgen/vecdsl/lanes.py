@@ -15,9 +15,10 @@ WORDS = VType("i32", True)
 class Lanes:
     """One vector of a tile: `first` are the iterators' values on lane 0.
 
-    Lane k runs iteration k // period of `outer` and k % period of `inner` after these (before them where `direction`
-    is -1; then there is no `inner`). `active`: how many lanes run, None for all `count`; `present`: how many at run
-    time, as a term, where only that tells; `limit`: a mask of those that run, where they need not be the first ones.
+    Lane k runs iteration k // period of `outer` and k % period of `inner` after these. Without `inner`, it runs
+    iteration k * `direction` of `outer`: -1 where lanes run down, more than 1 where vectors take turns. `active`: how
+    many lanes run, None for all `count`; `present`: how many at run time, as a term, where only that tells; `limit`: a
+    mask of those that run, where they need not be the first ones.
     """
 
     count: int
@@ -51,8 +52,10 @@ class Lanes:
 
     def values(self) -> dict[str, Term]:
         """The vectors of the iterators that differ from lane to lane."""
-        numbers = Op("iota", (), WORDS)
+        numbers: Term = Op("iota", (), WORDS)
         step = "add" if self.direction > 0 else "sub"
+        if self.direction > 1:
+            numbers = Op("mul", (numbers, as_vector(integer(self.direction))), WORDS)
         found = dict[str, Term]()
         for name in self.varying:
             offset = self._quotient(numbers) if name == self.outer else self._rest(numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dspgen.errors import NoSchedule, Problem
@@ -40,7 +40,7 @@ from dspgen.vecdsl.terms import (
 from plant_core.ir import Buf, Comp, Expr
 from plant_core.ir import Load as MemoryLoad
 from plant_core.recurrences import Recurrence, recurrence_of
-from plant_core.tree import Leaf
+from plant_core.tree import Leaf, vectors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ class LeafBuilder:
         self.subscripts = Subscripts(buffers, leaf.comp.iters, scope.ranges)
         if leaf.guards and (self.tile.flip or self.period > 1):
             raise self.refuse("a box with holes has lanes that run down, or of two loops")
+        lane = leaf.tile.lane
+        self.across = {} if lane is None else vectors_of(self.spans[lane], lanes // self.period, leaf.tile.deal)
         self.guards = guards_of(leaf.comp)
         self.kept = None if leaf.tile.scan else conditional(leaf.comp)
 
@@ -128,9 +130,12 @@ class LeafBuilder:
 
     def offsets(self) -> list[dict[str, int]]:
         """The points of the box, last iterator fastest; what lies across lanes in whole vectors."""
-        steps = {self.tile.lane: self.lanes // self.period, self.tile.inner: self.period}
-        ranges = [range(0, self.spans[n], steps.get(n, 1)) for n in self.comp.iters]
-        found = [dict(zip(self.comp.iters, point, strict=True)) for point in itertools.product(*ranges)]
+        ranges: dict[str, Iterable[int]] = {n: range(span) for n, span in self.spans.items()}
+        if self.tile.inner is not None:
+            ranges[self.tile.inner] = range(0, self.period, self.period)
+        if self.tile.lane is not None:
+            ranges[self.tile.lane] = self.across
+        found = [dict(zip(self.comp.iters, point, strict=True)) for point in itertools.product(*ranges.values())]
         return [o for o in found if self.runs(o) is not None] if self.leaf.guards else found
 
     def vector(self, offset: dict[str, int]) -> Lanes:
@@ -138,13 +143,13 @@ class LeafBuilder:
         lane = self.tile.lane
         if lane is None:
             return Lanes(self.lanes, first)
-        rest = (self.spans[lane] - offset[lane]) * self.period
-        active = rest if rest < self.lanes else None
+        running = self.across[offset[lane]] * self.period
+        active = running if running < self.lanes else None
         present = None if self.present is None else self.present[0]
         if self.tile.flip:
             last = Address((active or self.lanes) - 1) if self.present is None else self.present[1].plus(-1)
             first[lane] = add(first[lane], last)
-        direction = -1 if self.tile.flip else 1
+        direction = -1 if self.tile.flip else self.tile.deal
         limit = both([as_vector(m) for m in self.runs(offset) or ()]) if self.leaf.guards else None
         return Lanes(self.lanes, first, lane, self.tile.inner, self.period, direction, active, present, limit)
 

@@ -117,7 +117,7 @@ def _vector(one: Instance, lanes: int) -> tuple[float, ...]:
     tile = one.tiles.tile
     period = tile.spans[one.comp.iters.index(tile.inner)] if tile.inner else 1
     return tuple(
-        (p - o) // (lanes // period) if name == tile.lane else p - o
+        _turn(p - o, lanes // period, tile.deal) if name == tile.lane else p - o
         for p, o, name in zip(one.point, one.origin, one.comp.iters, strict=True)
         if name != tile.inner
     )
@@ -125,6 +125,10 @@ def _vector(one: Instance, lanes: int) -> tuple[float, ...]:
 
 def _same_tile(a: Instance, b: Instance) -> bool:
     return a.comp.name == b.comp.name and a.origin == b.origin
+
+
+def _turn(place: int, lanes: int, deal: int) -> int:
+    return place // (deal * lanes) * deal + place % deal if deal > 1 else place // lanes
 
 
 def _free_kept(a: Instance, b: Instance, lanes: int) -> bool:

@@ -109,10 +109,11 @@ def random_inputs(func: Func, seed: int) -> dict[str, np.ndarray]:
     return {b.name: generator.integers(-9, 10, b.shape, np.int32) for b in func.bufs if b.kind == "param"}
 
 
-def random_plan(func: Func, seed: int, *, rows: bool = False) -> Plan:
+def random_plan(func: Func, seed: int, *, rows: bool = False, deal: int = 1) -> Plan:
     """Mostly one shape for each loop name, so that neighbours fit together; sometimes nonsense.
 
-    `rows`: some shapes have lanes of two loops, or rows that are cut short.
+    `rows`: some shapes have lanes of two loops, or rows that are cut short. `deal`: so many vectors take turns, where
+    they may.
     """
     random = Random(seed)
     order = random.sample("ijk", 3) if random.random() < 0.4 else list("ijk")
@@ -120,6 +121,7 @@ def random_plan(func: Func, seed: int, *, rows: bool = False) -> Plan:
     if rows:
         shapes.append(_row(random))
         random.shuffle(shapes)
+    shapes = [_dealt(shape, deal) for shape in shapes]
     plans = {}
     for comp in func.comps:
         if random.random() < 0.1:
@@ -143,6 +145,12 @@ def _shape(random: Random, names: list[str]) -> Shape:
     return tuple(found)
 
 
+def _dealt(shape: Shape, deal: int) -> Shape:
+    if any(s.inner or s.flip or s.scan or s.cut or s.row or s.part for _, s in shape):
+        return shape
+    return tuple((n, replace(s, deal=deal if s.lane else 1)) for n, s in shape)
+
+
 def _row(random: Random) -> Shape:
     """Lanes of two loops, or a row cut short."""
     lane, inner = random.sample("ijk", 2)
@@ -158,4 +166,7 @@ def _row(random: Random) -> Shape:
 
 def _sound(shape: Shape) -> Shape:
     laned = any(s.lane for _, s in shape)
-    return tuple((n, replace(s, reduce=s.reduce and s.lane, inner=s.inner and laned)) for n, s in shape)
+    return tuple(
+        (n, replace(s, reduce=s.reduce and s.lane, inner=s.inner and laned, deal=s.deal if s.lane else 1))
+        for n, s in shape
+    )

@@ -160,6 +160,8 @@ def test_random_partitions():
         (CompPlan(("i", "j"), (_shape(i=LoopShape(2, cut=True)),)), "not across"),
         (CompPlan(("i", "j"), (_shape(i=LoopShape(2, True, flip=True), j=LoopShape(2, inner=True)),)), "of two loops"),
         (CompPlan(("i", "j"), (_shape(i=LoopShape(2, True, row=True), j=LoopShape(2)),)), "several loops"),
+        (CompPlan(("i", "j"), (_shape(i=LoopShape(2, deal=2)),)), "not across"),
+        (CompPlan(("i", "j"), (_shape(i=LoopShape(2, True, flip=True, deal=2)),)), "flipped"),
     ],
 )
 def test_plans_are_checked(plan, message):
@@ -270,7 +272,7 @@ def test_the_check_agrees_with_enumeration(seed):
     if sum(comp.domain.count_val().to_python() for comp in func.comps) > 500:
         func = func.with_comps(func.comps[:2])
     for number in range(2):
-        plan = random_plan(func, 10 * seed + number, rows=seed % 4 == 0)
+        plan = random_plan(func, 10 * seed + number, rows=seed % 4 == 0, deal=1 + seed % 3)
         try:
             check_legal(func, plan, reassoc=True, lanes=4)
         except IllegalSchedule as error:

@@ -103,6 +103,7 @@ def test_subscripts_that_depend_on_memory_or_divide(tmp_path: Path, name: str, f
     func = read(tmp_path, f"void f({params}) {{ for (int i = 0; i < 30; i++) {{ {body} }} }}")
     check(func, Plan())
     found = check(func, plan_of(func, i=LoopShape(10, lane=True, flip=flip)))
+    check(func, plan_of(func, i=LoopShape(15, lane=True, deal=3 if flip else 2)))
     assert any(not x.plain for s in statements(found["build"].body) for x in accesses(s))
 
 

@@ -234,7 +234,7 @@ def test_local_scalars_disappear(tmp_path: Path) -> None:
 def test_random_nests_and_plans(seed: int) -> None:
     func = random_func(seed)
     for number in range(2):
-        plan = random_plan(func, 11 * seed + number)
+        plan = random_plan(func, 11 * seed + number, deal=1 + seed % 3)
         try:
             check_legal(func, plan, reassoc=True)
         except PlantError:
