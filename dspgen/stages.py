@@ -31,6 +31,7 @@ from dspgen.vecdsl.chains import shorten_chains
 from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import ELEM_BYTES, Elem, Loop, Program
+from dspgen.vecdsl.last_rows import with_last_rows_apart
 from dspgen.vecdsl.origins import outermost_loops
 from dspgen.vecdsl.promote import promote
 from dspgen.vecdsl.ranges import in_word, readable
@@ -39,6 +40,7 @@ from dspgen.vecdsl.skew import skew
 from dspgen.vecdsl.straighten import straighten
 from dspgen.vecdsl.terms import statements
 from dspgen.vecdsl.unsigned import EXTENSIONS, signed_memory
+from dspgen.vecdsl.words import by_words
 from plant_core.astgen import generate
 from plant_core.budget import at_most
 from plant_core.defined import varying_parameters
@@ -146,8 +148,12 @@ def plan_program(
         promoted = shorten_chains(promoted, _sums_side_by_side(promoted, target), floats=options.fp == "reassoc")
     promoted = hoist(straighten(promoted, target.lanes), target.lanes)
     skewed = skew(promoted, target.lanes, partial(load_granule, target), _room_for_copies(target))
-    in_place = None if skewed is promoted else deal(promoted, target)
-    return Planned(func, tree, built, deal(skewed, target), in_place)
+    in_place = None if skewed is promoted else _dealt(promoted, target)
+    return Planned(func, tree, built, _dealt(skewed, target), in_place)
+
+
+def _dealt(program: Program, target: Target) -> Program:
+    return by_words(with_last_rows_apart(deal(program, target), target), target)
 
 
 def _sums_side_by_side(program: Program, target: Target) -> Callable[[Loop, int, Elem], int]:
@@ -167,7 +173,7 @@ def straight_program(func: Func, program: Program, target: Target) -> Planned:
     """A program without most of its loops."""
     built = simplify(signed_memory(program, _only_signed(target)))
     promoted = hoist(built, target.lanes) if _has_loops(built) else built
-    return Planned(func, None, built, deal(promoted, target))
+    return Planned(func, None, built, _dealt(promoted, target))
 
 
 def rewrite(planned: Planned, target: Target, options: Options, effort: Effort) -> Optimised:

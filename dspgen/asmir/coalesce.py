@@ -3,6 +3,8 @@
 Before: `op t, ...; ...; mov t, c` with t written once, and c neither read nor written in between.
 After:  `op c, ...; ...`, every other reader of t reading c.
 Requires: t does not live past the block: no temporary of lowering does; variables that do are named in `keep`.
+
+So are moves to and from the operand that a result takes the place of, as in `mov t, c; add t, x; mov c, t`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,25 @@ def coalesce_moves(items: list[Item], keep: frozenset[VReg] = frozenset()) -> li
                 block.rename(start, source, destination)
                 if isinstance(begun := block.items[start], Instr) and moved(begun) == (destination, destination):
                     block.remove(start)
+    _in_place(block, keep)
     return [item for item in block.items if item is not None]
+
+
+def _in_place(block: _Block, keep: frozenset[VReg]) -> None:
+    """A register that starts as another one and is changed then is that one: where the other isn't read any more, or
+    is given the value back before it is touched again."""
+    for index, item in enumerate(block.items):
+        if not isinstance(item, Instr) or item.predicate is not None or (move := moved(item)) is None:
+            continue
+        source, copy = move
+        if copy in keep or source == copy or not block.changed(copy, index):
+            continue
+        back = block.given_back(index, source, copy)
+        if back is not None or (source not in keep and block.ends(index, source)):
+            block.remove(index)
+            if back is not None:
+                block.remove(back)
+            block.rename(index, copy, source)
 
 
 class _Block:
@@ -70,6 +90,26 @@ class _Block:
         whole = isinstance(first, Instr) and first.predicate is None and self.writes[writers[0]][register]
         later = all(isinstance(x, Instr) and x.predicate is not None for x in others)
         return writers[0] if whole and later else None
+
+    def changed(self, register: VReg, start: int) -> bool:
+        """Whether the write at `start` is the first of the register, and only parts of it depend on later ones."""
+        places = sorted(self.places.get(register, ()))
+        later = [k for k in places if k > start and register in self.writes[k]]
+        onto = (isinstance(self.items[k], Instr) and not self.writes[k][register] for k in later)
+        return places[0] == start and bool(later) and all(onto)
+
+    def given_back(self, start: int, source: VReg, copy: VReg) -> int | None:
+        """Where the copy is moved back, if the source isn't touched between, and the copy not after."""
+        back = max(self.places[copy])
+        item = self.items[back]
+        whole = isinstance(item, Instr) and item.predicate is None and moved(item) == (copy, source)
+        between = any(start < k < back for k in self.places[source])
+        return back if whole and not between else None
+
+    def ends(self, start: int, register: VReg) -> bool:
+        """Whether the register is of this block, and not touched after `start`."""
+        begun = any(self.writes[k].get(register) for k in self.places[register] if k < start)
+        return begun and max(self.places[register]) == start
 
     def disturbed(self, start: int, end: int, source: VReg, destination: VReg) -> bool:
         """Whether the destination is touched between the definition and the move, or written while the source is

@@ -8,13 +8,24 @@ from dataclasses import dataclass, field
 
 from dspgen.asmir.constants import Constants
 from dspgen.asmir.elements import LaneMoves, constant_lanes
-from dspgen.asmir.forms import is_pair_term, is_word, lane_constants, load_forms, pair_load_forms, store_forms
+from dspgen.asmir.forms import (
+    is_pair_term,
+    is_word,
+    lane_constants,
+    load_forms,
+    macro_key,
+    moves_bits,
+    operand_elem,
+    operand_vector,
+    pair_load_forms,
+    store_forms,
+)
 from dspgen.asmir.ir import Imm, Instr, Item, Mem, OperandValue, Predicate, Reg, VReg
 from dspgen.asmir.macros import expand_macro, find_macro
 from dspgen.asmir.shuffles import Shuffles, pattern_of
 from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.target.crossing import elements_of, word_shuffle
-from dspgen.target.model import Macro, RegisterClass, Target
+from dspgen.target.model import Macro, Operand, RegisterClass, Target
 from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem, word_keys
 from dspgen.vecdsl.congruence import Congruences
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, Load, Op, Store, Term, Var, VType
@@ -271,6 +282,8 @@ class Emitter:
                 pair = self.lower(term.args[0])
                 return self._moved(Reg(pair.vreg, "lo" if term.name == "lo" else "hi"), into)
             case "pair":
+                if into is None and (whole := self._whole_pair(term)) is not None:
+                    return whole
                 destination = into or Reg(self.fresh(self.classes.of_term(term)))
                 self.lower(term.args[0], Reg(destination.vreg, "lo"))
                 self.lower(term.args[1], Reg(destination.vreg, "hi"))
@@ -287,6 +300,16 @@ class Emitter:
             return self._by_macro(macro, term, into)
         raise self.missing(term.name, operand_elem(term), vector=operand_vector(term))
 
+    def _whole_pair(self, term: Op) -> Reg | None:
+        """The pair that both halves already lie in."""
+        low, high = (self.names.get(a.name) if isinstance(a, Var) else self.values.get(a) for a in term.args)
+        fits = low is not None and high is not None and low.vreg == high.vreg
+        return (
+            Reg(low.vreg)
+            if fits and low is not None and (low.part, high.part if high else "") == ("lo", "hi")
+            else None
+        )
+
     def _by_macro(self, macro: Macro, term: Op, into: Reg | None) -> Reg:
         args = tuple(self.lower(a) for a in term.args)
         # The macro may write its result before it has read all of its operands.
@@ -298,7 +321,7 @@ class Emitter:
 
     def macro_for(self, term: Op) -> Macro | None:
         wanted, given = self.classes.of_term(term), [self.classes.of_term(a) for a in term.args]
-        return find_macro(self, _macro_key(term), wanted, given, term.imm)
+        return find_macro(self, macro_key(term), wanted, given, term.imm)
 
     def _crossing(self, term: Op, into: Reg | None) -> Reg | None:
         """Operations between lanes by element registers and word shuffles; None where these can't do it."""
@@ -379,7 +402,7 @@ class Emitter:
         if term.name in ("bcast", "lane", "mov", "dup_lane", "bcast_pair"):
             keys = word_keys(elem)
         else:
-            keys = (elem, bits_elem(elem)) if _moves_bits(term.name) else (elem,)
+            keys = (elem, bits_elem(elem)) if moves_bits(term.name) else (elem,)
         best: tuple[int, tuple[int, int, int, str], Form, bool] | None = None
         for key in dict.fromkeys(keys):
             for form in self.table.forms(term.name, key):
@@ -400,9 +423,15 @@ class Emitter:
             if isinstance(arg, Const) and _in_range(arg, operand.imm):
                 continue
             if cls not in operand.classes:
-                return None
+                if not self._spread_by(operand, arg):
+                    return None
+                made -= 1  # a vector less
             made += isinstance(arg, Const)
         return made
+
+    def _spread_by(self, operand: Operand, arg: Term) -> bool:
+        """Whether the operand is a scalar that the row itself gives to all lanes."""
+        return isinstance(arg, Op) and arg.name == "bcast" and self.classes.of_term(arg.args[0]) in operand.classes
 
     def _machine_op(self, choice: tuple[Form, bool], term: Op, into: Reg | None) -> Reg:
         form, swap = choice
@@ -412,14 +441,29 @@ class Emitter:
             operand = form.operand(index)
             if isinstance(arg, Const) and _in_range(arg, operand.imm):
                 operands[operand.name] = Imm(int(arg.value))
+            elif isinstance(arg, Op) and self._spread_by(operand, arg):
+                operands[operand.name] = self.lower(arg.args[0])
             else:
                 operands[operand.name] = self.lower(arg)
         for index, value in enumerate(term.imm, start=len(args)):
             operands[form.args[index]] = Imm(value)
+        if form.result in operands:
+            return self._onto(form, operands, term, into)
         destination = into or Reg(self.fresh(self.classes.of_term(term)))
         operands[form.result] = destination
         self.emit(form, operands)
         return destination
+
+    def _onto(self, form: Form, operands: dict[str, OperandValue], term: Op, into: Reg | None) -> Reg:
+        """An instruction whose result takes the place of an operand: of a copy of it."""
+        start = operands.pop(form.result)
+        assert isinstance(start, Reg)
+        taken = into is None or any(isinstance(o, Reg) and o.vreg == into.vreg for o in operands.values())
+        destination = Reg(self.fresh(self.classes.of_term(term))) if taken or into is None else into
+        if start != destination:
+            self.move(destination, start)
+        self.emit(form, {**operands, form.result: destination})
+        return self._moved(destination, into) if taken else destination
 
     # -- stores
 
@@ -438,35 +482,6 @@ class Emitter:
             return
         what = "scatter" if index is not None else f"store with stride {stmt.stride}"
         raise self.missing(what, stmt.elem, vector=stmt.value.type.vector)
-
-
-def operand_elem(term: Op) -> str:
-    """The type that names the operation: that of the operands for comparisons, else the result's."""
-    if term.name in ("lt", "ltu", "gt", "le", "ge", "eq", "ne") and term.args:
-        return term.args[0].type.elem
-    return term.type.elem
-
-
-def operand_vector(term: Op) -> bool:
-    return term.type.vector or any(a.type.vector for a in term.args)
-
-
-def _macro_key(term: Op) -> str:
-    if term.name == "select":
-        return f"{term.name}.{word_keys(term.type.elem)[0]}"
-    return (
-        term.name
-        if not term.args
-        else f"{term.name}.{bits_elem(operand_elem(term)) if _moves_bits(term.name) else operand_elem(term)}"
-    )
-
-
-def _moves_bits(name: str) -> bool:
-    return name in (
-        "bcast", "lane", "mov", "dup_lane", "align", "even", "odd", "zip_lo", "zip_hi", "reverse", "and", "or", "xor",
-        "not", "bcast_pair", "insert", "shuffle", "shuffle2", "transpose", "concat", "reduce_and", "reduce_or",
-        "reduce_xor",
-    )  # fmt: skip
 
 
 def _in_range(arg: Const, imm: tuple[int, int] | None) -> bool:

@@ -284,6 +284,24 @@ def _complex(op: Op) -> Iterator[Op]:
             yield make("pair", real, make("add", make("cmul_im", a, b), _half(c, "hi")))
 
 
+def _both_halves(op: Op) -> Iterator[Op]:
+    make = _same(op)
+    low, high = ("zip_lo", "zip_hi") if op.name == "zip" else ("even", "odd")
+    yield make("pair", make(low, *op.args), make(high, *op.args))
+
+
+def _by_halves(op: Op) -> Iterator[Op]:
+    make, sixteen = _same(op), Const(16, op.type)
+    if op.name == "dup16":
+        yield make("or", make("zext16", op.args[0]), make("shl", op.args[0], sixteen))
+        return
+    low, high = ([make(name, a, *more) for a in op.args[:2]] for name, more in (("sext16", ()), ("shr", (sixteen,))))
+    made = [make("mul", *half) if len(half) > 1 else half[0] for half in (low, high)]
+    if op.name == "mac16_pair":
+        made = [make("add", x, _half(op.args[2], part)) for x, part in zip(made, ("lo", "hi"), strict=True)]
+    yield make("pair", *made)
+
+
 def _pair_broadcast(op: Op) -> Iterator[Op]:
     if is_pair_term(op.args[0]):
         low, high = (Op("bcast", (_half(op.args[0], part),), op.type) for part in ("lo", "hi"))
@@ -299,6 +317,8 @@ _WAYS: dict[str, Callable[[Op], Iterator[Op]]] = {
     **dict.fromkeys(("mac", "msub", "nmac"), _multiply_add),
     **dict.fromkeys(("and", "or", "xor", "not"), _bits),
     **dict.fromkeys(("cmul", "cmul_re", "cmul_im", "cmac"), _complex),
+    **dict.fromkeys(("zip", "unzip"), _both_halves),
+    **dict.fromkeys(("dup16", "unpack16", "mul16_pair", "mac16_pair"), _by_halves),
     "mul16": _mul16,
     "mac16": _mac16,
     "neg": _negated,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dspgen.target.operations import Form, OperationTable, bits_elem
-from dspgen.vecdsl.ir import Const, Load, Op, Store, Term, VType
+from dspgen.target.operations import Form, OperationTable, bits_elem, word_keys
+from dspgen.vecdsl.ir import PAIRS, Const, Load, Op, Store, Term, VType
 from dspgen.vecdsl.terms import leaves
 
 
 def is_pair_term(term: Term) -> bool:
     """Whether a term's value is a register pair of two values (a 64-bit element is one value)."""
     match term:
-        case Op("ld_pair" | "bcast_pair" | "pair" | "cmul" | "cmac"):
+        case Op(name) if name in PAIRS:
             return True
         case Op("mov", (inner,)) | Op("select", (_, inner, _)):
             return is_pair_term(inner)
@@ -51,7 +51,7 @@ def load_forms(table: OperationTable, load: Load) -> list[Form]:
     if load.index is not None:
         plain = not load.period and load.stride == 0
         return table.forms("gather", elem) if plain else []
-    return [f for f in table.forms("vld", elem) if f.shape == (load.stride, 0) and not load.period]
+    return [] if load.period else table.lanes("vld", load.elem, load.stride)
 
 
 def pair_load_forms(table: OperationTable, load: Load, lanes: int) -> list[Form]:
@@ -75,7 +75,7 @@ def store_forms(table: OperationTable, stmt: Store, lanes: int) -> list[Form]:
         return table.forms("st", elem)
     if stmt.index is not None:
         return table.forms("scatter", elem) if not stmt.period and stmt.stride == 0 else []
-    return [f for f in table.forms("vst", elem) if f.shape == (stmt.stride, 0) and not stmt.period]
+    return [] if stmt.period else table.lanes("vst", stmt.elem, stmt.stride)
 
 
 def _pair_shape(stride: int, lanes: int) -> tuple[int, int, int, int]:
@@ -91,3 +91,32 @@ def scalar_pair(load: Load, lane: int) -> Op:
     """The scalars of a vector load's lanes `lane` and the next."""
     scalar = VType(load.type.elem, False)
     return Op("ld_pair", (Load(load.array, load.address.plus(lane), 1, load.elem, scalar),), scalar)
+
+
+def operand_elem(term: Op) -> str:
+    """The type that names the operation: that of the operands for comparisons, else the result's."""
+    if term.name in ("lt", "ltu", "gt", "le", "ge", "eq", "ne") and term.args:
+        return term.args[0].type.elem
+    return term.type.elem
+
+
+def operand_vector(term: Op) -> bool:
+    return term.type.vector or any(a.type.vector for a in term.args)
+
+
+def macro_key(term: Op) -> str:
+    if term.name == "select":
+        return f"{term.name}.{word_keys(term.type.elem)[0]}"
+    return (
+        term.name
+        if not term.args
+        else f"{term.name}.{bits_elem(operand_elem(term)) if moves_bits(term.name) else operand_elem(term)}"
+    )
+
+
+def moves_bits(name: str) -> bool:
+    return name in (
+        "bcast", "lane", "mov", "dup_lane", "align", "even", "odd", "zip_lo", "zip_hi", "reverse", "and", "or", "xor",
+        "not", "bcast_pair", "insert", "shuffle", "shuffle2", "transpose", "concat", "reduce_and", "reduce_or",
+        "reduce_xor", "zip", "unzip",
+    )  # fmt: skip

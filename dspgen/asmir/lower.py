@@ -23,6 +23,7 @@ from dspgen.asmir.accesses import (
     uses_value,
     with_registers,
 )
+from dspgen.asmir.carried import begin_carried, end_carried
 from dspgen.asmir.coalesce import coalesce_moves
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.extend import InWord, extend
@@ -37,8 +38,7 @@ from dspgen.target.operations import Form, OperationTable
 from dspgen.target.query import Index
 from dspgen.vecdsl import ir as v
 from dspgen.vecdsl.congruence import Congruences
-from dspgen.vecdsl.ir import ELEM_BYTES, Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType
-from dspgen.vecdsl.terms import children
+from dspgen.vecdsl.ir import ELEM_BYTES, Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType, covered
 
 I32 = VType("i32", False)
 _SHORT = 4
@@ -182,7 +182,7 @@ class _Lowering:
         count = (stmt.active or self.lanes) if vector else 1
         if is_pair_term(stmt.value):
             return self._operand(access, _pair_reach(count, stmt.stride), size, size), None
-        return self._operand(access, count, stmt.stride * size, size), None
+        return self._operand(access, count, stmt.stride * size, size * covered(stmt.elem)), None
 
     def _forget(self, array: str) -> None:
         """Loads of a stored array must be done again."""
@@ -216,7 +216,7 @@ class _Lowering:
         emitter = self.emitter
         emitter.loc = stmt.loc or emitter.loc
         trip = self._trip(stmt)
-        carried = self._begin_carried(stmt)
+        carried = begin_carried(stmt, self.emitter)
         for store in stores_below(stmt.body):
             self._forget(store.array)
         innermost = not any(True for _ in loops_of(stmt.body))
@@ -257,23 +257,6 @@ class _Lowering:
         emitter.lower(stmt.trip, Reg(copy))
         return copy
 
-    def _begin_carried(self, stmt: v.Loop) -> list[Reg]:
-        """Carried variables in registers of their own. A constant that starts several is made once and copied, since
-        copies may go on more units."""
-        emitter = self.emitter
-        registers = []
-        constants = [c.init for c in stmt.carried if isinstance(c.init, Const)]
-        for carried in stmt.carried:
-            register = Reg(emitter.fresh(emitter.classes.of_term(carried.init), "c"))
-            if isinstance(carried.init, Const) and constants.count(carried.init) > 1:
-                emitter.move(register, emitter.constant(carried.init))
-            else:
-                emitter.lower(carried.init, register)
-            registers.append(register)
-        for carried, register in zip(stmt.carried, registers, strict=True):
-            emitter.names[carried.name] = register
-        return registers
-
     def _enter_level(self, stmt: v.Loop, innermost: bool) -> _Level:
         """Make the byte-scaled iterators that addresses below need (1: the iterator itself, where it is a value)."""
         factors: dict[int, None] = {}
@@ -302,7 +285,7 @@ class _Lowering:
         self.keys = cluster((a for a in accesses if a not in self.streams), self.target, share=1.0)
         self._body(stmt.body)
         emitter.address_of = self._load_operand
-        self._end_carried(stmt, carried)
+        end_carried(stmt, carried, self.emitter)
         for factor, register in level.scaled.items():
             self._advance(register, factor * stmt.step)
 
@@ -311,42 +294,6 @@ class _Lowering:
         name = f"{register.name}.value"
         emitter.names[name] = Reg(register)
         emitter.lower(Op("add", (Var(name, I32), Const(step, I32)), I32), Reg(register))
-
-    def _end_carried(self, stmt: v.Loop, registers: list[Reg]) -> None:
-        """Assign all carried variables at once: those that others still read wait, and cycles go through copies."""
-        emitter = self.emitter
-        pending = [(r, c.next) for r, c in zip(registers, stmt.carried, strict=True)]
-        by_register = {r.vreg: c.name for r, c in zip(registers, stmt.carried, strict=True)}
-        reads = {id(n): self._variables(n) for _, n in pending}
-        while pending:
-            for index, (register, term) in enumerate(pending):
-                others = (reads[id(t)] for j, (_, t) in enumerate(pending) if j != index)
-                if not any(register.vreg in read for read in others):
-                    emitter.lower(term, register)
-                    del pending[index]
-                    break
-            else:
-                register, term = pending[0]
-                copy = Reg(emitter.fresh(register.vreg.cls))
-                emitter.move(copy, register)
-                emitter.names[by_register[register.vreg]] = copy
-                emitter.values = {t: r for t, r in emitter.values.items() if register.vreg not in self._variables(t)}
-                for _, later in pending[1:]:
-                    reads[id(later)] = reads[id(later)] - {register.vreg}
-        for carried, register in zip(stmt.carried, registers, strict=True):
-            emitter.names[carried.name] = register
-
-    def _variables(self, term: Term) -> frozenset[VReg]:
-        """The registers that evaluating `term` now would read: of variables, not of values already computed."""
-        found: set[VReg] = set()
-        stack: list[Term] = [term]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, Var):
-                found.add(self.emitter.names[node.name].vreg)
-            elif node not in self.emitter.values:
-                stack.extend(children(node))
-        return frozenset(found)
 
     # -- addresses
 
@@ -404,7 +351,7 @@ class _Lowering:
             return self._anywhere(access, size) if load.type.vector else self._indexed(access, load.index, size)
         if pair:
             return self._operand(access, _pair_reach(count, load.stride), size, size)
-        return self._operand(access, count, load.stride * size, size)
+        return self._operand(access, count, load.stride * size, size * covered(load.elem))
 
     def _anywhere(self, access: Access, size: int) -> Mem:
         """The access's place, as an operand that may touch all of the array."""

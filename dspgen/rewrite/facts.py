@@ -121,12 +121,22 @@ def _ranges(graph: TermGraph) -> list[tuple[int, int] | None]:
                 found = (min(found[0], 0), found[1])
         elif node.op in COMPARISONS:
             found = (0, 1)
+        elif node.op in ("shr", "shru") and args[0] is None:
+            found = _shifted(node, args[1])
         elif node.op in _RESULTS:
             found = _RESULTS[node.op]
         elif node.kind == "op" and args and all(a is not None for a in args):
             found = _computed(node, [a for a in args if a is not None])
         ranges.append(found)
     return ranges
+
+
+def _shifted(node: Node, count: tuple[int, int] | None) -> tuple[int, int] | None:
+    """What a shift leaves of any word."""
+    if count is None or count[0] != count[1] or not 0 <= count[0] < 32 or node.elem != "i32":
+        return None
+    low, high = _I32[0] >> count[0], _I32[1] >> count[0]
+    return (low, high) if node.op == "shr" or count[0] == 0 else (0, high - low)
 
 
 def _computed(node: Node, args: Sequence[tuple[int, int]]) -> tuple[int, int] | None:

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dspgen.rewrite.patterns import FLOATS, result_elem
-from dspgen.vecdsl.ir import OPS, Elem, VType
+from dspgen.vecdsl.ir import OPS, PAIRS, Elem, VType
 
 NodeKind = Literal["const", "vec", "var", "ld", "ld_pair", "op"]
 LOADS = ("ld", "ld_pair")
-PAIR_OPS = frozenset({"pair", "ld_pair", "bcast_pair", "cmul", "cmac"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Node:
 
     @property
     def pair(self) -> bool:
-        return self.op in PAIR_OPS
+        return self.op in PAIRS
 
     @property
     def moves_bits(self) -> bool:

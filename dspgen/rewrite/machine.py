@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from dspgen.rewrite.graph import PAIR_OPS, Node
+from dspgen.rewrite.graph import Node
 from dspgen.rewrite.lanewise import FREE, Implementation, Lanewise, in_turn, of_row
 from dspgen.rewrite.patterns import argument_elems
 from dspgen.target.model import Instruction, Macro, RegisterClass, Target
 from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem, word_keys
-from dspgen.vecdsl.ir import ELEM_BYTES, OPS, Elem, VType
+from dspgen.vecdsl.ir import ELEM_BYTES, OPS, PAIRS, Elem, VType
 
 _WORDS_MOVED = frozenset({"bcast", "lane", "mov", "dup_lane", "bcast_pair"})
 _BITS_MOVED = _WORDS_MOVED | frozenset(
     {"align", "even", "odd", "zip_lo", "zip_hi", "reverse", "and", "or", "xor", "not", "insert", "shuffle", "shuffle2"}
-    | {"transpose", "concat", "vec"}
+    | {"transpose", "concat", "vec", "zip", "unzip"}
 )
 _TREES = {f"reduce_{op}": op for op in ("add", "min", "max", "mul", "and", "or", "xor")}
 _SPREAD = {f"all_{op}": f"reduce_{op}" for op in ("add", "min", "max")}
@@ -210,7 +210,7 @@ class Machine:
             s = access.stride
             shape: tuple[int, ...] = (s, 0, s, self.lanes if s == 1 else 1)
             return [f for f in self.table.forms("vst_pair", elem) if f.shape == shape]
-        return [f for f in self.table.forms("vst", elem) if f.shape == (access.stride, 0)]
+        return self.table.lanes("vst", access.elem, access.stride)
 
     def _scalar_store(self, access: Access) -> Implementation | None:
         """The store of one lane, or of a scalar: at a computed place, and under a predicate, where asked."""
@@ -225,13 +225,14 @@ class Machine:
         return None if one is None else one.times(-(-self.lanes // access.period))
 
     def _load_forms(self, pair: bool, elem: str, stride: int, vector: bool) -> list[Form]:
+        bits = bits_elem(elem)
         if not vector:
-            forms = self.table.forms("ld_pair", elem) if pair else self.table.forms("ld", elem)
-            return forms + self.table.forms("ld", "i64") if pair and elem == "i32" else forms
+            forms = self.table.forms("ld_pair", bits) if pair else self.table.forms("ld", bits)
+            return forms + self.table.forms("ld", "i64") if pair and bits == "i32" else forms
         if pair:
             shape: tuple[int, ...] = (stride, 0, stride, self.lanes if stride == 1 else 1)
-            return [f for f in self.table.forms("vld_pair", elem) if f.shape == shape]
-        return [f for f in self.table.forms("vld", elem) if f.shape == (stride, 0)]
+            return [f for f in self.table.forms("vld_pair", bits) if f.shape == shape]
+        return self.table.lanes("vld", elem, stride)
 
     def _load(self, access: Access) -> Implementation | None:
         direct = None if access.period or access.scattered else self._direct_load(access)
@@ -269,7 +270,7 @@ class Machine:
 
     def _direct_load(self, access: Access) -> Implementation | None:
         wanted = self._class_of(Value(access.type, access.pair))
-        for form in self._load_forms(access.pair, bits_elem(access.elem), access.stride, access.type.vector):
+        for form in self._load_forms(access.pair, access.elem, access.stride, access.type.vector):
             if wanted in form.result_operand.classes and _alignment(form.instruction) <= access.alignment:
                 return of_row(form.instruction)
         return None
@@ -286,7 +287,7 @@ class Machine:
             return FREE if self._class_of(Value(node.type, True)) is not None else None
         if node.op == "select" and (moved := self._select(node.type, args[0])) is not None:
             return moved
-        result = Value(node.type, node.op in PAIR_OPS)
+        result = Value(node.type, node.op in PAIRS)
         if (form := self._choose(node, args, result)) is not None:
             return of_row(form.instruction)
         for macro in self.macros.get(self._macro_key(node.op, node.elem), ()):

@@ -36,10 +36,11 @@ _VECTOR_TO_SCALAR = frozenset({"lane"} | {f"reduce_{op}" for op in ("add", "min"
 _SCALAR_TO_VECTOR = frozenset({"bcast", "bcast_pair", "vec"})
 _VECTOR_ONLY = frozenset(
     "iota dup_lane align even odd zip_lo zip_hi reverse mask_first mask_period insert all_add all_min all_max "
-    "shuffle shuffle2 transpose concat".split()
+    "shuffle shuffle2 transpose concat zip unzip".split()
 )
 _INT_RESULT = frozenset(
-    "sext8 sext16 zext8 zext16 mac16 mul16 sat8 sat16 satu8 satu16 iota mask_first mask_period".split()
+    "sext8 sext16 zext8 zext16 dup16 unpack16 mul16_pair mac16_pair mac16 mul16 sat8 sat16 satu8 satu16 "
+    "iota mask_first mask_period".split()
 )
 
 

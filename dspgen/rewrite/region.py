@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dspgen.rewrite.graph import PAIR_OPS, Memory, Node, TermGraph, constant_text, load_op
+from dspgen.rewrite.graph import Memory, Node, TermGraph, constant_text, load_op
 from dspgen.rewrite.patterns import COMPARISONS
-from dspgen.vecdsl.ir import Const, Let, Load, Op, Store, Term, Var
+from dspgen.vecdsl.ir import PAIRS, Const, Let, Load, Op, Store, Term, Var, covered
 from dspgen.vecdsl.terms import children, own_terms
 
 
@@ -63,6 +63,8 @@ def _touched(access: Load | Store, *, vector: bool, pair: bool, count: int) -> T
     if not vector:
         return frozenset(range(access.address.constant, access.address.constant + 1 + pair))
     base, stride = access.address.constant, access.stride
+    if (words := covered(access.elem)) > 1:
+        return frozenset(range(base, base + words * count))
     begins = (base, base + (count if stride == 1 else 1)) if pair else (base,)
     if stride and not access.period:
         return frozenset().union(*(range(b, b + count * stride, stride) for b in begins))
@@ -72,7 +74,7 @@ def _touched(access: Load | Store, *, vector: bool, pair: bool, count: int) -> T
 
 def store_touches(store: Store, lanes: int) -> Touched:
     """The elements that a store writes, counted from the variable part of its address."""
-    pair = isinstance(store.value, Op) and store.value.name in PAIR_OPS
+    pair = isinstance(store.value, Op) and store.value.name in PAIRS
     count = lanes if store.active is None or pair else min(store.active, lanes)
     return _touched(store, vector=store.value.type.vector, pair=pair, count=count)
 
@@ -227,15 +229,16 @@ def _simplest(stride: int, period: int, jump: int, lanes: int) -> tuple[int, int
     return (stride, 0, 0) if jump == period * stride else (stride, period, jump)
 
 
-def load_elements(node: Node, lanes: int) -> Touched:
-    """The elements that a load node touches."""
+def load_elements(node: Node, lanes: int, words: int = 1) -> Touched:
+    """The elements that a load node touches, `words` in a row on each lane."""
     if node.indexed:
         return None
     if not node.vector:
         return frozenset(range(node.constant, node.constant + 1 + node.pair))
     first = [lane_offset(k, node.stride, node.period, node.jump) for k in range(lanes)]
     halves = (0, lanes if node.stride == 1 else 1) if node.pair else (0,)
-    return frozenset(node.constant + offset + half for offset in first for half in halves)
+    parts = range(words) if words > 1 else halves
+    return frozenset(node.constant + offset + part for offset in first for part in parts)
 
 
 def reads(memories: Sequence[Memory], lanes: int) -> Callable[[Node], tuple[Memory, Touched]]:
@@ -244,7 +247,7 @@ def reads(memories: Sequence[Memory], lanes: int) -> Callable[[Node], tuple[Memo
 
     def read(node: Node) -> tuple[Memory, Touched]:
         if node not in known:
-            known[node] = load_elements(node, lanes)
+            known[node] = load_elements(node, lanes, covered(memories[node.memory].elem))
         return memories[node.memory], known[node]
 
     return read

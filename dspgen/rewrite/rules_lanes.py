@@ -132,6 +132,13 @@ def _times(one: str, other: str, swapped: bool) -> str:
     return f"(mul.T ?{first} ?{second})"
 
 
+_BOTH_HALVES = tuple(
+    rule
+    for name, low, high in (("zip", "zip_lo", "zip_hi"), ("unzip", "even", "odd"))
+    for rule in given(name, [row(f"{name}-both", f"({low}.T ?a ?b) ({high}.T ?a ?b)",
+                                 f"(lo.T ({name}.T ?a ?b)) (hi.T ({name}.T ?a ?b))", "", "both halves at once")])
+)  # fmt: skip
+
 _COMPLEX = (
     *given("cmul_re cmul", _complex("complex", _Q, "?q")),
     *start("sub", given("cmul_re cmul", dearer("mul mul mac mac", _loose()))),
@@ -180,4 +187,4 @@ _REDUCTIONS = (
     row("reduce-neg", "(reduce_add.T (neg.T ?a))", "(neg.T (reduce_add.T ?a))", "reassoc"),
 )  # fmt: skip
 
-LANES: tuple[Rule, ...] = (*_BROADCASTS, *_UNIFORM, *_OUTWARD, *_COMPLEX, *_REDUCTIONS)
+LANES: tuple[Rule, ...] = (*_BROADCASTS, *_UNIFORM, *_OUTWARD, *_BOTH_HALVES, *_COMPLEX, *_REDUCTIONS)

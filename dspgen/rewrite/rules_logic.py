@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dspgen.rewrite.rules_base import Rule, both, lower, row, start
+from dspgen.rewrite.rules_base import Rule, both, given, lower, row, start
 
 _COMPARISONS = (
     lower("gt-as-lt", "(gt.T ?a ?b)", "(lt.T ?b ?a)"),
@@ -110,6 +110,8 @@ _SATURATION = (
           "", "as for sums"),
 )  # fmt: skip
 
+_DUP = "(bcast.i32 (dup16.i32 ?c))"
+
 _WIDENING = (
     row("mul16", "(mul.i32 (sext16.i32 ?a) (sext16.i32 ?b))", "(mul16.i32 ?a ?b)", "", "a product of short numbers"),
     both("mul16-of-short", "(mul.i32 ?a ?b)", "(mul16.i32 ?a ?b)", "short16 ?a, short16 ?b"),
@@ -124,6 +126,47 @@ _WIDENING = (
     lower("mul16-as-mac16", "(mul16.i32 ?a ?b)", "(mac16.i32 ?a ?b 0)"),
     lower("mul16-apart", "(mul16.i32 ?a ?b)", "(mul.i32 (sext16.i32 ?a) (sext16.i32 ?b))"),
 )  # fmt: skip
+
+
+def _halves() -> tuple[Rule, ...]:
+    """Products of both halves of words, by the halves of other words or by one short number, and sums with these."""
+    found = list[Rule]()
+    unpacked = [
+        row(
+            "unpack16",
+            "(sext16.i32 ?w) (shr.i32 ?w 16)",
+            "(lo.i32 (unpack16.i32 ?w)) (hi.i32 (unpack16.i32 ?w))",
+            "",
+            "both halves at once",
+        )
+    ]
+    ways = (
+        ("-words", "(sext16.i32 ?w) (sext16.i32 ?v)", "(shr.i32 ?w 16) (shr.i32 ?v 16)", "?v", ""),
+        ("", "(sext16.i32 ?w) (bcast.i32 ?c)", "(shr.i32 ?w 16) (bcast.i32 ?c)", _DUP, "short16 ?c"),
+        ("-swapped", "(bcast.i32 ?c) (sext16.i32 ?w)", "(bcast.i32 ?c) (shr.i32 ?w 16)", _DUP, "short16 ?c"),
+    )
+    for name, low, high, factor, when in ways:
+        one, other = f"(mul.i32 {low})", f"(mul.i32 {high})"
+        made = f"(mul16_pair.i32 ?w {factor})"
+        found.append(
+            row(
+                f"mul16-pair{name}",
+                f"{one} {other}",
+                f"(lo.i32 {made}) (hi.i32 {made})",
+                when,
+                "both halves' products at once",
+            )
+        )
+        made = f"(mac16_pair.i32 ?w {factor} (pair.i32 ?x ?y))"
+        for form, left in (
+            ("", f"(add.i32 {one} ?x) (add.i32 {other} ?y)"),
+            ("-after", f"(add.i32 ?x {one}) (add.i32 ?y {other})"),
+            ("-of-mac", f"(mac.i32 {low} ?x) (mac.i32 {high} ?y)"),
+        ):
+            found.append(row(f"mac16-pair{name}{form}", left, f"(lo.i32 {made}) (hi.i32 {made})", when))
+    found.append(row("pair-of-half-words", "(pair.T (lo.T ?p) (hi.T ?p))", "?p"))
+    return (*given("unpack16", unpacked), *given("mul16_pair mac16_pair", found))
+
 
 _BITS = (
     both("mul-as-shl", "(mul.T ?a ?c)", "(shl.T ?a ?k)", "int, log2 ?c ?k"),
@@ -165,5 +208,5 @@ _BITS = (
 )  # fmt: skip
 
 LOGIC: tuple[Rule, ...] = (
-    *_COMPARISONS, *start("select", _SELECTIONS), *_SATURATION, *_WIDENING, *_BITS,
+    *_COMPARISONS, *start("select", _SELECTIONS), *_SATURATION, *_WIDENING, *_halves(), *_BITS,
 )  # fmt: skip

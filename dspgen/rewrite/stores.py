@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 
-from dspgen.rewrite.graph import PAIR_OPS
 from dspgen.rewrite.lanewise import Implementation
 from dspgen.rewrite.machine import Access, Machine
 from dspgen.rewrite.region import Region, Touched, load_touches, meet, store_touches
 from dspgen.vecdsl.congruence import Congruence, of_address
-from dspgen.vecdsl.ir import ELEM_BYTES, Const, Let, Load, Op, Store, Term, Var
+from dspgen.vecdsl.ir import ELEM_BYTES, PAIRS, Const, Let, Load, Op, Store, Term, Var
 from dspgen.vecdsl.terms import children, own_terms
 
 _Access = tuple[str, tuple[tuple[str, int], ...], Touched]
@@ -44,7 +43,7 @@ def store_cost(machine: Machine, congruences: Mapping[str, Congruence], stmt: St
 
 
 def _is_pair(value: Term) -> bool:
-    return isinstance(value, Op) and value.name in PAIR_OPS
+    return isinstance(value, Op) and value.name in PAIRS
 
 
 def pair_stores(

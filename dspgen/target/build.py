@@ -141,10 +141,17 @@ def _shared(one: RegisterClass, other: RegisterClass) -> bool:
 def _pair_names(row: schema.Register, base: RegisterClass, context: Context, path: Path) -> tuple[str, ...]:
     halves = zip(base.names[0::2], base.names[1::2], strict=False)
     try:
-        return tuple(row.pair_name.format(lo=lo, hi=hi) for lo, hi in halves)
+        return tuple(
+            row.pair_name.format(lo=lo, hi=hi, lo_number=_number(lo), hi_number=_number(hi)) for lo, hi in halves
+        )
     except (KeyError, IndexError, ValueError, AttributeError):
-        context.fault("DG112", (*path, "pair_name"), "may hold `{lo}` and `{hi}` only")
+        context.fault("DG112", (*path, "pair_name"), "may hold `{lo}`, `{hi}`, `{lo_number}` and `{hi_number}` only")
         return ()
+
+
+def _number(name: str) -> str:
+    """The digits at the end of a register's text."""
+    return name[len(name.rstrip("0123456789")) :]
 
 
 def _units(isa: schema.Isa, context: Context) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dspgen.target.model import Instruction, Operand, SemExpr, SemStatement, Target
+from dspgen.vecdsl.ir import ELEM_BYTES, WORDS
 
 COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "min", "max", "eq", "ne"})
 _BIT_ELEM = {"f32": "i32", "f64": "i64", "u32": "i32"}
@@ -68,6 +69,20 @@ class OperationTable:
 
     def forms(self, op: str, elem: str) -> list[Form]:
         return self._forms.get((op, elem), [])
+
+    def lanes(self, op: str, elem: str, stride: int) -> list[Form]:
+        """The rows that load (`op` \"vld\") or store (\"vst\") elements `stride` apart on the lanes.
+
+        Words at any narrow element are accessed by contiguous rows, of which one must be able to begin there.
+        """
+        if elem in WORDS:
+            found = [f for f in self.forms(op, "i32") if f.shape == (1, 0)] if stride == WORDS[elem] else []
+            return found if any(_align(f.instruction) <= ELEM_BYTES[elem] for f in found) else []
+        return [f for f in self.forms(op, bits_elem(elem)) if f.shape == (stride, 0)]
+
+
+def _align(instruction: Instruction) -> int:
+    return instruction.memory.align if instruction.memory is not None else 1
 
 
 def _form(instruction: Instruction, statements: tuple[SemStatement, ...]) -> tuple[tuple[str, str], Form] | None:

@@ -26,7 +26,8 @@ class Register(Sourced):
         width may share registers.
     pair_of: the class above whose registers 2k and 2k + 1 are the low and the high half of pair k; `bits` are then
         those of both.
-    pair_name: a pair's text, with `{lo}` and `{hi}` for those of its halves.
+    pair_name: a pair's text, with `{lo}` and `{hi}` for those of its halves, `{lo_number}` and `{hi_number}` for the
+        digits these end in.
     element_of: for `element`: the control register whose lanes these are.
     side: for addresses and offsets: the side whose memory accesses they serve, where that isn't either.
     vector: for `control`: it has one number a lane.

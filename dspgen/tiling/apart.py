@@ -21,6 +21,8 @@ def laned(nest: Nest, lanes: dict[str, Lane]) -> list[tuple[CompInfo, Lane]]:
 def short(nest: Nest, tiling: Tiling, machine: Machine) -> bool:
     """Whether a comp uses few lanes, and writes elements that lie apart."""
     for comp, lane in laned(nest, tiling.lanes):
+        if lane.deal > 1:
+            continue
         used = min(tiling.span(comp, lane.iterator), machine.lanes // lane.period) * lane.period
         if used * _SHORT_PART > machine.lanes:
             continue

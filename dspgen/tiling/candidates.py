@@ -15,6 +15,7 @@ from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import Known, Tiling, nest_cycles, rows, working
 from dspgen.tiling.nests import CompInfo, LoopId, LoopInfo, Nest
+from dspgen.tiling.turns import in_turns
 from plant_core.dependence import Dependence
 from plant_core.ir import Func
 from plant_core.tiles import CompPlan, LoopShape, Shape
@@ -115,7 +116,7 @@ def candidates(
     for arrangement in arrangements:
         legal = LegalLanes(arrangement.nest, known, target.lanes, scalars).under(arrangement)
         memo = _Memo()
-        for lanes in lane_choices(arrangement.nest, target.lanes, legal):
+        for lanes in in_turns(arrangement.nest, lane_choices(arrangement.nest, target.lanes, legal), machine, legal):
             if (lanes and vectorize) or not (lanes or arrangement.moved):
                 here = sorted(_tiled(arrangement, lanes, target, machine, single, memo), key=_rank)
                 groups += [here] if here else []
@@ -204,7 +205,8 @@ def _tiled(
         by_lane = gathered(apart, tiling, machine)
         if cycles is None or (by_lane > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1):
             continue
-        for cut in (False, True) if lanes and not fixed else (False,):
+        in_rows = lanes and not fixed and all(x.deal == 1 for x in lanes.values())
+        for cut in (False, True) if in_rows else (False,):
             plans = _plans(arrangement, tiling, target, cut, memo.plans)
             yield Candidate(
                 plans,
@@ -290,7 +292,8 @@ def _spans(
             continue
         if loop.id in lane_loops:
             width = lane_loops[loop.id]
-            most = 1 if single or mixed else -(-loop.extent // width)
+            deal = max(x.deal for x in lanes.values())
+            most = 1 if single or mixed else min(-(-loop.extent // width), _VECTORS[-1] // deal)
             offered = _SCANNED if any(x.scan for x in lanes.values()) else None
             vectors = [v for v in offered or (_VECTORS if loop.known and loop.free else _FEW) if v <= most]
             full = set() if single or mixed else _full(loop, width)
@@ -313,7 +316,7 @@ def _spans(
             continue
         if not (known or fixed) and sum(span > 1 for _, span in combination) > _MOST_SPANNED_UNKNOWN:
             continue
-        points = 1
+        points = max((x.deal for x in lanes.values()), default=1)
         for id, span in combination:
             points *= -(-span // lane_loops[id]) if id in lane_loops else span
         if points <= (_MOST_POINTS if known else _MOST_POINTS_FEW if fixed else _MOST_POINTS_UNKNOWN):
@@ -333,7 +336,7 @@ def _widths(nest: Nest, lanes: dict[str, Lane], width: int) -> dict[LoopId, int]
     found: dict[LoopId, int] = {}
     for comp, lane in laned(nest, lanes):
         loop = comp.loop(lane.iterator)
-        found[loop.id] = min(found.get(loop.id, width), lane.most or width // lane.period)
+        found[loop.id] = min(found.get(loop.id, width * lane.deal), lane.most or width * lane.deal // lane.period)
     return found
 
 
@@ -389,10 +392,10 @@ def _comp_plan(
         if loop.known and loop.free and loop.extent % span:
             sizes.append(loop.extent % span)
         if is_lane and lane is not None:
-            width = lane.most or target.lanes // lane.period
+            width = lane.most or target.lanes * lane.deal // lane.period
             if span > width and not (comp.fixed(iterator) and span == loop.extent):
                 sizes.append(width)
-            like = LoopShape(span, lane=True, reduce=lane.reduce, flip=lane.flip, scan=lane.scan)
+            like = LoopShape(span, True, lane.reduce, flip=lane.flip, scan=lane.scan, deal=lane.deal)
         per_loop.append([(iterator, replace(like, span=s)) for s in dict.fromkeys(sizes)])
     shapes: tuple[Shape, ...] = tuple(tuple(c) for c in itertools.product(*per_loop)) if per_loop else ()
     if not all(comp.fixed(x.iterator) for x, span in zip(comp.loops, spans, strict=True) if span > 1):
@@ -449,9 +452,9 @@ def _family(nest: Nest, tiling: Tiling) -> str:
 
 
 def _title(arrangement: Arrangement, tiling: Tiling, known: dict[tuple[object, ...], str]) -> str:
-    """Short text for traces: comp, order and spans, the lane iterator starred, or `~` where it is flipped, `^` where
-    it is a recurrence, the inner one of two marked `'`. Comps in loops of their own are parted by semicolons. `known`:
-    those of single comps in this arrangement."""
+    """Short text for traces: comp, order and spans, the lane iterator starred (with a number where so many vectors take
+    turns), or `~` where it is flipped, `^` where it is a recurrence, the inner one of two marked `'`. Comps in loops of
+    their own are parted by semicolons. `known`: those of single comps in this arrangement."""
     parts = []
     for comp in sorted(arrangement.nest.comps, key=lambda c: arrangement.constants[c.comp.name]):
         name = comp.comp.name
@@ -468,5 +471,5 @@ def _title(arrangement: Arrangement, tiling: Tiling, known: dict[tuple[object, .
 def _mark(iterator: str, lane: Lane | None) -> str:
     if lane is None or iterator not in (lane.iterator, lane.inner):
         return ""
-    mark = "'" if iterator == lane.inner else "~" if lane.flip else "*"
+    mark = "'" if iterator == lane.inner else "~" if lane.flip else "*" if lane.deal == 1 else f"*{lane.deal}"
     return "^" + mark.strip("*") if lane.scan else mark

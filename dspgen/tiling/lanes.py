@@ -25,7 +25,8 @@ class Lane:
     """The iterator across a comp's lanes; whether it is a reduction, and whether it runs down the lanes.
 
     `inner`: lanes of two loops, whose inner one has `period` iterations. `most`: how many iterations at once its
-    dependences allow, where these are fewer than the lanes. `scan`: its iterations are those of a recurrence.
+    dependences allow, where these are fewer than the lanes. `scan`: its iterations are those of a recurrence. `deal`:
+    so many vectors take turns (`plant_core.tree.Tile`).
     """
 
     iterator: str
@@ -35,10 +36,16 @@ class Lane:
     period: int = 1
     most: int | None = None
     scan: bool = False
+    deal: int = 1
 
     @property
     def sign(self) -> int:
         return -1 if self.flip else 1
+
+    @property
+    def plain(self) -> bool:
+        """Whether all lanes of whole vectors run up one loop."""
+        return not (self.flip or self.scan or self.inner is not None or self.most is not None)
 
 
 def lane_choices(nest: Nest, lanes: int, allowed: Allowed | None = None) -> Iterator[dict[str, Lane]]:
@@ -153,8 +160,10 @@ class LegalLanes:
                 back[place] = comp.comp.name in self._scalars or self._runs_back(comp, arrangement, lane.iterator)
             if back[place]:
                 return None
-            if not self.breaks_own(comp, order, lane, self._lanes // lane.period):
+            if not self.breaks_own(comp, order, lane, self._lanes * lane.deal // lane.period):
                 return lane
+            if lane.deal > 1:
+                return None
             widths = (
                 [w for w in _SHORTER if w < self._lanes]
                 if lane.inner is None and not (lane.reduce or lane.scan)

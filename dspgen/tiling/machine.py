@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dspgen.target.crossing import elements_of, word_shuffle
 from dspgen.target.model import Instruction, Target
 from dspgen.target.operations import Form, OperationTable, bits_elem
+from dspgen.target.turns import in_word, turns
 from dspgen.tiling.nests import FlatAccess
 
 # The share of loads that remain where pairs of them go in one instruction: alignment lets about half of them pair.
@@ -41,6 +42,7 @@ class Machine:
         self.scalar_class = scalar.name
         self._elements = elements_of(target, table)
         self._shuffle = word_shuffle(target, table)
+        self.turns = turns(target)
         self._forms: dict[tuple[str, str, bool], Form | None] = {}
         self._accesses: dict[tuple[int, str, bool], bool] = {}
         self._vectors: dict[Across, int] = {}
@@ -108,14 +110,17 @@ class Machine:
         """Whether lanes with this element stride can be loaded or stored at all (in pairs, or reversed, counts)."""
         known = (stride, elem, store)
         if known not in self._accesses:
-            self._accesses[known] = self._accesses_vector(stride, bits_elem(elem), store)
+            self._accesses[known] = self._accesses_vector(stride, elem, store)
         return self._accesses[known]
 
-    def _accesses_vector(self, stride: int, key: str, store: bool) -> bool:
+    def _accesses_vector(self, stride: int, elem: str, store: bool) -> bool:
+        key = bits_elem(elem)
         if stride == 1:
             return self.form("vst" if store else "vld", key, vector=True) is not None
         if stride == -1:
             return self._has_reverse(key)
+        if self.turns.reaches(elem, stride, store=store):
+            return True
         pair = "vst_pair" if store else "vld_pair"
         return any(f.shape[:1] == (stride,) for f in self.table.forms(pair, key))
 
@@ -147,6 +152,8 @@ class Machine:
             self._spread_lanes(pressure, elem, distinct * (_INDEXED if indexed else 1.0), written, read)
             return
         vector = bool(stride)
+        if vector and stride is not None and self._in_turns(pressure, elem, stride, distinct, written, read=read):
+            return
         if read and (form := self.form("vld" if vector else "ld", elem, vector=vector)) is not None:
             self._spread(pressure, form, distinct * (_PAIRED if self.table.forms("vld_pair", elem) else 1.0))
         if read and stride == 0 and (form := self.form("bcast", "i32", vector=True)) is not None:
@@ -155,6 +162,32 @@ class Machine:
             self._spread(pressure, form, distinct)
         if stride is not None and stride < 0:
             self._spread_reverse(pressure, distinct)
+
+    def _in_turns(
+        self, pressure: dict[str, float], elem: str, stride: int, distinct: float, written: bool, *, read: bool
+    ) -> bool:
+        """Where so many vectors take turns: each access is shared by those in one word; lanes are taken out of words,
+        or put there, and vectors interleaved."""
+        size = in_word(elem)
+        ways = [w for w, wanted in (("vld", read), ("vst", written)) if wanted]
+        if not all(self.turns.reaches(elem, stride, store=w == "vst") for w in ways):
+            return False
+        for way in ways:
+            if (form := self.form(way, "i32", vector=True)) is not None:
+                self._spread(pressure, form, distinct / size)
+            if size > 1:
+                self.add(pressure, "shl", "i32", True, distinct)
+            if stride > size:
+                self.add_macro(pressure, "zip_lo.i32" if way == "vst" else "even.i32", distinct / size)
+        return True
+
+    def add_macro(self, pressure: dict[str, float], implements: str, count: float) -> None:
+        """A macro's instructions, on the units of each."""
+        macro = next((m for m in self.target.macros if m.implements == implements), None)
+        rows = {row.id: row for row in self.target.instructions}
+        for line in macro.body if macro is not None else ():
+            if (row := rows.get(line.split()[0])) is not None:
+                self._press(pressure, row, count)
 
     def _dealt(self, across: Across) -> int:
         """How many vectors, shuffled, hold the elements of irregular lanes; 0 where that isn't how they are reached."""

@@ -64,7 +64,8 @@ class Tiling:
 
 
 def vectors_of(span: int, lane: Lane, lanes: int) -> int:
-    return -(-span * lane.period // lanes)
+    run = lanes * lane.deal
+    return -(-span * lane.period // lanes) if lane.deal == 1 else span // run * lane.deal + min(span % run, lane.deal)
 
 
 Known = dict[tuple[object, ...], float | None]
@@ -229,7 +230,8 @@ def _offsets(
         if iterator in first.varies or (lane and iterator == lane.inner):
             continue
         if lane and iterator == lane.iterator:
-            steps = [coefficient * lanes // lane.period * k for k in range(vectors)]
+            run = lanes // lane.period * lane.deal
+            steps = [coefficient * (k // lane.deal * run + k % lane.deal) for k in range(vectors)]
         else:
             steps = [coefficient * k for k in range(spans.get(iterator, 1))]
         offsets = {o + s for o in offsets for s in steps}
@@ -266,7 +268,7 @@ def across(access: FlatAccess, lane: Lane | None, lanes: int) -> Across | None:
         return None
     if lane.iterator in access.varies or lane.inner in access.varies:
         return Across(None)
-    outer = access.coefficient(lane.iterator) * lane.sign
+    outer = access.coefficient(lane.iterator) * lane.sign * lane.deal
     if lane.inner is None:
         return Across(outer, 1, outer * (lanes - 1))
     inner = access.coefficient(lane.inner)

@@ -63,7 +63,7 @@ def _suits(nest: Nest, lanes: dict[str, Lane], machine: Machine) -> bool:
     """Whether all statements lie across plain lanes, with no access lane by lane."""
     for comp in nest.comps:
         lane = lanes.get(comp.comp.name)
-        if lane is None or lane.reduce or lane.flip or lane.scan or lane.inner is not None or lane.most is not None:
+        if lane is None or lane.reduce or not lane.plain:
             return False
         for a in comp.accesses:
             if machine.lane_by_lane(a, across(a, lane, machine.lanes), written=a.write, read=not a.write):

@@ -24,8 +24,8 @@ def _block(body: Iterable[Stmt], found: dict[str, int], lanes: int) -> None:
     """Uses come after what they use, so that a walk upwards knows all of a Let's."""
     for stmt in reversed(list(body)):
         if isinstance(stmt, Loop):
-            for carried in stmt.carried:
-                _term(carried.next, lanes, found, lanes)
+            _loop(stmt, found, lanes)
+            continue
         _block(block_of(stmt), found, lanes)
         count = lanes
         if isinstance(stmt, Let):
@@ -34,6 +34,20 @@ def _block(body: Iterable[Stmt], found: dict[str, int], lanes: int) -> None:
             count = min(stmt.active, lanes)
         for term in own_terms(stmt):
             _term(term, count, found, lanes)
+
+
+def _loop(loop: Loop, found: dict[str, int], lanes: int) -> None:
+    """What an iteration carries to the next one is of use there as far as it is of use in the end."""
+    before: dict[str, int] | None = None
+    while before != found:
+        before = dict(found)
+        for carried in loop.carried:
+            _term(carried.next, found.get(carried.name, 0), found, lanes)
+        _block(loop.body, found, lanes)
+    for carried in loop.carried:
+        _term(carried.init, found.get(carried.name, 0), found, lanes)
+    for bound in (loop.start, loop.trip):
+        _term(bound, lanes, found, lanes)
 
 
 def _term(term: Term, count: int, found: dict[str, int], lanes: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dspgen.vecdsl.ir import Address, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var
+from dspgen.vecdsl.ir import Address, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var, covered
 from dspgen.vecdsl.semantics import IEEE, Arithmetic, Array, Value, apply
 from dspgen.vecdsl.terms import register_elem
 
@@ -119,10 +119,13 @@ class _Machine:
 
     def write(self, stmt: Store, where: Array, value: Array) -> None:
         memory = self.arrays[stmt.array]
+        if (words := covered(stmt.elem)) > 1:
+            value = value.reshape(-1).astype(np.int32).view(memory.dtype)
+            where = (where[:, None] + np.arange(words)).reshape(-1)
         if where.size and (where.min() < 0 or where.max() >= memory.size):
             raise OutOfBounds(f"store to {stmt.array}[{where.min()}..{where.max()}] of {memory.size} elements")
         with np.errstate(all="ignore"):
-            memory[where] = self.arithmetic.memory(value.reshape(-1), stmt.elem)
+            memory[where] = value if words > 1 else self.arithmetic.memory(value.reshape(-1), stmt.elem)
 
     def places(self, access: Load | Store, vector: bool, names: dict[str, Value]) -> Array:
         """The element that each lane accesses, one for a scalar."""
@@ -172,11 +175,16 @@ class _Machine:
         before, after = self.slack.get(load.array, (0, 0)) if isinstance(self.slack, Mapping) else (self.slack,) * 2
         if not load.type.vector or load.index is not None:
             before = after = 0
+        words = covered(load.elem)
         touched = where[asked]
+        touched = np.concatenate([touched, touched + words - 1])
         if touched.size and (touched.min() < -before or touched.max() >= memory.size + after):
             raise OutOfBounds(f"load of {load.array}[{touched.min()}..{touched.max()}] of {memory.size} elements")
-        inside = asked & (where >= 0) & (where < memory.size)
-        values = np.where(inside, memory[np.where(inside, where, 0)], np.zeros((), memory.dtype))
+        parts = []
+        for place in (where + k for k in range(words)):
+            inside = asked & (place >= 0) & (place < memory.size)
+            parts.append(np.where(inside, memory[np.where(inside, place, 0)], np.zeros((), memory.dtype)))
+        values = parts[0] if words == 1 else np.stack(parts, axis=1).view(np.int32).reshape(-1)
         return self.arithmetic.register(values if load.type.vector else values[0], load.type.elem)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
-from dspgen.vecdsl.ir import Address, Elem, If, Let, Load, Loop, Op, Stmt, Store, Term
+from dspgen.vecdsl.ir import Address, Elem, If, Let, Load, Loop, Op, Stmt, Store, Term, covered
 from dspgen.vecdsl.ranges import Linear, Ranges
 from dspgen.vecdsl.terms import children, gives_pair, own_terms
 
@@ -102,6 +102,8 @@ def _place(access: Load | Store, vector: bool) -> Place:
 
 def of_place(place: Place, lanes: int, active: int | None = None) -> Footprint:
     count = (lanes if active is None else min(active, lanes)) if place.vector else 1
+    if (words := covered(place.elem)) > 1:
+        return Footprint(place.array, place.address, 1, count * words)
     return Footprint(place.array, place.address, place.stride, count, place.period, place.jump)
 
 

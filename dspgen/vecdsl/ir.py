@@ -12,6 +12,8 @@ stride 1 is contiguous, -1 reversed, k strided; a uniform value is a scalar Load
 lane k is element `address + (k % p) * stride + (k // p) * jump`: lanes over two loops. An `index` (i32, one for each
 lane) is added to that: gathers and scatters, and scalar accesses at computed places. A `mask` (i32, one for each lane)
 tells which lanes are accessed at all, where not 0; a lane that isn't loaded is 0.
+Narrow integers may be accessed several at once: a vector access of type w8 (w16) has on each lane the 32-bit word that
+begins at the lane's element of 8 (16) bits, little-endian. Its stride is the elements of a word, 4 (2).
 
 Value semantics: a `Let` or a carried variable is bound once per execution of its block. A Loop's carried variable has
 the value `init` in the first iteration, `next` (a term over the body's names) in the following one, and after the
@@ -26,9 +28,17 @@ from typing import Literal
 
 from plant_core.loc import Loc
 
-Elem = Literal["f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32"]
+Elem = Literal["f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "w8", "w16"]
 
-ELEM_BYTES = {"f32": 4, "f64": 8, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8}
+ELEM_BYTES = {
+    "f32": 4, "f64": 8, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "w8": 1, "w16": 2,
+}  # fmt: skip
+WORDS: dict[str, int] = {"w8": 4, "w16": 2}  # types of whole words, and how many elements each has
+
+
+def covered(elem: str) -> int:
+    """How many elements one lane of an access touches."""
+    return WORDS.get(elem, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +158,7 @@ OPS: dict[str, OpInfo] = {
     "sext16": OpInfo(1, "lane", "low 16 bits, sign-extended"),
     "zext8": OpInfo(1, "lane", "low 8 bits"),
     "zext16": OpInfo(1, "lane", "low 16 bits"),
+    "dup16": OpInfo(1, "lane", "the low 16 bits in both halves of a word"),
     "cvt_i32_f32": OpInfo(1, "lane", "signed integer to float"),
     "cvt_u32_f32": OpInfo(1, "lane", "unsigned integer to float"),
     "cvt_i32_f64": OpInfo(1, "lane", "signed integer to double"),
@@ -203,7 +214,16 @@ OPS: dict[str, OpInfo] = {
     "cmul_re": OpInfo(2, "pair", "real part of a * b"),
     "cmul_im": OpInfo(2, "pair", "imaginary part of a * b"),
     "cmac": OpInfo(3, "pair", "complex a * b + c"),
+    "zip": OpInfo(2, "pair", "low = zip_lo(a, b), high = zip_hi(a, b)"),
+    "unzip": OpInfo(2, "pair", "low = even(a, b), high = odd(a, b)"),
+    # The 16-bit halves of words, low and high, as pairs.
+    "unpack16": OpInfo(1, "pair", "i32: low = sext16(a), high = a >> 16"),
+    "mul16_pair": OpInfo(2, "pair", "i32: low = sext16(a) * sext16(b), high = (a >> 16) * (b >> 16)"),
+    "mac16_pair": OpInfo(3, "pair", "mul16_pair(a, b) + the pair c, half by half"),
 }
+PAIRS = frozenset(
+    {"pair", "ld_pair", "bcast_pair", "cmul", "cmac", "zip", "unzip", "unpack16", "mul16_pair", "mac16_pair"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ After:  store a[0 ..] and a[lanes ..], of the lanes of x and y in turn, where th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspgen.vecdsl.ir import ELEM_BYTES, Address, If, Let, Load, Loop, Op, Stmt, Store, Term, Var, VType
@@ -33,11 +33,39 @@ def merged_stores(body: tuple[Stmt, ...], lanes: int, reaches: Sequence[Reach], 
 
 
 @dataclass(slots=True)
-class _Group:
+class Group:
     """Stores that may all be made where the last of them is: by element, which store writes it, on which lane."""
 
     members: list[int] = field(default_factory=list)
     writes: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def store_groups(run: Sequence[Let | Store], lanes: int, member: Callable[[Store], bool]) -> Iterator[Group]:
+    """The stores that `member` tells, in groups of one array and one variable part of the address."""
+    open_: dict[Place, Group] = {}
+    for number, stmt in enumerate(run):
+        mine = None
+        if isinstance(stmt, Store) and member(stmt):
+            mine = (stmt.array, stmt.address.terms, stmt.elem)
+        for access, touched in _touched(stmt, lanes):
+            for key in [k for k in open_ if k[0] == access.array]:
+                apart = key[1] == access.address.terms and touched is not None
+                if not apart or not open_[key].writes.keys().isdisjoint(touched or ()):
+                    yield open_.pop(key)
+        if mine is not None and isinstance(stmt, Store):
+            group = open_.setdefault(mine, Group())
+            group.members.append(number)
+            elements = lane_elements(stmt, active_lanes(stmt, lanes))
+            group.writes.update({e: (number, k) for k, e in enumerate(elements)})
+    yield from open_.values()
+
+
+def _touched(stmt: Let | Store, lanes: int) -> Iterator[tuple[Load | Store, set[int] | None]]:
+    """What the statement reads and writes, and which elements, where that is known."""
+    for term in own_terms(stmt):
+        yield from ((load, elements_of(load, pair, lanes)) for load, pair in _loads(term))
+    if isinstance(stmt, Store):
+        yield stmt, elements_of(stmt, is_pair(stmt.value), lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +75,11 @@ class _Merger:
     names: Names
 
     def run(self, run: list[Let | Store]) -> list[Let | Store]:
-        groups = [g for g in self._groups(run) if len(g.members) > 1]
+        groups = [g for g in store_groups(run, self.lanes, self._irregular) if len(g.members) > 1]
         out: list[list[Let | Store]] = [[stmt] for stmt in run]
         for group in groups:
             self._merge(run, group, out)
         return [stmt for made in out for stmt in made]
-
-    def _groups(self, run: list[Let | Store]) -> Iterator[_Group]:
-        open_: dict[Place, _Group] = {}
-        for number, stmt in enumerate(run):
-            member = isinstance(stmt, Store) and self._irregular(stmt)
-            mine = (stmt.array, stmt.address.terms, stmt.elem) if isinstance(stmt, Store) and member else None
-            for access, touched in self._touched(stmt):
-                for key in [k for k in open_ if k[0] == access.array]:
-                    apart = key[1] == access.address.terms and touched is not None
-                    if not apart or not open_[key].writes.keys().isdisjoint(touched or ()):
-                        yield open_.pop(key)
-            if mine is not None and isinstance(stmt, Store):
-                group = open_.setdefault(mine, _Group())
-                group.members.append(number)
-                elements = lane_elements(stmt, _active(stmt, self.lanes))
-                group.writes.update({e: (number, k) for k, e in enumerate(elements)})
-        yield from open_.values()
 
     def _irregular(self, store: Store) -> bool:
         """Whether no one store of the machine does it, though its places are known."""
@@ -79,16 +90,9 @@ class _Merger:
         plain = not store.period and any(r.stride == store.stride for r in self.reaches)
         return not plain or (store.stride != 1 and store.active is not None)
 
-    def _touched(self, stmt: Let | Store) -> Iterator[tuple[Load | Store, set[int] | None]]:
-        """What the statement reads and writes, and which elements, where that is known."""
-        for term in own_terms(stmt):
-            yield from ((load, elements_of(load, pair, self.lanes)) for load, pair in _loads(term))
-        if isinstance(stmt, Store):
-            yield stmt, elements_of(stmt, is_pair(stmt.value), self.lanes)
-
     # -- vectors that are filled
 
-    def _merge(self, run: list[Let | Store], group: _Group, out: list[list[Let | Store]]) -> None:
+    def _merge(self, run: list[Let | Store], group: Group, out: list[list[Let | Store]]) -> None:
         members = set(group.members)
         first = run[group.members[0]]
         assert isinstance(first, Store)
@@ -188,7 +192,7 @@ def _cost(plan: _Plan) -> int:
     return len(plan.vectors) // (2 if plan.reach.paired else 1) + sum(s - 1 or 1 for s in sources)
 
 
-def _active(store: Store, lanes: int) -> int:
+def active_lanes(store: Store, lanes: int) -> int:
     return lanes if store.active is None else min(store.active, lanes)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dspgen.vecdsl.ir import Address, Const, If, Let, Load, Loop, Op, Program, Stmt, Term
+from dspgen.vecdsl.ir import Address, Const, If, Let, Load, Loop, Op, Program, Stmt, Term, covered
 from dspgen.vecdsl.terms import INTEGER, children, leaves, linear_address, own_terms
 
 Number = int | Fraction
@@ -243,6 +243,8 @@ def _extent(load: Load, paired: bool, lanes: int) -> tuple[int, int]:
     """The first and the last element touched, from the load's address."""
     if not load.type.vector:
         return 0, int(paired)
+    if covered(load.elem) > 1:
+        return 0, covered(load.elem) * lanes - 1
     if load.period:
         offsets = [k % load.period * load.stride + k // load.period * load.jump for k in range(lanes)]
         return min(offsets), max(offsets)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dspgen.vecdsl.ir import Load, Op, Store, Term
-from dspgen.vecdsl.terms import PAIRS
+from dspgen.vecdsl.ir import PAIRS, Load, Op, Store, Term, covered
 
 WORD = 4
 # An array, the variable part of an address, the type of the elements.
@@ -49,4 +48,4 @@ def elements_of(access: Load | Store, pair: bool, lanes: int) -> set[int] | None
         count = min(access.active, count)
     here = lane_elements(access, count)
     second = (lanes if access.stride == 1 and vector else 1) if pair else 0
-    return {e + d for e in here for d in (0, second)}
+    return {e + d for e in here for d in (*range(covered(access.elem)), second)}

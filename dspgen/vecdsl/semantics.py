@@ -193,6 +193,7 @@ _LANE: dict[str, Callable[..., Any]] = {
     "sext16": lambda a: _low(a, 16, True),
     "zext8": lambda a: _low(a, 8, False),
     "zext16": lambda a: _low(a, 16, False),
+    "dup16": lambda a: _low(a, 16, False) | _low(a, 16, True) << 16,
     "cvt_i32_f32": lambda a: a.astype(np.float32),
     "cvt_u32_f32": lambda a: _unsigned(a).astype(np.float32),
     "cvt_i32_f64": lambda a: a.astype(np.float64),
@@ -342,6 +343,22 @@ def _complex_product(arithmetic: Arithmetic, type: VType, a: Value, b: Value) ->
     return real, lane("add", lane("mul", _half(a, 0), _half(b, 1)), lane("mul", _half(a, 1), _half(b, 0)))
 
 
+def _at_once(
+    low: str, high: str, m: Arithmetic, type: VType, args: tuple[Value, ...], lanes: int
+) -> tuple[Array, Array]:
+    return _plain(_CROSS[low](m, type, (), args, lanes)), _plain(_CROSS[high](m, type, (), args, lanes))
+
+
+def _halves(m: Arithmetic, type: VType, words: Value) -> tuple[Array, Array]:
+    high = m.lane("shr", type, (_plain(words), m.register(np.asarray(16), type.elem)))
+    return m.lane("sext16", type, (_plain(words),)), high
+
+
+def _products16(m: Arithmetic, type: VType, a: Value, b: Value) -> tuple[Array, Array]:
+    low, high = (m.lane("mul", type, halves) for halves in zip(_halves(m, type, a), _halves(m, type, b), strict=True))
+    return low, high
+
+
 def _complex_add(arithmetic: Arithmetic, type: VType, a: Value, b: Value) -> tuple[Array, Array]:
     real, imaginary = (arithmetic.lane("add", type, (_half(a, k), _half(b, k))) for k in (0, 1))
     return real, imaginary
@@ -392,6 +409,11 @@ _CROSS: dict[str, Callable[..., Value]] = {
     "cmul_re": lambda m, t, imm, a, n: _complex_product(m, t, a[0], a[1])[0],
     "cmul_im": lambda m, t, imm, a, n: _complex_product(m, t, a[0], a[1])[1],
     "cmac": lambda m, t, imm, a, n: _complex_add(m, t, _complex_product(m, t, a[0], a[1]), a[2]),
+    "zip": lambda m, t, imm, a, n: _at_once("zip_lo", "zip_hi", m, t, a, n),
+    "unzip": lambda m, t, imm, a, n: _at_once("even", "odd", m, t, a, n),
+    "unpack16": lambda m, t, imm, a, n: _halves(m, t, a[0]),
+    "mul16_pair": lambda m, t, imm, a, n: _products16(m, t, a[0], a[1]),
+    "mac16_pair": lambda m, t, imm, a, n: _complex_add(m, t, _products16(m, t, a[0], a[1]), a[2]),
     "select": lambda m, t, imm, a, n: a[1] if bool(np.all(_plain(a[0]) != 0)) else a[2],
     "mov": lambda m, t, imm, a, n: a[0],
 }

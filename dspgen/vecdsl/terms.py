@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from dspgen.vecdsl.ir import (
+    PAIRS,
     Address,
     Carried,
     Const,
@@ -25,7 +26,6 @@ from dspgen.vecdsl.ir import (
 
 INTEGER = VType("i32", False)
 COMPARISONS = frozenset({"lt", "ltu", "gt", "le", "ge", "eq", "ne"})
-PAIRS = frozenset({"pair", "ld_pair", "bcast_pair", "cmul", "cmac"})
 SCALAR_STRIDE = 1
 
 

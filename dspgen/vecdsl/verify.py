@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dspgen.vecdsl.ir import (
     OPS,
+    WORDS,
     Address,
     ArrayDecl,
     Const,
@@ -35,7 +36,7 @@ _CONVERSIONS = {
 }
 _FLOAT_ONLY = frozenset({"sqrt", "rcp_est", "rsqrt_est"})
 _INTEGER_ONLY = frozenset({"mac16", "mulhi", "shl", "shr", "shru", "sext8", "sext16", "zext8", "zext16", "ltu"})
-_WORDS_ONLY = frozenset({"mul16", "add_sat", "sub_sat", "sat8", "sat16", "satu8", "satu16"})
+_WORDS_ONLY = frozenset({"mul16", "dup16", "add_sat", "sub_sat", "sat8", "sat16", "satu8", "satu16"})
 _IMMEDIATES = {
     "lane": 1, "insert": 1, "dup_lane": 1, "align": 1, "mask_first": 1, "mask_period": 3, "transpose": 1, "concat": 1,
 }  # fmt: skip
@@ -127,6 +128,9 @@ class _Checker:
 
     def place(self, access: Load | Store, vector: bool, scope: Mapping[str, VType]) -> None:
         self.address(access.address, scope)
+        words = WORDS.get(access.elem)
+        if words is not None and not (access.plain and vector and access.stride == words):
+            raise InvalidProgram(f"words of '{access.array}' are accessed otherwise than one after the other")
         if access.period < 0 or (access.period and not vector) or (access.jump and not access.period):
             raise InvalidProgram(f"an access to '{access.array}' has a bad period or jump")
         for term, what in ((access.index, "an index"), (access.mask, "a mask")):
@@ -136,7 +140,8 @@ class _Checker:
     def array(self, name: str, elem: str) -> ArrayDecl:
         if name not in self.arrays:
             raise InvalidProgram(f"unknown array '{name}'")
-        if self.arrays[name].elem != elem:
+        held = self.arrays[name].elem
+        if held != elem and not (elem in WORDS and held[1:] == elem[1:]):
             raise InvalidProgram(f"'{name}' holds {self.arrays[name].elem}, accessed as {elem}")
         return self.arrays[name]
 
@@ -227,6 +232,10 @@ def _fits(op: Op, args: tuple[VType, ...]) -> bool:
             return args == (op.type,) and _is_pair(op.args[0])
         case "cmul" | "cmul_re" | "cmul_im" | "cmac":
             return all(a == op.type for a in args) and all(map(_is_pair, op.args))
+        case "zip" | "unzip":
+            return vector and all(a == wide for a in args)
+        case "unpack16" | "mul16_pair" | "mac16_pair":
+            return elem == "i32" and all(a == op.type for a in args) and (len(args) < 3 or _is_pair(op.args[2]))
         case "bcast_pair":
             return vector and args == (scalar,) and _is_pair(op.args[0])
         case "ld_pair":

@@ -136,7 +136,7 @@ def machine_words() -> dict[str, str]:
         found = {i.mnemonic for i in target.instructions}
         found |= {u.name for u in target.units} | set(target.unit_members)
         found |= {part for c in target.registers for name in c.names for part in name.split(":")}
-        words |= {word: isa for word in found if word not in OPS}
+        words |= {word: isa for word in found if word not in OPS and not word.isdigit()}
     return words
 
 

@@ -81,8 +81,8 @@ def test_what_is_refused(text: str, told: str, machine: Target) -> None:
 
 
 def test_registers_of_two_classes(machine: Target) -> None:
-    """r6 is a scalar and an address."""
-    text = "f: { r6 = r0 }\n { r6 = add(r6,#4) }\n { r0 = memw(r6+#0); jumpr r31 }\n"
+    """r8 is a scalar and an address."""
+    text = "f: { r8 = r0 }\n { r8 = add(r8,#4) }\n { r0 = memw(r8+#0); jumpr r31 }\n"
     values = np.array([3, 5, 7], dtype=np.int32)
     for engine in ("python", "native"):
         result = simulate(text, machine, arguments=[("x", values)], engine=engine)  # type: ignore[arg-type]
