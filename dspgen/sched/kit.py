@@ -50,6 +50,7 @@ class Kit:
         self._binary: dict[str, list[tuple[Instruction, Operand, Operand, Operand]]] = {}
         self._branches: list[tuple[Instruction, Operand]] = []
         self._count = 0
+        self.saved: set[str] = set()  # registers of the caller's that are on the stack meanwhile
         self.origins: dict[VReg, VReg] = {}  # of a register that holds one value of another: that other
         for instruction in sorted(facts.target.instructions, key=_preference):
             if instruction.compile:
@@ -163,8 +164,14 @@ class Kit:
         facts = self.facts
         names = set(facts.classes[cls].names)
         others = {c.name: 1 for c in facts.target.registers if c.kind in ("address", "offset") and c.name != cls}
-        saved = sorted(names & facts.callers)
-        return len(names - facts.untouchable) + sum(1 for n in saved if self.shelter(n, others) is not None)
+        kept = [n for n in sorted(names & facts.callers) if n in self.saved or self.shelter(n, others) is not None]
+        return len(names - facts.untouchable) + len(kept)
+
+    def unsaved(self, cls: str) -> list[str]:
+        """The caller's registers of a class that only the stack can keep, and that are not saved there."""
+        callers = [n for n in self.facts.classes[cls].names if n in self.facts.callers and n not in self.saved]
+        others = {c.name: 1 for c in self.facts.target.registers if c.kind in ("address", "offset") and c.name != cls}
+        return [n for n in callers if self.shelter(n, others) is None]
 
     def add(self, target: VReg, source: VReg | Phys, amount: int) -> list[Instr]:
         """`target = source + amount` for scalar and address registers (bytes)."""

@@ -31,6 +31,15 @@ class Crowded(Exception):
         self.idle = idle
 
 
+class Unsaved(Exception):
+    """A loop lacks `lacking` registers of the class `cls`, of which some of the caller's may be saved."""
+
+    def __init__(self, cls: str, lacking: int) -> None:
+        super().__init__(cls, lacking)
+        self.cls = cls
+        self.lacking = lacking
+
+
 @dataclass(slots=True)
 class Known:
     """A loop of known trip, pipelined: `peeled` are iterations that go before it."""
@@ -77,7 +86,7 @@ class Plans:
         for cls, amount in settings.squeeze.get(loop.label, {}).items():
             through[cls] = through.get(cls, 0) + amount
         least = settings.least_interval.get(loop.label, 1)
-        given = (settings.flat_limit, settings.copy_predicates, len(settings.spilled))
+        given = (settings.flat_limit, settings.copy_predicates, len(settings.spilled), len(settings.saved))
         key = (loop.label, factor, least, seen, tuple(sorted(through.items())), given, loop.label in settings.scarce)
         if key not in settings.plans:
             settings.plans[key] = plan_loop(
@@ -101,11 +110,14 @@ class Plans:
         return settings.plans[key]
 
     def _check_through(self, plan: Plan | list[tuple[int, str]], loop: Loop, live_out: Live) -> None:
-        """Raise Crowded where the loop lacks registers that values take which only code around loops uses."""
+        """Where the loop lacks registers, raise Unsaved if some of the caller's may be saved, else Crowded if values
+        take them which only code around loops uses."""
         tried = plan.report.tried if isinstance(plan, Plan) else plan
         lacking = next((why for _, why in tried if isinstance(why, FewRegisters)), None)
         if lacking is None:
             return
+        if lacking.cls and lacking.cls not in self.settings.unsavable and self.kit.unsaved(lacking.cls):
+            raise Unsaved(lacking.cls, lacking.lacking)
         waiting, uses = set(self._waiting(loop, live_out)), self.settings.idle
         idle = [r for r in uses if r in waiting and self._class(r) == lacking.cls]
         if idle:

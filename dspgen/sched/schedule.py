@@ -17,7 +17,7 @@ from dspgen.sched.kit import Kit
 from dspgen.sched.layout import Laid, Layout, TooStraight
 from dspgen.sched.least import TooSlow, hopes
 from dspgen.sched.live import NOTHING, live_before, predicates_of
-from dspgen.sched.plans import Crowded
+from dspgen.sched.plans import Crowded, Unsaved
 from dspgen.sched.regalloc import Failure, allocate
 from dspgen.sched.sections import Block
 from dspgen.sched.settings import Settings
@@ -99,6 +99,9 @@ def _laid_out(
             return _lay_out(function, facts, kit, settings, stack)
         except TooStraight as found:
             _roll(settings, found.flattened)
+            _afresh(settings)
+        except Unsaved as found:
+            _save_some(settings, found, kit, stack)
             _afresh(settings)
         except Crowded as found:
             settings.spilled.update((register, stack.place(register.cls)) for register in found.idle)
@@ -241,7 +244,19 @@ def _save(settings: Settings, failure: Failure, facts: Facts, kit: Kit, stack: S
         return False
     for name in names[: lacking if failure.needed > failure.available else max(1, len(settings.saved))]:
         settings.saved[name] = stack.place(cls.name)
+    kit.saved |= settings.saved.keys()
     return bool(names)
+
+
+def _save_some(settings: Settings, wanted: Unsaved, kit: Kit, stack: Stack) -> None:
+    """Save the caller's registers that a loop lacks, or as many as there are: once for each call, where values that
+    wait in memory are loaded again for each use."""
+    names = kit.unsaved(wanted.cls) if stack.can_hold(wanted.cls) else []
+    for name in names[: wanted.lacking]:
+        settings.saved[name] = stack.place(wanted.cls)
+    kit.saved |= settings.saved.keys()
+    if len(names) <= wanted.lacking:
+        settings.unsavable.add(wanted.cls)
 
 
 def _spill(function: Function, settings: Settings, failure: Failure, laid: Laid, kit: Kit, stack: Stack) -> bool:

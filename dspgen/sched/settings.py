@@ -36,6 +36,7 @@ class Settings:
     copy_predicates: bool = False
     borrowed: list[str] = field(default_factory=list)  # registers of the caller's, saved while they are used
     saved: dict[str, int] = field(default_factory=dict)  # the same, saved on the stack: their places
+    unsavable: set[str] = field(default_factory=set)  # classes of which no more are saved
     spilled: dict[VReg, int] = field(default_factory=dict)  # registers that live on the stack: their places
     spills: int = 0  # how many times registers were chosen for it since the order of the text was last taken
     temporaries: set[VReg] = field(default_factory=set)  # what carries those values between stack and instructions
