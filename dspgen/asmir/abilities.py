@@ -61,6 +61,10 @@ class Abilities:
                 return True
         return False
 
+    def lane_predicates(self, stmt: Store) -> bool:
+        """Whether some row does the vector store on lanes of one's choice."""
+        return any(f.instruction.predicable == "lane" for f in store_forms(self.emitter.table, stmt, self.lanes))
+
     def alignment(self, access: Load | Store, *, pair: bool) -> int:
         """The alignment in bytes that an access has to have; the least, where there are several rows for it."""
         table = self.emitter.table

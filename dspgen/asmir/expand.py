@@ -42,6 +42,13 @@ def lane_of(vector: Term, lane: int) -> Term:
             return Op("lane", (vector,), scalar, (lane,))
 
 
+def half_of(pair: Term, part: str) -> Term:
+    """The part `lo` or `hi` of a pair, as simply as it can be told."""
+    if isinstance(pair, Op) and pair.name == "pair":
+        return pair.args[part == "hi"]
+    return Op(part, (pair,), pair.type)
+
+
 def expanded(op: Op, able: Abilities, active: frozenset[tuple[str, VType]] = frozenset()) -> Term | None:
     """An equal term all of whose operations the machine can do, or None. The arguments, which it can do, are used
     several times."""
@@ -261,16 +268,10 @@ def _bits(op: Op) -> Iterator[Op]:
             yield make("sub", make("or", a, b), make("and", a, b))
 
 
-def _half(pair: Term, part: str) -> Term:
-    if isinstance(pair, Op) and pair.name == "pair":
-        return pair.args[part == "hi"]
-    return Op(part, (pair,), pair.type)
-
-
 def _complex(op: Op) -> Iterator[Op]:
     make = _same(op)
     a, b = op.args[:2]
-    (ar, ai), (br, bi) = ((_half(x, "lo"), _half(x, "hi")) for x in (a, b))
+    (ar, ai), (br, bi) = ((half_of(x, "lo"), half_of(x, "hi")) for x in (a, b))
     match op.name:
         case "cmul_re":
             yield make("sub", make("mul", ar, br), make("mul", ai, bi))
@@ -280,8 +281,8 @@ def _complex(op: Op) -> Iterator[Op]:
             yield make("pair", make("cmul_re", a, b), make("cmul_im", a, b))
         case _:
             c = op.args[2]
-            real = make("add", make("cmul_re", a, b), _half(c, "lo"))
-            yield make("pair", real, make("add", make("cmul_im", a, b), _half(c, "hi")))
+            real = make("add", make("cmul_re", a, b), half_of(c, "lo"))
+            yield make("pair", real, make("add", make("cmul_im", a, b), half_of(c, "hi")))
 
 
 def _both_halves(op: Op) -> Iterator[Op]:
@@ -304,7 +305,7 @@ def _by_halves(op: Op) -> Iterator[Op]:
 
 def _pair_broadcast(op: Op) -> Iterator[Op]:
     if is_pair_term(op.args[0]):
-        low, high = (Op("bcast", (_half(op.args[0], part),), op.type) for part in ("lo", "hi"))
+        low, high = (Op("bcast", (half_of(op.args[0], part),), op.type) for part in ("lo", "hi"))
         yield Op("pair", (low, high), op.type)
 
 

@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from dspgen.asmir.abilities import Abilities
-from dspgen.asmir.expand import expanded, lane_of
+from dspgen.asmir.expand import expanded, half_of, lane_of
 from dspgen.asmir.forms import is_pair_term, loads_any, scalar_pair, second_half
+from dspgen.asmir.partial import Blends
 from dspgen.asmir.sliding import slid, whole_groups
 from dspgen.asmir.slots import Slots
-from dspgen.asmir.windows import Group, in_place, lane_offsets, shuffled, target_groups
+from dspgen.asmir.windows import Group, flags, in_place, lane_offsets, shuffled, target_groups
 from dspgen.vecdsl.congruence import Congruences
 from dspgen.vecdsl.ir import (
     ELEM_BYTES,
@@ -51,7 +52,8 @@ def legalise(program: Program, emitter: Emitter, readable: Readable | None = Non
     elements `address + low` to `address + high` may be read, though the program may not."""
     worker = _Legaliser(program, Abilities(emitter), readable)
     body = worker.block(program.body)
-    return replace(program, arrays=program.arrays + worker.slots.arrays(), body=(*worker.slots.entry, *body))
+    body = (*worker.slots.entry, *worker.blends.entry, *body)
+    return replace(program, arrays=program.arrays + worker.slots.arrays(), body=body)
 
 
 class _Legaliser:
@@ -68,6 +70,8 @@ class _Legaliser:
         self.slots = Slots(
             self.lanes, self.names, self.bound, lambda s: self.before.append(s), lambda a: self._forget({a})
         )
+        place = self.inside, self._aligned
+        self.blends = Blends(able, self.names, *place, self.bound, self.term, lambda s: self.before.append(s))
 
     # -- statements
 
@@ -75,10 +79,10 @@ class _Legaliser:
         out: list[Stmt] = []
         saved = self.before, self.done, self.loaded
         self.before, self.done, self.loaded = out, {}, {}
-        self.slots.forget()
+        self._another_block()
         for stmt in body:
             self._stmt(stmt)
-        self.slots.forget()
+        self._another_block()
         self.before, self.done, self.loaded = saved
         return tuple(out)
 
@@ -92,6 +96,7 @@ class _Legaliser:
             case Store():
                 self._store(stmt)
                 self._forget({stmt.array})
+                self.blends.stored(stmt, self.before)
             case If():
                 condition = self.term(stmt.condition)
                 self.before.append(If(condition, self.block(stmt.then)))
@@ -105,15 +110,19 @@ class _Legaliser:
         saved = self.before, self.done, self.loaded
         body: list[Stmt] = []
         self.before, self.done, self.loaded = body, {}, {}
-        self.slots.forget()
+        self._another_block()
         for inner in stmt.body:
             self._stmt(inner)
         nexts = [self.term(c.next) for c in stmt.carried]
-        self.slots.forget()
+        self._another_block()
         self.before, self.done, self.loaded = saved
         carried = tuple(Carried(c.name, i, n) for c, i, n in zip(stmt.carried, inits, nexts, strict=True))
         self.before.append(replace(stmt, start=start, trip=trip, carried=carried, body=tuple(body)))
         self._forget({s.array for s in statements(stmt.body) if isinstance(s, Store)})
+
+    def _another_block(self) -> None:
+        self.slots.forget()
+        self.blends.forget()
 
     def _forget(self, arrays: set[str]) -> None:
         """Loads of stored arrays must be done again."""
@@ -127,17 +136,12 @@ class _Legaliser:
         if isinstance(term, Op) and term.name == "bcast":
             return Op("bcast", (self.bound(term.args[0]),), term.type)
         if is_pair_term(term):
-            return Op("pair", tuple(self.bound(self.half(term, part)) for part in ("lo", "hi")), term.type)
+            return Op("pair", tuple(self.bound(half_of(term, part)) for part in ("lo", "hi")), term.type)
         name = self.names.fresh("part")
         self.before.append(Let(name, term))
         if isinstance(term, Load):
             self.loaded[name] = term
         return Var(name, term.type)
-
-    def half(self, pair: Term, part: str) -> Term:
-        if isinstance(pair, Op) and pair.name == "pair":
-            return pair.args[part == "hi"]
-        return Op(part, (pair,), pair.type)
 
     # -- terms
 
@@ -291,10 +295,8 @@ class _Legaliser:
 
     def members(self, group: Group) -> Term:
         """A constant mask of a group's lanes."""
-        flags = tuple(Const(int(lane in group.lanes), I32) for lane in range(self.lanes))
-        if len(group.lanes) == self.lanes:
-            return Const(1, VI32)
-        return self.bound(self.term(Op("vec", flags, VI32)))
+        whole = len(group.lanes) == self.lanes
+        return Const(1, VI32) if whole else self.bound(self.term(flags(group, self.lanes)))
 
     def _dealt(self, plain: Load, load: Load, groups: Sequence[Group]) -> Term:
         """Each lane takes its element from one of the loads, by shuffles that merge one load after the other."""
@@ -359,7 +361,7 @@ class _Legaliser:
             self._pair_store(stmt)
         elif not value.type.vector:
             self.before.append(stmt)
-        else:
+        elif not self.blends.first(stmt):
             self._vector_store(self._one_mask(stmt))
 
     def _one_mask(self, stmt: Store) -> Store:
@@ -379,7 +381,7 @@ class _Legaliser:
         if stmt.plain and stmt.active is None and self.able.store(stmt) and self._aligned(stmt, pair=True):
             self.before.append(stmt)
             return
-        low, high = (self.bound(self.half(stmt.value, part)) for part in ("lo", "hi"))
+        low, high = (self.bound(half_of(stmt.value, part)) for part in ("lo", "hi"))
         second = stmt.address.plus(second_half(stmt.stride, low.type.vector, self.lanes))
         self._store(replace(stmt, value=low))
         self._store(replace(stmt, value=high, address=second))
@@ -393,7 +395,7 @@ class _Legaliser:
                 self._stores_one_by_one(stmt, (0,) * self.lanes)
             return
         if self.able.store(stmt) and self._aligned(stmt):
-            self.before.append(stmt)
+            self.before.append(replace(stmt, value=self.bound(stmt.value)) if self.blends.wanted(stmt) else stmt)
             return
         offsets = lane_offsets(stmt, self.lanes)
         if (groups := whole_groups(stmt, self.able)) is not None and self._aligned(groups):
@@ -419,7 +421,7 @@ class _Legaliser:
 
         def allowed(start: int) -> bool:
             window = replace(plain, address=stmt.address.plus(start))
-            return self.able.store(window) and self._aligned(window)
+            return self.able.store(window) and self._aligned(window) or self.blends.fits(window)
 
         straight = in_place(offsets, allowed, tuple(last.values()))
         dealt = None
@@ -448,8 +450,8 @@ class _Legaliser:
         if mask is not None and chosen is not None:
             chosen = self.bound(self.term(Op("select", (chosen, mask, Const(0, VI32)), VI32)))
         chosen = mask if chosen is None else chosen
-        address = stmt.address.plus(group.start)
-        self.before.append(replace(plain, address=address, value=self.term(value), mask=chosen))
+        window = replace(plain, address=stmt.address.plus(group.start), value=self.term(value), mask=chosen)
+        self.blends.masked(window) if self.blends.fits(window) else self.before.append(window)
 
     def _stores_one_by_one(self, stmt: Store, offsets: tuple[int, ...], first: int = 0) -> None:
         """Scalar stores, in the order of the lanes from `first` on."""

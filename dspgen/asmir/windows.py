@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from dspgen.vecdsl.ir import Load, Store
+from dspgen.vecdsl.ir import Const, Load, Op, Store, VType
 
 Allowed = Callable[[int], bool]
 
@@ -16,6 +16,12 @@ class Group:
 
     start: int
     lanes: tuple[int, ...]
+
+
+def flags(group: Group, lanes: int) -> Op:
+    """The vector with 1 in a group's lanes and 0 elsewhere."""
+    parts = tuple(Const(int(lane in group.lanes), VType("i32", False)) for lane in range(lanes))
+    return Op("vec", parts, VType("i32", True))
 
 
 def lane_offsets(access: Load | Store, lanes: int) -> tuple[int, ...]:

@@ -398,6 +398,9 @@ class Operations:
         place = f"(u64)(k + (i64)(i32)y + (1ll << 40) * {node.lanes}) % {node.lanes}"
         return f"{self.raw(node)} r; for (int k = 0; k < {node.lanes}; k++) r[k] = x[{place}]; return r;"
 
+    def _do_slide(self, node: Node) -> str:
+        return self._pick(node, f"k + ((u32)z) % {node.lanes}")
+
     def _do_dup_lane(self, node: Node) -> str:
         return f"return x[{node.imm[0] % node.lanes}] - ({self.raw(node)}){{0}};"
 

@@ -249,6 +249,9 @@ class _Lowering:
             case "rotate":
                 turned = self._typed(expr.args[0], expr.type, total)
                 return Node("rotate", turned.elem, turned.lanes, (turned, self._typed(expr.args[1], "i32", 0)))
+            case "slide":
+                a, b = (self._typed(arg, expr.type, total) for arg in expr.args[:2])
+                return Node("slide", a.elem, a.lanes, (a, b, self._typed(expr.args[2], "i32", 0)))
             case _:
                 return self._operation(expr, total)
 

@@ -358,6 +358,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "zip_hi": lambda a, b: _interleave(a, b)[len(a) :],
     "reverse": lambda a: a[::-1].copy(),
     "rotate": lambda a, x: np.roll(a, -int(x[0])),
+    "slide": lambda a, b, x: np.concatenate([a, b])[int(x[0]) % len(a) :][: len(a)],
     "reduce_add": _total,
     "reduce_min": _fold(_minimum),
     "reduce_max": _fold(_maximum),

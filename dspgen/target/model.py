@@ -23,7 +23,8 @@ lanes. Ops that only ISA files use: `perm.i32(a, b, mode)` and `perm.i16` (shuff
 `mode` in pattern memory), `branch(t)` (jump to a label or register), `addr(x)` (integer or pointer to address
 register), `cat(lo, hi)` (a pair's 64 bits), `trunc(x)`, `sext(x, bits)`, `zext(x, bits)`, `bits(x, high, low)`,
 `set_high(x, y)` (y's low 16 bits over x's high half), `rotate.i32(a, x)`
-(lane k = lane k + x of `a`, round its end). Operations with compile-time integers (`lane`, `insert`, ...)
+(lane k = lane k + x of `a`, round its end), `slide.i32(a, b, x)` (lane k = lane k + x of `a` followed by `b`, x from 0
+to the number of lanes, not included). Operations with compile-time integers (`lane`, `insert`, ...)
 take them as their last arguments. A whole pair is its 64 bits: `add.f64(a, b)` on pairs. An address register is a
 36-bit or other whole number, kept to its `bits`.
 """

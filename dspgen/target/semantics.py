@@ -36,6 +36,7 @@ _OWN: dict[str, tuple[int, bool]] = {
     "bits": (3, False),
     "set_high": (2, False),
     "rotate": (2, True),
+    "slide": (3, True),
 }
 # The number of a scalar access's element may be left out: it is 0.
 _OPTIONAL = {"ld": 1, "st": 1}
