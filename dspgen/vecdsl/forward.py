@@ -74,6 +74,7 @@ class Forwarder:
         self.lanes = lanes
         self.names = names
         self.periods = dict[str, int]()
+        self.demands = dict[str, int]()  # of carried variables, how many first lanes are ever of use, where not all
 
     def block(self, body: tuple[Stmt, ...], ranges: Ranges) -> tuple[Stmt, ...]:
         """Loads of what an earlier statement of the block stored, at the same place, become the stored value.
@@ -136,7 +137,7 @@ class Forwarder:
 
     def _loop(self, loop: Loop, ranges: Ranges, known: dict[Place, _Stored]) -> Loop:
         start, trip = self._term(loop.start, known), self._term(loop.trip, known)
-        initial = [self._term(c.init, known) for c in loop.carried]
+        initial = [self._term(c.init, known, self.demands.get(c.name, ALL_LANES)) for c in loop.carried]
         self._forget_block(known, loop.body, ranges.inside(loop))
         inner = dict(known)
         if not inner and not any(isinstance(s, Store) for s in loop.body):

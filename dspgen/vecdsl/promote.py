@@ -178,6 +178,8 @@ class _Promoter:
             if safe and not candidate.used:
                 initial = Const(0.0 if variable.type.elem in ("f32", "f64") else 0, variable.type)
             following.append(Carried(variable.name, initial, current[place]))
+            if candidate.active is not None:
+                self.forwarder.demands[variable.name] = candidate.active
         after = [replace(c.store, value=carried[c.place], mask=masks.get(c.place)) for c in candidates]
         new = replace(loop, carried=tuple(following), body=tuple(body))
         if safe or all(self._inside(c.place, c.active, ranges) for c in candidates):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dspgen.target.load import load_target
 from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.footprint import Footprint, Overlap, overlap
+from dspgen.vecdsl.footprint import Footprint, Overlap, loads_in, overlap
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import Address, Loop, Program, Store
 from dspgen.vecdsl.parser import parse_program
@@ -189,3 +189,16 @@ def test_overlap_of_lanes_over_two_loops() -> None:
     assert overlap(rows, Footprint("A", Address(2, (("i", 4),)), 1, 2), Ranges()) == Overlap.NEVER
     assert overlap(rows, Footprint("A", Address(5, (("i", 4),)), 1, 1), Ranges()) == Overlap.MAYBE
     assert overlap(rows, rows, Ranges()) == Overlap.SAME
+
+
+def test_the_first_lanes_of_a_sum_begin_in_a_register() -> None:
+    """Where a store of these lanes alone came before, and its value is all that the sum begins with."""
+    program = parse_program("""program f(A, C) { array A i32 8 array C i32 16
+      store.i32 A [4] 1 active 3 = (const.i32.v 0)
+      loop i start (const.i32 0) trip (const.i32 5) step 1 min 5 max 5 {
+        store.i32 A [4] 1 active 3 = (add.i32.v (ld.i32.v A [4] 1) (bcast.i32.v (ld.i32 C [i] 1)))
+      } }""")
+    promoted = verify(promote(verify(program), LANES))
+    assert not any(load.array == "A" for load, _ in loads_in(promoted.body))
+    assert sum(isinstance(s, Store) for s in promoted.body) == 1
+    same(program, promoted, 1)
