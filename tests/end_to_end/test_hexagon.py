@@ -30,6 +30,7 @@ KERNELS = {
     "dot": (("N", "160"),),
     "matmul": (("N", "32"),),
     "fir": (("N", "64"), ("TAPS", "8")),
+    "conv": (("N", "40"),),
 }
 QUICK = ("saxpy", "fir")
 
