@@ -299,7 +299,7 @@ def _by_halves(op: Op) -> Iterator[Op]:
     low, high = ([make(name, a, *more) for a in op.args[:2]] for name, more in (("sext16", ()), ("shr", (sixteen,))))
     made = [make("mul", *half) if len(half) > 1 else half[0] for half in (low, high)]
     if op.name == "mac16_pair":
-        made = [make("add", x, _half(op.args[2], part)) for x, part in zip(made, ("lo", "hi"), strict=True)]
+        made = [make("add", x, half_of(op.args[2], part)) for x, part in zip(made, ("lo", "hi"), strict=True)]
     yield make("pair", *made)
 
 

@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from dspgen.asmir.abilities import Abilities
 from dspgen.asmir.forms import is_pair_term
-from dspgen.vecdsl.ir import Address, Let, Load, Op, Stmt, Store, Term, Var, VType
+from dspgen.vecdsl.ir import Address, Let, Load, Op, Stmt, Store, Term, Var, VType, covered
 from dspgen.vecdsl.terms import Names, is_atom
 
 MASK = VType("i32", True)
@@ -49,10 +49,11 @@ class Blends:
         """A store was done, by the last of the block's statements: of its array, what that stored and what it surely
         didn't touch is still in memory."""
         known = self._stored.pop(stmt.array, [])
-        if not stmt.plain or stmt.stride != 1 or is_pair_term(stmt.value):
+        step = covered(stmt.elem)
+        if not stmt.plain or stmt.stride != step or is_pair_term(stmt.value):
             return
-        reach = self.able.lanes if stmt.value.type.vector else 1
-        kept = [(place, value) for place, value in known if _apart(place, stmt.address, self.able.lanes, reach)]
+        reach = self.able.lanes * step if stmt.value.type.vector else 1
+        kept = [(a, v) for a, v in known if _apart(a, stmt.address, self.able.lanes * step, reach)]
         if done and _whole_vector(last := done[-1]) and last.array == stmt.array:
             kept.append((last.address, last.value))
         self._stored[stmt.array] = kept
@@ -62,7 +63,7 @@ class Blends:
     def wanted(self, stmt: Store) -> bool:
         """Whether stores such as this never have lane predicates, and whole vectors of its kind are loaded, stored and
         selected from."""
-        whole = replace(stmt, stride=1, period=0, jump=0, index=None, mask=None, active=None)
+        whole = replace(stmt, stride=covered(stmt.elem), period=0, jump=0, index=None, mask=None, active=None)
         return (
             not self.able.lane_predicates(whole)
             and self.able.store(whole)
@@ -92,7 +93,7 @@ class Blends:
             or count >= self.able.lanes
             or stmt.mask is not None
             or not stmt.plain
-            or stmt.stride != 1
+            or stmt.stride != covered(stmt.elem)
             or not self.wanted(stmt)
         ):
             return False
@@ -101,9 +102,10 @@ class Blends:
 
     def _after_a_vector(self, stmt: Store, count: int) -> bool:
         """The window that ends with the lanes, from the vector in memory before them and the value."""
-        before, lanes = stmt.address.plus(-self.able.lanes), self.able.lanes
+        step, lanes = covered(stmt.elem), self.able.lanes
+        before = stmt.address.plus(-lanes * step)
         known = any(a == before for a, _ in self._stored.get(stmt.array, ()))
-        window = replace(stmt, address=stmt.address.plus(count - lanes))
+        window = replace(stmt, address=stmt.address.plus((count - lanes) * step))
         if not self._whole(window) or not known and not self._within(stmt, -lanes, count - 1):
             return False
         if not known and not self.aligned(_old(replace(stmt, address=before))):
@@ -125,7 +127,7 @@ class Blends:
     def _earlier(self, stmt: Store, count: int) -> bool:
         """The window that ends with the lanes, the value turned round so that they come last."""
         rest, value = self.able.lanes - count, stmt.value
-        window = replace(stmt, address=stmt.address.plus(-rest))
+        window = replace(stmt, address=stmt.address.plus(-rest * covered(stmt.elem)))
         turned = Op("align", (value, value), value.type, (count,))
         if not self._whole(window) or not self._within(stmt, -rest, count - 1) or not self.able.direct(turned):
             return False
@@ -147,7 +149,9 @@ class Blends:
         return self.aligned(window) and self.aligned(_old(window))
 
     def _within(self, stmt: Store, low: int, high: int) -> bool:
-        return self.inside(stmt.array, stmt.address, low, high)
+        """Whether these lanes of the contiguous vector, and all between them, are in the array."""
+        step = covered(stmt.elem)
+        return self.inside(stmt.array, stmt.address, low * step, high * step + step - 1)
 
     def _contents(self, array: str, address: Address, like: Store) -> Term:
         """The vector that memory holds at a place."""
@@ -159,7 +163,7 @@ class Blends:
 
 def _old(window: Store) -> Load:
     """The load of what a store of a whole vector overwrites."""
-    return Load(window.array, window.address, 1, window.elem, window.value.type)
+    return Load(window.array, window.address, covered(window.elem), window.elem, window.value.type)
 
 
 def _apart(one: Address, other: Address, length: int, reach: int) -> bool:
@@ -174,7 +178,7 @@ def _whole_vector(stmt: Stmt) -> TypeGuard[Store]:
         isinstance(stmt, Store)
         and stmt.value.type.vector
         and stmt.plain
-        and stmt.stride == 1
+        and stmt.stride == covered(stmt.elem)
         and stmt.active is None
         and is_atom(stmt.value)
     )

@@ -184,6 +184,8 @@ class Machine:
             return whole
         if not access.period and not access.scattered and (direct := self._store(access)) is not None:
             return in_turn(self.lanewise.address, direct) if access.indexed else direct
+        if (blended := self._blended(access)) is not None:
+            return blended
         single = self._scalar_store(access)
         if not access.type.vector or single is None:
             return single
@@ -191,6 +193,14 @@ class Machine:
             return None
         taken = 1 + access.indexed + access.masked
         return self.lanewise.spread(single, taken=taken, made=False)
+
+    def _blended(self, access: Access) -> Implementation | None:
+        """Some lanes put over what memory holds, where whole vectors only are stored."""
+        if not access.type.vector or not access.partial or access.pair or access.period or access.scattered:
+            return None
+        whole = replace(access, active=False, masked=False)
+        parts = self._direct_load(whole), self._masking(access.type), self._store(whole)
+        return None if None in parts else in_turn(*parts)
 
     def _store(self, access: Access) -> Implementation | None:
         wanted = self._class_of(Value(access.type, access.pair))
