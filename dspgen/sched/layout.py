@@ -13,6 +13,7 @@ from dspgen.sched.fit import fit_block
 from dspgen.sched.initial import initial_reads, with_biased_bases
 from dspgen.sched.ir import LoopReport, StraightReport
 from dspgen.sched.kit import Kit
+from dspgen.sched.list_sched import EndsCollide
 from dspgen.sched.live import NOTHING, Live, live_around, live_before, registers, remove_dead
 from dspgen.sched.nests import nest_of
 from dspgen.sched.ops import Op, make_op, relabelled
@@ -30,6 +31,14 @@ from dspgen.sched.unroll import (
 )
 
 _MOST_STRAIGHT = 640  # operations of one straight piece, where loops were made straight for it
+
+
+class RunsCollide(Exception):
+    """The branch back of an outer loop finds no room where runs of its inner loop overlap."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label)
+        self.label = label
 
 
 class TooStraight(Exception):
@@ -191,7 +200,11 @@ class Layout:
             if outcome is None:
                 return
             tried = outcome
-        if is_innermost(loop) or not self._overlapped(loop, live_out):
+        try:
+            overlapped = not is_innermost(loop) and self._overlapped(loop, live_out)
+        except EndsCollide:
+            raise RunsCollide(loop.label) from None
+        if not overlapped:
             self._plain(loop, live_out, tried)
 
     def _known(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:

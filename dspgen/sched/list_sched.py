@@ -38,6 +38,10 @@ class Fitted:
         return len(self.cycles)
 
 
+class EndsCollide(Exception):
+    """The branch that ends a block finds no room in the rigid piece at its bottom, however long the block."""
+
+
 class Block:
     """A block to be scheduled: straight code, the rigid pieces at its ends, and the branch that may close it."""
 
@@ -104,12 +108,17 @@ class Block:
 
     def listed(self, rank: Sequence[int], *, window: int | None = None) -> Draft:
         """By list scheduling: of the operations that wait for none, the one of the lowest rank as early as it fits, but
-        not before those that were placed `window` operations earlier. Then the ends as early as they fit."""
+        not before those that were placed `window` operations earlier. Then the ends as early as they fit. Raises
+        EndsCollide."""
         table = self.table()
         placed = _placed(self, rank, table, window)
         length = self._after(placed)
-        while not self._close(table, length):
+        if not (closed := self._close(table, length)) and self.branch is not None and self.tail is not None:
+            if not self._close(ReservationTable(self.facts), max(self.least, self.tail.length + self.slack[-1])):
+                raise EndsCollide
+        while not closed:
             length += 1
+            closed = self._close(table, length)
         return Draft(self, placed, table, length)
 
     def listed_within(self, rank: Sequence[int], latest: Sequence[int], length: int) -> Draft | None:

@@ -14,7 +14,7 @@ from dspgen.sched.fit import Searches
 from dspgen.sched.flow import occupancy
 from dspgen.sched.ir import Lessons, Method, Packed, Scheduled
 from dspgen.sched.kit import Kit
-from dspgen.sched.layout import Laid, Layout, TooStraight
+from dspgen.sched.layout import Laid, Layout, RunsCollide, TooStraight
 from dspgen.sched.least import TooSlow, hopes
 from dspgen.sched.live import NOTHING, live_before, predicates_of
 from dspgen.sched.plans import Crowded, Unsaved
@@ -99,6 +99,9 @@ def _laid_out(
             return _lay_out(function, facts, kit, settings, stack)
         except TooStraight as found:
             _roll(settings, found.flattened)
+            _afresh(settings)
+        except RunsCollide as found:
+            settings.apart_runs.add(found.label)
             _afresh(settings)
         except Unsaved as found:
             _save_some(settings, found, kit, stack)
