@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dspgen.vecdsl.ir import OPS, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var
+from dspgen.vecdsl.ir import OPS, Let, Loop, Op, Program, Stmt, Store, Term, Var
 from dspgen.vecdsl.terms import block_of, children, own_terms
 
 
 def passes_lanes(op: Op) -> bool:
     """Whether each lane of the result depends on the same lane of the arguments only."""
     return op.type.vector and OPS[op.name].kind in ("lane", "bits")
+
+
+def lanes_wanted(op: Op, number: int, count: int, lanes: int) -> int:
+    """How many first lanes of an argument are of use where `count` of the result are."""
+    if not passes_lanes(op):
+        return lanes
+    match op.args[0]:
+        case Op(name="mask_first", imm=(first,)) if op.name == "select" and number == 1:
+            return min(count, first)
+        case _:
+            return count
 
 
 def demands(program: Program, lanes: int) -> dict[str, int]:
@@ -54,6 +65,9 @@ def _term(term: Term, count: int, found: dict[str, int], lanes: int) -> None:
     if isinstance(term, Var):
         found[term.name] = max(found.get(term.name, 0), count)
         return
-    inner = lanes if isinstance(term, Load) or (isinstance(term, Op) and not passes_lanes(term)) else count
+    if isinstance(term, Op):
+        for number, arg in enumerate(term.args):
+            _term(arg, lanes_wanted(term, number, count, lanes), found, lanes)
+        return
     for child in children(term):
-        _term(child, inner, found, lanes)
+        _term(child, lanes, found, lanes)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from dspgen.target.model import Target
 from dspgen.target.turns import WHOLE, Turns, in_word, turns
-from dspgen.vecdsl.demand import demands, passes_lanes
+from dspgen.vecdsl.demand import demands, lanes_wanted, passes_lanes
 from dspgen.vecdsl.ir import (
     ELEM_BYTES,
     Address,
@@ -113,11 +113,11 @@ class _Loads:
     def _of(self, name: str) -> _Use:
         return _Use(self.needed.get(name, self.machine.lanes), self.numbers.get(name))
 
-    def _inside(self, op: Op, use: _Use) -> _Use:
-        """What an operation's arguments are for."""
-        if not passes_lanes(op):
-            return _Use(self.machine.lanes)
-        return replace(use, factor=op.name in _PRODUCTS)
+    def _arguments(self, op: Op, use: _Use) -> list[tuple[Term, _Use]]:
+        """An operation's arguments, and what they are for."""
+        counts = (lanes_wanted(op, k, use.count, self.machine.lanes) for k in range(len(op.args)))
+        turn = use.turn if passes_lanes(op) else None
+        return [(arg, _Use(c, turn, op.name in _PRODUCTS)) for arg, c in zip(op.args, counts, strict=True)]
 
     def _terms(self, stmt: Stmt) -> list[tuple[Term, _Use]]:
         """The terms of a statement, and what they are for."""
@@ -156,8 +156,8 @@ class _Loads:
             if term.type.vector and term.plain and self.machine.reaches(term.elem, term.stride, store=False):
                 wanted[_Wanted(term, use)] = None
         elif isinstance(term, Op) and term.name != "ld_pair":
-            for arg in term.args:
-                self._collect(arg, self._inside(term, use), wanted)
+            for arg, inner in self._arguments(term, use):
+                self._collect(arg, inner, wanted)
 
     def _term(self, term: Term, use: _Use) -> Term:
         if isinstance(term, Load):
@@ -165,7 +165,7 @@ class _Loads:
             return term if wanted not in self.starts else self._value(wanted, self.starts[wanted])
         if not isinstance(term, Op) or term.name == "ld_pair":
             return term
-        args = tuple(self._term(a, self._inside(term, use)) for a in term.args)
+        args = tuple(self._term(arg, inner) for arg, inner in self._arguments(term, use))
         return term if all(a is b for a, b in zip(args, term.args, strict=True)) else replace(term, args=args)
 
     def _plan(self, wanted: list[_Wanted]) -> dict[_Wanted, int]:

@@ -6,14 +6,16 @@ import random
 
 import pytest
 
-from dspgen.asmir.ir import VReg
+from dspgen.asmir.ir import Predicate, VReg
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.flow import Occupancy
 from dspgen.sched.kit import Kit
 from dspgen.sched.layout import Layout
+from dspgen.sched.list_sched import Block, EndsCollide
 from dspgen.sched.regalloc import allocate
 from dspgen.sched.sections import Envelope, Section
 from dspgen.sched.settings import Settings
+from dspgen.sched.straight import straight_ops
 from dspgen.target.load import load_target
 
 TARGET = load_target("ft_m7002")
@@ -91,3 +93,21 @@ def test_values_round_a_loop_take_few_registers_more_than_are_live_at_once(paire
                 over.append(more)
                 break
     assert len(over) == 20 and sum(over) / 20 <= most_over
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_branch_that_finds_no_room_in_a_rigid_end_is_told(full: bool) -> None:
+    facts = Facts(load_target("hexagon_v66"))
+    kit = Kit(facts)
+    scalar = kit.scalar
+    constants = [i for k in range(4) for i in kit.constant(VReg(f"s{k}", scalar), k)]
+    ops = straight_ops(constants[: 4 if full else 3], facts, kit, rename=False)
+    units = [ops[0].reservation.alternatives[k] for k in range(len(ops))]
+    tail = Section([(op, 1, unit) for op, unit in zip(ops, units, strict=True)], 2, Envelope())
+    (branch,) = straight_ops([kit.branch("top", Predicate(VReg("n", scalar)))], facts, kit, rename=False)
+    block = Block([], facts, None, tail, branch)
+    if full:
+        with pytest.raises(EndsCollide):
+            block.listed([])
+    else:
+        assert block.listed([]).length == 2

@@ -1,0 +1,47 @@
+"""Elements that are narrower than a lane, on vectors of words: kernels of odd sizes agree with C, and use the lanes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dspgen.options import Options
+from dspgen.pipeline import run_file
+from dspgen.target.load import load_target
+
+# The source, and the most cycles; scalar code takes at least ten times as many of the first ones.
+KERNELS = {
+    "dot": ("""void f(int r[restrict 1], const short x[777], const short y[777]) {
+  r[0] = 0;
+  for (int i = 0; i < 777; i++) r[0] += x[i] * y[i];
+}""", 150),
+    "filter": ("""void f(unsigned char y[restrict 5][126], const unsigned char x[6][128]) {
+  for (int i = 0; i < 5; i++)
+    for (int j = 0; j < 126; j++) y[i][j] = (x[i][j] + x[i][j + 2] + 2 * x[i + 1][j + 1]) >> 2;
+}""", 300),
+    "taps": ("""void f(int y[restrict 100], const short x[104], const short h[5]) {
+  for (int i = 0; i < 100; i++) {
+    y[i] = 0;
+    for (int k = 0; k < 5; k++) y[i] += x[i + k] * h[k];
+  }
+}""", 200),
+    "mixed": ("""void f(short y[restrict 150], const short x[150], const signed char z[150]) {
+  for (int i = 0; i < 150; i++) y[i] = x[i] * 3 + z[i];
+}""", 400),
+    "differences": ("""void f(int y[restrict 90], const unsigned char x[180]) {
+  for (int i = 0; i < 90; i++) y[i] = x[2 * i] - x[2 * i + 1];
+}""", 500),
+    "recurrence": ("""void f(short x[100]) {
+  for (int i = 1; i < 100; i++) x[i] = x[i] + x[i - 1];
+}""", 1000),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_narrow_elements(name: str, tmp_path: Path) -> None:
+    text, most = KERNELS[name]
+    path = tmp_path / "k.c"
+    path.write_text(text)
+    result = run_file(str(path), load_target("hexagon_v66"), Options(tiler="model"))
+    assert result.verified and result.cycles is not None and result.cycles <= most
