@@ -312,8 +312,12 @@ def _times(machine: Machine) -> Iterator[Fault]:
     if 1 < interval <= delay:
         what = f"has no effect: a branch of {delay} delay slots makes it {delay + 1} at least"
         yield _warning("DG126", ("packets", "minimum_ii"), what, "raise it, or leave it out")
+    waits = target.pipeline.exposed or target.text.nop
     for row in machine.rows:
         path: Path = ("instructions", row.id)
+        if not waits and row.memory is not None and row.memory.store_latency > 1:
+            what = f"loads find what it stores after {row.memory.store_latency} cycles, and nothing can wait for that"
+            yield _error("DG126", path, what, "give `text.nop` a text, or leave `store_latency` out")
         if not row.branch and row.latency and row.latency < row.busy:
             what = f"its results can be read after {row.latency} cycles, but its unit works on it for {row.busy}"
             yield _warning("DG126", path, what, "`latency` counts from issue, and is seldom less than `busy`")

@@ -12,6 +12,7 @@ import pytest
 
 from dspgen.errors import IsaError, Problem
 from dspgen.target.load import check_target, isa_names, isa_path, load_target
+from tests.support.random_isa import Variation, machine
 
 Run = Callable[..., tuple[int, str, str]]
 FOLDER = Path(__file__).parents[1] / "isa"
@@ -203,3 +204,10 @@ def test_errors_are_told_as_an_object_too(dspgen: Run, tmp_path: Path) -> None:
     path.write_text(QUAD.replace("[packets]", "[packet]"), encoding="utf-8")
     status, out, _ = dspgen("isa", "check", str(path), "--json")
     assert status == 2 and {p["code"] for p in json.loads(out)["problems"]} == {"DG102", "DG103"}
+
+
+def test_stores_that_nothing_can_wait_for_are_refused() -> None:
+    figures = (("instructions.VMEM_ST.memory.store_latency", 2),)
+    _, problems = machine(Variation("hexagon_v66", figures))
+    errors = [p for p in problems if p.severity == "error"]
+    assert [p.code for p in errors] == ["DG126"] and "nothing can wait" in errors[0].message
