@@ -55,7 +55,7 @@ class Tile:
 def vectors_of(span: int, lanes: int, deal: int = 1) -> dict[int, int]:
     """The vectors that `span` iterations on `lanes` lanes make: the first iteration of each, and how many it has, which
     lie `deal` apart."""
-    found = {}
+    found: dict[int, int] = {}
     for start in range(0, span, deal * lanes):
         end = min(span, start + deal * lanes)
         found |= {first: -(-(end - first) // deal) for first in range(start, min(start + deal, end))}
