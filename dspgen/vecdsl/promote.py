@@ -32,6 +32,7 @@ from dspgen.vecdsl.forward import (
 from dspgen.vecdsl.ir import Carried, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
 from dspgen.vecdsl.ranges import Ranges, with_inner_loops
 from dspgen.vecdsl.recurrence import carry_recurrences
+from dspgen.vecdsl.simplify import drop_unused
 from dspgen.vecdsl.terms import INTEGER, Names, index_names, integer, is_atom, map_terms, names_of, statements
 
 _LANE_BY_LANE = frozenset(
@@ -43,7 +44,8 @@ def promote(program: Program, lanes: int) -> Program:
     """Keeps in registers what the program would pass through memory.
 
     Before: `for k { C[i] = C[i] + A[k] }`. After: `for k, c = C[i] { c' = c + A[k] }; C[i] = c`, and values stored
-    just before are used in place of the load; local arrays that nothing loads any more are gone.
+    just before are used in place of the load; local arrays that nothing loads any more are gone, and so are names that
+    nobody needs.
     Requires: arrays don't overlap each other; `lanes` is the machine's. Ensures: the same final contents of every
     parameter array.
     """
@@ -51,7 +53,8 @@ def promote(program: Program, lanes: int) -> Program:
     body = promoter.block(program.body, Ranges())
     local = frozenset(a.name for a in program.arrays if a.local)
     body = drop_dead_stores(body, lanes, Ranges(), local)
-    return drop_unused_arrays(replace(program, body=body))
+    program = drop_unused_arrays(replace(program, body=body))
+    return replace(program, body=drop_unused(program.body))
 
 
 def drop_unused_arrays(program: Program) -> Program:

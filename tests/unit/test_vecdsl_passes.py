@@ -202,3 +202,16 @@ def test_the_first_lanes_of_a_sum_begin_in_a_register() -> None:
     assert not any(load.array == "A" for load, _ in loads_in(promoted.body))
     assert sum(isinstance(s, Store) for s in promoted.body) == 1
     same(program, promoted, 1)
+
+
+def test_sums_that_nobody_reads_are_not_carried() -> None:
+    program = parse_program("""program f(A, C) { array A i32 16 array C i32 16
+      loop i start (const.i32 0) trip (const.i32 5) step 1 min 5 max 5 {
+        carry s = (const.i32 0)
+        let t = (add.i32 s:i32 (ld.i32 C [i] 1))
+        store.i32 A [i] 1 = (ld.i32 C [i] 1)
+        next s = t:i32
+      } }""")
+    promoted = verify(promote(verify(program), LANES))
+    (loop,) = [s for s in promoted.body if isinstance(s, Loop)]
+    assert (loop.carried, len(loop.body)) == ((), 1)
