@@ -144,12 +144,16 @@ def cluster(accesses: Iterable[Access], target: Target, *, share: float) -> dict
     for access in accesses:
         groups.setdefault((access.array, access.byte_terms, access.side, access.indexed), []).append(access)
     keys: dict[Access, StreamKey] = {}
+    scales: dict[tuple[Side, str], int] = {}
     for (array, terms, side, indexed), members in groups.items():
         members.sort(key=lambda a: (a.bytes, a.elem))
         low: int | None = None
         for access in members:
-            reach = int(target.address_modes.plus_imm[side][1] * share) * _scale(access)
-            if low is None or access.bytes - low > reach or (access.bytes - low) % _scale(access):
+            if (side, access.elem) not in scales:
+                scales[side, access.elem] = _scale(access, target)
+            scale = scales[side, access.elem]
+            reach = int(target.address_modes.plus_imm[side][1] * share) * scale
+            if low is None or access.bytes - low > reach or (access.bytes - low) % scale:
                 low = access.bytes
             keys[access] = StreamKey(array, terms, side, low, indexed)
     return keys
@@ -199,8 +203,11 @@ def _with_registers(
     return {access: key for access, key in keys.items() if key not in spare}
 
 
-def _scale(access: Access) -> int:
-    return ELEM_BYTES[access.elem]
+def _scale(access: Access, target: Target) -> int:
+    """The bytes that 1 in the immediate of such an access stands for, at least."""
+    size = ELEM_BYTES[access.elem]
+    rows = (i.memory for i in target.instructions if i.memory is not None and i.compile)
+    return min((m.scale for m in rows if m.side == access.side and m.scale >= size), default=size)
 
 
 def accesses_below(loop: Loop) -> list[Access]:

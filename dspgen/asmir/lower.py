@@ -29,6 +29,7 @@ from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.extend import InWord, extend
 from dspgen.asmir.forms import is_pair_term, store_forms
 from dspgen.asmir.grouping import by_mode
+from dspgen.asmir.invariant import constants_apart
 from dspgen.asmir.ir import Function, If, Item, Loop, Mem, MemRef, Predicate, Reg, Stream, VReg
 from dspgen.asmir.legalise import Readable, legalise
 from dspgen.asmir.pointers import Pointers, address_registers
@@ -41,6 +42,7 @@ from dspgen.vecdsl.congruence import Congruences
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType, covered
 
 I32 = VType("i32", False)
+_KEPT = 2  # one address register in so many is kept from one statement to the next, outside of loops
 _SHORT = 4
 
 
@@ -98,7 +100,10 @@ class _Lowering:
         items: list[Item] = []
         emitter.sink = items
         self._take(items, self.pointers.enter)
-        for stmt in by_mode(self.program.body, emitter):
+        stmts = list(by_mode(self.program.body, emitter))
+        for k, stmt in enumerate(stmts):
+            if k == 0 or isinstance(stmt, v.Loop | v.If) or isinstance(stmts[k - 1], v.Loop | v.If):
+                self._begin_run(stmts[k:])
             if isinstance(stmt, v.Loop | v.If):
                 emitter.constants.clear()
                 emitter.prepared.clear()
@@ -106,7 +111,7 @@ class _Lowering:
                 self.masks.clear()
             emitter.sink = []
             block: list[Item] = []
-            self._take(block, lambda stmt=stmt: self._top(stmt))
+            self._take(block, lambda stmt=stmt: self._stmt(stmt))
             items += emitter.sink + block
         below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
         entry = [] if emitter.shuffles is None else emitter.shuffles.entry
@@ -122,10 +127,11 @@ class _Lowering:
         self.emitter.forget_registers()
         self.emitter.items = saved
 
-    def _top(self, stmt: Stmt) -> None:
-        self.keys = cluster(body_accesses((), (stmt,)), self.target, share=1.0)
+    def _begin_run(self, stmts: list[Stmt]) -> None:
+        """Statements up to the next loop share address registers; a loop has its own."""
+        first = next((k for k, s in enumerate(stmts) if isinstance(s, v.Loop | v.If)), len(stmts))
+        self.keys = cluster(body_accesses((), tuple(stmts[: max(first, 1)])), self.target, share=1.0)
         self.straight = {}
-        self._stmt(stmt)
 
     # -- statements
 
@@ -234,6 +240,9 @@ class _Lowering:
             emitter.items += mode
         self.labels += 1
         keep = frozenset(r.vreg for r in carried) | set(level.scaled.values())
+        if innermost:
+            numbers, body = constants_apart(body, keep)
+            emitter.items += numbers
         emitter.items.append(
             Loop(
                 label=f"{self.program.name}_L{self.labels}",
@@ -320,11 +329,17 @@ class _Lowering:
         return with_registers(accesses, stmt.iterator, self.address_registers, self.target, sums=bool(self.sums))
 
     def _straight_register(self, key: StreamKey) -> VReg:
-        """Straight code: an address register made where it is first needed, kept until the next loop."""
+        """Straight code: an address register made where it is first needed, kept until the next loop, or until others
+        have been needed since: outside of loops, few are kept."""
         if key not in self.straight:
-            if sum(k.side == key.side for k in self.straight) >= self.address_registers[key.side]:
+            classes = self.target.address_modes.base_classes
+            same = [k for k in self.straight if classes[k.side] == classes[key.side]]
+            if not self.levels and len(same) >= max(1, self.address_registers[key.side] // _KEPT):
+                del self.straight[same[0]]
+            elif sum(k.side == key.side for k in same) >= self.address_registers[key.side]:
                 self.straight = {k: r for k, r in self.straight.items() if k.side != key.side}
             self.straight[key] = self._base_register(key, None)
+        self.straight[key] = self.straight.pop(key)
         return self.straight[key]
 
     def _base_register(self, key: StreamKey, loop: v.Loop | None, distance: Term | None = None) -> VReg:

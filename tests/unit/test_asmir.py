@@ -13,6 +13,7 @@ from dspgen.asmir.lower import lower
 from dspgen.asmir.predicated import predicate_operations
 from dspgen.asmir.verify import MalformedFunction, verify
 from dspgen.errors import NoSchedule
+from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.vecdsl.ir import (
@@ -31,7 +32,7 @@ from dspgen.vecdsl.ir import (
 )
 from dspgen.vecdsl.ir import Loop as VLoop
 
-F32, I32, VF32 = VType("f32", False), VType("i32", False), VType("f32", True)
+F32, I32, VF32, VI32 = VType("f32", False), VType("i32", False), VType("f32", True), VType("i32", True)
 
 
 def number(value: int) -> Const:
@@ -77,6 +78,32 @@ def test_one_stream_for_equal_coefficients(ft_m7002: Target) -> None:
     assert sorted((s.step, s.side) for s in found.streams) == [(64, "vector"), (64, "vector")]
     offsets = [o.offset for i in found.body if isinstance(i, Instr) for o in i.operands if isinstance(o, Mem)]
     assert sorted(offsets) == [0, 0, 20]
+
+
+def test_offsets_in_units_of_the_access() -> None:
+    """1 in a vector access's immediate is a whole vector of Hexagon's: eight of them are within reach of a register."""
+    vectors = [Load("x", Address(32 * k, (("i", 1),)), 1, "i32", VType("i32", True)) for k in range(4)]
+    sums = Op("add", (Op("add", (vectors[0], vectors[1]), VI32), Op("add", (vectors[2], vectors[3]), VI32)), VI32)
+    body = loop("i", 16, (Store("y", Address(0), 1, "i32", sums),))
+    arrays = tuple(ArrayDecl(n, "i32", 4096, False) for n in ("x", "y"))
+    made = lower(Program("f", ("x", "y"), arrays, (), (body,)), load_target("hexagon_v66"))
+    loads = [
+        v for i in instructions(made.body) for v in i.operands if isinstance(v, Mem) and i.instruction.id == "VMEMU_LD"
+    ]
+    assert len({m.base for m in loads}) == 1
+    assert [m.offset for m in loads] == [0, 128, 256, 384]
+
+
+def test_numbers_are_set_before_the_loop() -> None:
+    """Rotations take their distances from registers, which no iteration of a loop sets again."""
+    total = Op("lane", (Op("all_add", (Load("x", Address(0, (("i", 32),)), 1, "i32", VI32),), VI32),), I32, (0,))
+    body = loop("i", 16, (Store("y", Address(0, (("i", 1),)), 1, "i32", total),))
+    arrays = tuple(ArrayDecl(n, "i32", 4096, False) for n in ("x", "y"))
+    made = lower(Program("f", ("x", "y"), arrays, (), (body,)), load_target("hexagon_v66"))
+    (found,) = [item for item in made.body if isinstance(item, Loop)]
+    assert not any(
+        isinstance(v, Imm) for i in instructions(found.body) if i.instruction.id == "S_SET" for v in i.operands
+    )
 
 
 def test_more_streams_than_address_registers(ft_m7002: Target) -> None:
