@@ -51,6 +51,7 @@ class Facts:
         self.branch_delay = target.pipeline.branch_delay
         self.issue = target.packets.issue
         self.classes: dict[str, RegisterClass] = {c.name: c for c in target.registers}
+        self._counted = {name: self._counted_as(name) for name in self.classes}
         self._pairs = frozenset(c.name for c in target.registers if c.pair_of is not None)
         names = list(target.unit_members)
         for instruction in target.instructions:
@@ -79,6 +80,15 @@ class Facts:
 
     def is_pair(self, cls: str) -> bool:
         return cls in self._pairs
+
+    def counted_as(self, cls: str) -> str:
+        """The class whose registers those of a class take: of pairs, their halves'; of some of another's, that one."""
+        return self._counted[cls]
+
+    def _counted_as(self, cls: str) -> str:
+        found = self.classes[self.classes[cls].pair_of or cls]
+        wider = [c for c in self.classes.values() if c.kind == found.kind and {*found.names} < {*c.names}]
+        return max(wider, key=lambda c: len(c.names), default=found).name
 
     def is_vector(self, register: VReg) -> bool:
         return self.classes[register.cls].kind == "vector"

@@ -122,7 +122,7 @@ def _versions(ops: Sequence[Op], facts: Facts, after: Live) -> _Versions:
 
     def new(atom: Atom) -> int:
         register = atom[0]
-        cls = facts.classes[register.cls].pair_of or register.cls if isinstance(register, VReg) else ""
+        cls = facts.counted_as(register.cls) if isinstance(register, VReg) else ""
         found.cls.append(cls)
         found.remaining.append(0)
         current[atom] = len(found.cls) - 1
@@ -147,7 +147,7 @@ def _versions(ops: Sequence[Op], facts: Facts, after: Live) -> _Versions:
         found.live[found.cls[version]] = found.live.get(found.cls[version], 0) + 1
     for register, part in after:
         if isinstance(register, VReg) and (register, part) not in current:
-            cls = facts.classes[register.cls].pair_of or register.cls
+            cls = facts.counted_as(register.cls)
             found.live[cls] = found.live.get(cls, 0) + 1
     for cls in found.cls:
         found.live.setdefault(cls, 0)

@@ -35,7 +35,7 @@ def register_excess(
     # One predicate register is the loop counter's.
     held = {False: [1] * interval, True: [0] * interval}
     for web, ranges in zip(body.values.webs, live_ranges(body, facts), strict=True):
-        base = facts.classes[web.register.cls].pair_of or web.register.cls
+        base = facts.counted_as(web.register.cls)
         rows = [live.setdefault(base, [through.get(base, 0)] * interval)]
         if web.register in conditions:
             rows.append(held[conditions[web.register]])

@@ -124,7 +124,7 @@ def _crowded(nodes: _Nodes) -> list[Failure]:
     the worst of them first."""
     members: dict[str, int] = {}
     for register, atoms in nodes.atoms.items():
-        base = nodes.facts.classes[register.cls].pair_of or register.cls
+        base = nodes.facts.counted_as(register.cls)
         for atom in atoms:
             members[base] = members.get(base, 0) | (1 << atom if atom >= 0 else 0)
     for cls, mask in members.items():
@@ -190,7 +190,7 @@ def _degree(register: VReg, nodes: _Nodes) -> int:
 
 def _simplified(free: list[VReg], nodes: _Nodes) -> list[VReg]:
     """Take away the register with the most room for its neighbours, again and again; colour in reverse."""
-    bases = [nodes.facts.classes[r.cls].pair_of or r.cls for r in free]
+    bases = [nodes.facts.counted_as(r.cls) for r in free]
     own = [[atom for atom in nodes.atoms[r] if atom >= 0] for r in free]
     width = [len(nodes.atoms[r]) for r in free]
     owner = {atom: k for k, atoms in enumerate(own) for atom in atoms}
@@ -279,11 +279,11 @@ def _partners(facts: Facts) -> dict[str, str]:
 
 def _failure(register: VReg, nodes: _Nodes) -> Failure:
     """Where the class of `register` is most in demand."""
-    base = nodes.facts.classes[register.cls].pair_of or register.cls
+    base = nodes.facts.counted_as(register.cls)
     predicate = register in nodes.predicates
     same = 0
     for k, (other, _) in enumerate(nodes.found.atoms):
-        if isinstance(other, VReg) and (nodes.facts.classes[other.cls].pair_of or other.cls) == base:
+        if isinstance(other, VReg) and nodes.facts.counted_as(other.cls) == base:
             if not predicate or other in nodes.predicates:
                 same |= 1 << k
     own = 0
@@ -305,7 +305,7 @@ def _pressure(nodes: _Nodes, cls: str, block: int, available: int) -> tuple[tupl
     masks: dict[VReg, int] = {}
     union = 0
     for register, atoms in nodes.atoms.items():
-        if (nodes.facts.classes[register.cls].pair_of or register.cls) == cls:
+        if nodes.facts.counted_as(register.cls) == cls:
             masks[register] = sum(1 << a for a in atoms if a >= 0)
             union |= masks[register]
     counts = [(occupied & union).bit_count() for occupied in nodes.found.cycles[block]]

@@ -103,7 +103,7 @@ def _worth(facts: Facts) -> Callable[[Atom], int]:
     def worth(atom: Atom) -> int:
         register = atom[0]
         if isinstance(register, VReg):
-            return of_class[facts.classes[register.cls].pair_of or register.cls]
+            return of_class[facts.counted_as(register.cls)]
         return of_name.get(register, 0)
 
     return worth

@@ -133,9 +133,12 @@ def _registers(isa: schema.Isa, context: Context) -> None:
 
 
 def _shared(one: RegisterClass, other: RegisterClass) -> bool:
-    """Whether a register may be of both: as a number of a scalar's kind, and as an address."""
+    """Whether a register may be of both: as a number of a scalar's kind, and as an address; or as one of the few
+    scalars of a class that some operands must be of."""
     kinds = {one.kind, other.kind}
-    return len(kinds) == 2 and kinds <= {"scalar", "address", "offset"} and one.bits == other.bits
+    if one.bits != other.bits or not kinds <= {"scalar", "address", "offset"}:
+        return False
+    return len(kinds) == 2 or {*one.names} < {*other.names} or {*one.names} > {*other.names}
 
 
 def _pair_names(row: schema.Register, base: RegisterClass, context: Context, path: Path) -> tuple[str, ...]:

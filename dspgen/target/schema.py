@@ -23,7 +23,7 @@ class Register(Sourced):
         `control`: of a use of its own, such as the lane mask. `element`: the lanes of a control register, one by one.
     bits [bits]: the width of a number: of a scalar, of one lane, or of an address.
     names: the registers' texts in order, register 0 first; pairs may go without. Scalars and addresses of the same
-        width may share registers.
+        width may share registers, and a class may be some of another's, for operands that must be of these.
     pair_of: the class above whose registers 2k and 2k + 1 are the low and the high half of pair k; `bits` are then
         those of both.
     pair_name: a pair's text, with `{lo}` and `{hi}` for those of its halves, `{lo_number}` and `{hi_number}` for the

@@ -3,7 +3,6 @@ does, and writes no row's end element by element."""
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from dspgen.options import Options
 from dspgen.pipeline import compile_file, run_compiled, run_file
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
+from tests.generators.rows import rows
 
 FAST = Options(tiler="model")
 ELEMENTS = re.compile(r"memw\((?!r29)\S+\) = ")  # stores of scalars, but for the stack's
@@ -56,28 +56,6 @@ def test_rows_of_37(name: str, tmp_path: Path, hexagon: Target) -> None:
     assert not ELEMENTS.search(compiled.asm)
     result = run_compiled(compiled, str(path), hexagon, FAST)
     assert result.verified, result.details
-
-
-def rows(seed: int) -> str:
-    """A sum over neighbours for some columns of an array, up to its last one or not, under a condition or not."""
-    pick = random.Random(seed)
-    height, width = pick.randrange(1, 6), pick.randrange(3, 100)
-    first, right = pick.choice((0, 1, 5)), pick.choice((0, 0, 1, 40))
-    taps = pick.randrange(1, 4)
-    total = " + ".join(f"x[i][j + {k}]" for k in range(taps))
-    guard = pick.choice(("", "", "if (x[i][j] > 0) "))
-    zero = pick.choice(("", f"y[i][j + {first}] = i;"))
-    return f"""
-void rows(int y[restrict {height}][{first + width + right}], const int x[{height}][{width + taps}]) {{
-#pragma scop
-  for (int i = 0; i < {height}; i++)
-    for (int j = 0; j < {width}; j++) {{
-      {zero}
-      {guard}y[i][j + {first}] {pick.choice(("=", "+="))} {total};
-    }}
-#pragma endscop
-}}
-"""
 
 
 @pytest.mark.parametrize("seed", SEEDS)

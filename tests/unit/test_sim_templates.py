@@ -89,6 +89,34 @@ def test_registers_of_two_classes(machine: Target) -> None:
         assert (result.result, result.packets) == (5, 3)
 
 
+def test_registers_of_a_smaller_class(machine: Target) -> None:
+    """r6 is a scalar, and one of the few that tell how many bytes."""
+    text = """f: { r6 = r0 }
+        { r10 = r1 }
+        { r11 = r2; v0 = vmemu(r10+#0) }
+        { v1 = vmemu(r10+#1) }
+        { v2 = valign(v1,v0,r6) }
+        { q0 = vsetq(r6) }
+        { v2 = vmux(q0,v2,v0) }
+        { vmemu(r11+#0) = v2; jumpr r31 }
+    """
+    x, y = np.arange(64, dtype=np.int32), np.zeros(32, np.int32)
+    for engine in ("python", "native"):
+        result = simulate(text, machine, arguments=[("n", 12), ("x", x), ("y", y)], engine=engine)  # type: ignore[arg-type]
+        assert result.outputs["y"].tolist() == [3, 4, 5, *range(3, 32)]
+    with pytest.raises(SourceError):
+        assemble("f: { v2 = valign(v1,v0,r8) }", machine)
+
+
+def test_classes_that_overlap(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """Of two classes of scalars one is in the other, or they have nothing in common."""
+    text = isa_path("hexagon_v66").read_text(encoding="utf-8")
+    path = tmp_path / "overlap.toml"
+    path.write_text(text.replace('names = "r{0..7}"', 'names = ["r{0..7}", "r30"]', 1), encoding="utf-8")
+    with pytest.raises(IsaError, match="is named in `R` too"):
+        load_target(str(path))
+
+
 def test_registers_of_two_widths(tmp_path) -> None:  # type: ignore[no-untyped-def]
     text = isa_path("hexagon_v66").read_text(encoding="utf-8")
     path = tmp_path / "wide.toml"
