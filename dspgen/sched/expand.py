@@ -22,6 +22,9 @@ from dspgen.sched.values import Values
 
 _MOST_UNROLL = 32
 
+NO_ROOM_FOR_BRANCH = "no unit is free for the branch"
+NO_ROOM_FOR_COUNTER = "no unit is free for the loop counter"
+
 
 @dataclass(slots=True)
 class Body:
@@ -356,7 +359,7 @@ def _control(
                 taken.update((((at + k) % length), resource) for k in range(first, first + count))
     where = _free_slot(branch, [branch_at], taken, facts, kernel)
     if where is None:
-        return "no unit is free for the branch"
+        return NO_ROOM_FOR_BRANCH
     kernel[branch_at].append((branch, where[1]))
     taken.add((branch_at, where[1]))
     order = [*range(branch_at - latency, -1, -1), *range(length - 1, max(branch_at - latency, -1), -1)]
@@ -364,7 +367,7 @@ def _control(
         order = [at for at in order if (branch_at - at) % length >= latency or at == branch_at]
     slot = _free_slot(step, order, taken, facts, kernel)
     if slot is None:
-        return "no unit is free for the loop counter"
+        return NO_ROOM_FOR_COUNTER
     kernel[slot[0]].append((step, slot[1]))
     seen = (branch_at - slot[0] - latency) // length
     if seen < -1:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from dspgen.asmir.ir import Imm, Instr, Label, OperandValue, Phys, Predicate, Reg, VReg
 from dspgen.errors import NoSchedule, Problem
 from dspgen.sched.facts import Facts
+from dspgen.sched.machine import Closing
 from dspgen.target.model import Instruction, Operand, SemExpr
 
 _WRAPPERS = ("addr", "sext", "zext", "trunc", "mov")
@@ -55,6 +56,7 @@ class Kit:
         for instruction in sorted(facts.target.instructions, key=_preference):
             if instruction.compile:
                 self._learn(instruction)
+        self.closing = self._closing()
 
     def fresh(self, cls: str, hint: str = "s") -> VReg:
         self._count += 1
@@ -267,6 +269,19 @@ class Kit:
             if operand.kind == "label" and (predicate is None or instruction.predicable == "scalar"):
                 return Instr(instruction, (Label(label),), predicate)
         raise self._missing("branch to a label")
+
+    def _closing(self) -> Closing:
+        """A loop's branch and the step of its counter, on machines whose packets limit what goes beside a branch."""
+        counter = VReg("count", self.scalar)
+        try:
+            branch = self.branch("", Predicate(counter)).instruction
+            step = self.add(counter, counter, -1)[0].instruction
+        except NoSchedule:
+            return ()
+        reservation = self.facts.reservation(branch)
+        if not any(reservation.units & group for group, _ in self.facts.limits.groups):
+            return ()
+        return (0, reservation), (max(step.latency, 1), self.facts.reservation(step))
 
     def branch_register(self, name: str) -> Instr:
         cls = self.class_of(name)

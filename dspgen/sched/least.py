@@ -35,11 +35,18 @@ class TooSlow(Exception):
 @dataclass(slots=True)
 class Hopes:
     """Whether a function may still take fewer than `limit` cycles: `runs` tells how often the body of each of its
-    innermost loops is run, `least` how many cycles all these runs take at least, as far as is known."""
+    innermost loops is run, `least` how many cycles all these runs take at least, as far as is known; `bounds` the same
+    by its units alone."""
 
     limit: float
     runs: dict[str, int] = field(default_factory=dict)
     least: dict[str, float] = field(default_factory=dict)
+    bounds: dict[str, float] = field(default_factory=dict)
+
+    def forget(self, label: str) -> None:
+        """What was found for a loop no longer holds."""
+        if label in self.bounds:
+            self.least[label] = self.bounds[label]
 
     def check(self, label: str, factor: int, interval: int) -> None:
         """Raises TooSlow where `factor` iterations of a loop in so many cycles are too many."""
@@ -58,7 +65,7 @@ def hopes(body: Sequence[Item], limit: float, facts: Facts) -> Hopes:
     for loop, times in _innermost(body, 1):
         bound = resource_bound([facts.reservation(i.instruction) for i in instructions(loop.body)], facts)
         found.runs[loop.label] = times
-        found.least[loop.label] = float(bound * times)
+        found.least[loop.label] = found.bounds[loop.label] = float(bound * times)
     return found
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import combinations
 
 from dspgen.sched.facts import Facts, Reservation
 from dspgen.sched.limits import bits
 
+# What ends an iteration: how many cycles before the branch it issues, and what it takes.
+Closing = tuple[tuple[int, Reservation], ...]
+
 _FREE = -1
+_CLOSING = -2  # the number of a loop's branch, and down from there of what else ends its iterations
+_MOST_EVICTED = 3  # operations of a packet, so that another one fits
 
 
 class ReservationTable:
@@ -49,6 +55,13 @@ class ReservationTable:
             return True
         self._full[units] = self._full.get(units, 0) | 1 << row
         return False
+
+    def pin(self, op: int, cycle: int, reservation: Reservation) -> None:
+        """Reserve, if possible, for what is never evicted: `op` is below 0."""
+        self.place(op, cycle, reservation)
+
+    def reservation_of(self, op: int) -> Reservation:
+        return self._reservation[op]
 
     def place_from(self, op: int, cycle: int, reservation: Reservation) -> int:
         """Reserve in the first cycle from this one on in which that is possible, in a table without an interval."""
@@ -184,8 +197,16 @@ class ReservationTable:
                 self._free(resource, self._row(cycle + k))
         self._issued[self._row(cycle)] -= 1
 
-    def blockers(self, cycle: int, reservation: Reservation, worth: Sequence[int]) -> list[int]:
-        """Operations to evict so that this one fits: those of the least worth on one unit, and those on the extras."""
+    def blockers(self, cycle: int, reservation: Reservation, worth: Sequence[int]) -> list[int] | None:
+        """Operations to evict so that this one fits: those of the least worth on one unit, and those on the extras.
+        None where something pinned is in the way."""
+        found = self._blockers(cycle, reservation, worth)
+        return None if any(op < 0 for op in found) else found
+
+    def _blockers(self, cycle: int, reservation: Reservation, worth: Sequence[int]) -> list[int]:
+        row = self._row(cycle)
+        if self._limits.groups and reservation.simple and (few := self._fewest(row, reservation, worth)) is not None:
+            return few
         best: list[int] | None = None
         price: tuple[int, int] | None = None
         for unit in reservation.alternatives:
@@ -197,7 +218,9 @@ class ReservationTable:
                 if holder != _FREE:
                     found[holder] = None
             self._crowding(self._row(cycle), unit, found, worth)
-            cost = (len(found), sum(worth[op] for op in found))
+            if any(op < 0 for op in found) and best is not None:
+                continue
+            cost = (len(found), sum(worth[op] for op in found if op >= 0))
             if price is None or cost < price:
                 best, price = list(found), cost
         blocking = dict.fromkeys(best or [])
@@ -208,15 +231,34 @@ class ReservationTable:
                     blocking[holder] = None
         row = self._row(cycle)
         if not blocking and self._issued[row] >= self._issue_limit:
-            blocking = dict.fromkeys(op for op, at in self.cycle_of.items() if self._row(at) == row)
+            blocking = dict.fromkeys(op for op, at in self.cycle_of.items() if self._row(at) == row and op >= 0)
         return list(blocking)
+
+    def _fewest(self, row: int, reservation: Reservation, worth: Sequence[int]) -> list[int] | None:
+        """The fewest operations of a row, and of these those of the least worth, without which the limits let this one
+        in beside the others; None where it takes more than a few, or what holds a unit from before."""
+        here = [k for k in self._starting(row) if self._reservation[k].busy == 1]
+        fixed = self._busy[row]
+        for k in here:
+            fixed &= ~self._bits[self.unit_of[k]]
+        others = self._issued[row] - len(here)
+        masks = {k: self._reservation[k].units & ~fixed for k in here}
+        mine = reservation.units & ~fixed
+        free = sorted((k for k in here if k >= 0), key=lambda k: (worth[k], k))
+        for size in range(1, min(len(free), _MOST_EVICTED) + 1):
+            if others + len(here) - size >= self._issue_limit:
+                continue
+            for gone in sorted(combinations(free, size), key=lambda some: sum(worth[k] for k in some)):
+                if self._limits.matched([*(masks[k] for k in here if k not in gone), mine], fixed) is not None:
+                    return list(gone)
+        return None
 
     def _crowding(self, row: int, unit: int, found: dict[int, None], worth: Sequence[int]) -> None:
         """Add to `found` those of the least worth that have to go for the limits to let one start on `unit`."""
         for units, most in self._limits.groups:
             if units >> unit & 1:
                 here = [k for k in self._starting(row) if units >> self.unit_of[k] & 1 and k not in found]
-                here.sort(key=lambda k: (worth[k], k))
+                here.sort(key=lambda k: (k < 0, worth[k], k))
                 found.update(dict.fromkeys(here[: max(len(here) + 1 - most, 0)]))
 
     def fits(self, members: Sequence[tuple[int, int, int, Reservation]], shift: int) -> bool:
@@ -322,6 +364,25 @@ class ReservationTable:
             self._rows.append([_FREE] * self._width)
             self._busy.append(0)
             self._issued.append(0)
+
+
+def loop_table(facts: Facts, interval: int, closing: Closing, *, backward: bool = False) -> ReservationTable:
+    """A table for an interval in which what ends an iteration has its place: for a branch in the last cycle that is
+    early enough; in the first one, if the iteration runs `backward`."""
+    table = ReservationTable(facts, interval)
+    for number, (before, reservation) in enumerate(closing):
+        at = before if backward else interval - 1 - facts.branch_delay - before
+        table.pin(_CLOSING - number, at % interval, reservation)
+    return table
+
+
+def table_like(other: ReservationTable, facts: Facts, interval: int) -> ReservationTable:
+    """A table in which what ends an iteration has the place it has in another one, and nothing else has one."""
+    table = ReservationTable(facts, interval)
+    for op, cycle in other.cycle_of.items():
+        if op < 0:
+            table.take(op, cycle, other.unit_of[op], other.reservation_of(op))
+    return table
 
 
 def resource_bound(reservations: Sequence[Reservation], facts: Facts) -> Fraction:

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.facts import Facts, Reservation
-from dspgen.sched.machine import ReservationTable
+from dspgen.sched.machine import Closing, ReservationTable, loop_table
 
 Edge = tuple[int, int, int, int]  # source, target, latency, distance in iterations
 
@@ -147,17 +147,31 @@ def _components(graph: Graph) -> list[int]:
 
 
 def modulo_schedule(
-    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int, *, times: int = 1
+    graph: Graph,
+    reservations: Sequence[Reservation],
+    facts: Facts,
+    interval: int,
+    *,
+    times: int = 1,
+    closing: Closing = (),
 ) -> ModuloSchedule | str:
-    """A schedule at this initiation interval, or why there is none. It gives up `times` as late."""
+    """A schedule at this initiation interval, or why there is none. It gives up `times` as late. What is `closing` each
+    iteration keeps its place."""
     heights = _heights(graph, interval)
     if heights is None:
         return LONGER
-    return _iterative(graph, reservations, facts, interval, heights, [0] * graph.size, times)
+    table = loop_table(facts, interval, closing)
+    return _iterative(graph, reservations, facts, interval, heights, [0] * graph.size, times, table)
 
 
 def modulo_schedule_cyclic(
-    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int, *, times: int = 1
+    graph: Graph,
+    reservations: Sequence[Reservation],
+    facts: Facts,
+    interval: int,
+    *,
+    times: int = 1,
+    closing: Closing = (),
 ) -> ModuloSchedule | str:
     """Like `modulo_schedule`, but operations on cycles of dependences come first, at the cycles that they can have at
     the earliest: they find the units free that others may take at any time."""
@@ -172,7 +186,7 @@ def modulo_schedule_cyclic(
     above = max(heights) + 1
     worth = [h + above if c else h for h, c in zip(heights, cyclic, strict=True)]
     first = [s if c else 0 for s, c in zip(soonest, cyclic, strict=True)]
-    return _iterative(graph, reservations, facts, interval, worth, first, times)
+    return _iterative(graph, reservations, facts, interval, worth, first, times, loop_table(facts, interval, closing))
 
 
 def _iterative(
@@ -183,9 +197,9 @@ def _iterative(
     heights: Sequence[int],
     first: Sequence[int],
     times: int,
+    table: ReservationTable,
 ) -> ModuloSchedule | str:
     """Operations in the order of `heights`, none before its `first` cycle."""
-    table = ReservationTable(facts, interval)
     cycle: list[int | None] = [None] * graph.size
     last_tried = [-1] * graph.size
     budget = times * (_BUDGET * graph.size + 64)
@@ -204,7 +218,8 @@ def _iterative(
         placed = table.place_around(op, earliest, reservations[op])
         if placed is None:
             placed = earliest if last_tried[op] < earliest else last_tried[op] + 1
-            for victim in table.blockers(placed, reservations[op], heights):
+            placed, victims = cleared(table, placed, reservations[op], heights)
+            for victim in victims:
                 table.remove(victim)
                 cycle[victim] = None
                 heappush(waiting, key[victim])
@@ -223,20 +238,41 @@ def _iterative(
     return ModuloSchedule(interval, cycles, table)
 
 
+def cleared(
+    table: ReservationTable, cycle: int, reservation: Reservation, worth: Sequence[int]
+) -> tuple[int, list[int]]:
+    """The first cycle from this one on in which an operation finds room once others make it, and these others."""
+    for at in range(cycle, cycle + (table.interval or 1)):
+        if (victims := table.blockers(at, reservation, worth)) is not None:
+            return at, victims
+    return cycle, []
+
+
 def modulo_schedule_late(
-    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int, *, times: int = 1
+    graph: Graph,
+    reservations: Sequence[Reservation],
+    facts: Facts,
+    interval: int,
+    *,
+    times: int = 1,
+    closing: Closing = (),
 ) -> ModuloSchedule | str:
     """Like `modulo_schedule`, from the end of the iteration: everything as late as its readers allow."""
-    found = modulo_schedule(_backward(graph), reservations, facts, interval, times=times)
+    heights = _heights(_backward(graph), interval)
+    if heights is None:
+        return LONGER
+    before = loop_table(facts, interval, closing, backward=True)
+    found = _iterative(_backward(graph), reservations, facts, interval, heights, [0] * graph.size, times, before)
     if isinstance(found, str):
         return found
     end = max(found.cycles, default=0)
-    table = ReservationTable(facts, interval)
-    cycles = [end - c for c in found.cycles]
-    for op, cycle in enumerate(cycles):
-        if not table.place(op, cycle, reservations[op]):
-            return "no schedule found from the end of the iteration"
-    return ModuloSchedule(interval, cycles, table)
+    # Where a branch ends the iterations, the latest start at which the kernel's has room.
+    for shift in range(interval if closing else 1):
+        table = loop_table(facts, interval, closing)
+        cycles = [end + shift - c for c in found.cycles]
+        if all(table.place(op, cycle, reservations[op]) for op, cycle in enumerate(cycles)):
+            return ModuloSchedule(interval, cycles, table)
+    return "no schedule found from the end of the iteration"
 
 
 def _backward(graph: Graph) -> Graph:

@@ -10,7 +10,15 @@ from dspgen.asmir.ir import Instr, Loop, Stream, VReg
 from dspgen.sched.budget import Budget
 from dspgen.sched.crowded import no_room
 from dspgen.sched.exact_modulo import Solution, exact_modulo_schedule
-from dspgen.sched.expand import Body, Pipelined, Shape, choose_shape, expand
+from dspgen.sched.expand import (
+    NO_ROOM_FOR_BRANCH,
+    NO_ROOM_FOR_COUNTER,
+    Body,
+    Pipelined,
+    Shape,
+    choose_shape,
+    expand,
+)
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.ir import Dependence, LoopReport, Step
 from dspgen.sched.kit import Kit
@@ -140,6 +148,7 @@ def plan_loop(
     given: object = None,
     hopes: Hopes | None = None,
     single: Prepared | None = None,
+    lacking: list[FewRegisters],
 ) -> Plan | list[tuple[int, str]]:
     """The best schedule with an interval of at least `least_interval`, or what was tried and why it failed.
 
@@ -147,13 +156,11 @@ def plan_loop(
     `scarce`, schedules whose values wait least come first. With `exact`, the exact scheduler looks for what the others
     have missed, and keeps its answers there. The values that the loop leaves in the physical registers `free` are not
     read. What was tried with other registers is in `known`, for loops of the same label where what else was `given` is
-    the same; `single` is the loop made ready as it is. Raises NoSchedule where the budget is spent, TooSlow where
-    `hopes` for the function end.
+    the same; `single` is the loop made ready as it is. What registers schedules lacked goes into
+    `lacking`. Raises NoSchedule where the budget is spent, TooSlow where `hopes` for the function end.
     """
     key = loop.label, factor, frozenset(live_out), given
-    if key not in known:
-        known[key] = _forms_of(loop, facts, kit, live_out, factor, free, single)
-    made = known[key]
+    made = known[key] = known.get(key) or _forms_of(loop, facts, kit, live_out, factor, free, single)
     loop, forms = made.loop, made.found
     tried: list[tuple[int, str]] = []
     interval = max(forms[0][2].least_interval, least_interval)
@@ -177,11 +184,12 @@ def plan_loop(
                 report = replace(_report(prepared, *found, factor, facts, tried), refused=refused)
                 return Plan(*found, report, prepared.loop.streams, form, (*setup, *prepared.setup))
             reasons += found
+            lacking += (why for why in found if isinstance(why, FewRegisters))
             failure = failure or (_NO_LEADER if _NO_LEADER in found else found[0])
             if _NO_LEADER in found and len(forms) == made.whole and (apart := with_conditional_apart(loop, kit)):
                 forms.append((*apart, _ready(apart[0], factor, facts, kit, live_out)))
-            if form is loop and not prepared.scattered.keys() <= made.advanced:
-                made.advanced |= prepared.scattered.keys()
+            if form is loop and (more := prepared.scattered.keys() - made.advanced):
+                made.advanced |= more
                 forms.append((loop, (), _ready(loop, factor, facts, kit, live_out, explicit=made.advanced)))
         if refused == interval - 1 and failure == GAVE_UP and all(_refuted(p, interval) for _, _, p in forms):
             refused, failure = interval, "no room between dependent operations for what goes there"
@@ -261,24 +269,29 @@ def _schedules(
 ) -> Iterator[tuple[Body, Shape] | str]:
     """What each of the heuristics finds, and the same with values that wait less: that first where registers are
     `scarce`, as other code showed, else where the schedule itself lacks some. Then, for each that lacked registers of
-    some class, the same with values of that class made late. Last, why others were not found."""
+    some class, the same with values of that class made late. Where the branch found no room, all of that with places
+    kept for what ends an iteration. Last, why others were not found."""
     missed: list[str] = []
     lacking: list[tuple[object, ModuloSchedule, str]] = []
-    some = False
     trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
-    for less in (scarce, not scarce):
-        for number in range(len(HEURISTICS)):
-            if some and number == len(HEURISTICS) - 1:
-                continue  # it is for what the others don't find
-            made = scheduled(prepared, interval, number, facts, budget, less=less)
-            if isinstance(made, str):
-                missed.append(made)
-            else:
+    crowded_out = False
+    for again in (False, True):
+        some = False
+        for less in (scarce, not scarce):
+            for number in range(len(HEURISTICS)):
+                if (again and not crowded_out) or (some and number == len(HEURISTICS) - 1):
+                    continue  # the last one is for what the others don't find
+                asked = number + len(HEURISTICS) * again
+                made = scheduled(prepared, interval, asked, facts, budget, less=less, closing=kit.closing)
+                if isinstance(made, str):
+                    missed.append(made)
+                    continue
                 some = True
                 attempt = _attempt(prepared, made, trip, facts, kit, through, live_out)
                 yield attempt
                 if isinstance(attempt, FewRegisters):
-                    lacking.append(((interval, number, less), made, attempt.cls))
+                    lacking.append(((interval, asked, less), made, attempt.cls))
+                crowded_out |= bool(kit.closing) and attempt in (NO_ROOM_FOR_BRANCH, NO_ROOM_FOR_COUNTER)
     for key, made, cls in lacking:
         if (spared := sparing(prepared, made, cls, facts, key=key)) is not None:
             yield _attempt(prepared, spared, trip, facts, kit, through, live_out)

@@ -10,6 +10,7 @@ from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Facts
 from dspgen.sched.initial import with_first_inside
 from dspgen.sched.kit import Kit
+from dspgen.sched.least import TooSlow
 from dspgen.sched.list_sched import listed_length
 from dspgen.sched.live import NOTHING, Live, live_before, registers
 from dspgen.sched.nests import Nest
@@ -89,25 +90,39 @@ class Plans:
         given = (settings.flat_limit, settings.copy_predicates, len(settings.spilled), len(settings.saved))
         key = (loop.label, factor, least, seen, tuple(sorted(through.items())), given, loop.label in settings.scarce)
         if key not in settings.plans:
-            settings.plans[key] = plan_loop(
-                loop,
-                self.facts,
-                self.kit,
-                live_out=seen,
-                through=through,
-                least_interval=least,
-                factor=factor,
-                budget=settings.budget,
-                scarce=loop.label in settings.scarce,
-                exact=settings.proofs if settings.method == "exact" else None,
-                free=settings.free.get(loop.label, frozenset()),
-                known=settings.forms,
-                hopes=None if self._may_be_flat(loop) else settings.hopes,
-                given=given,
-                single=single,
-            )
+            lacking: list[FewRegisters] = []
+            try:
+                settings.plans[key] = plan_loop(
+                    loop,
+                    self.facts,
+                    self.kit,
+                    live_out=seen,
+                    through=through,
+                    least_interval=least,
+                    factor=factor,
+                    budget=settings.budget,
+                    scarce=loop.label in settings.scarce,
+                    exact=settings.proofs if settings.method == "exact" else None,
+                    free=settings.free.get(loop.label, frozenset()),
+                    known=settings.forms,
+                    hopes=None if self._may_be_flat(loop) else settings.hopes,
+                    given=given,
+                    single=single,
+                    lacking=lacking,
+                )
+            except TooSlow:
+                for why in lacking:
+                    self._check_saved(why, loop.label)
+                raise
             self._check_through(settings.plans[key], loop, live_out)
         return settings.plans[key]
+
+    def _check_saved(self, lacking: FewRegisters, label: str) -> None:
+        """Raise Unsaved if some of the caller's registers may be saved for a loop that lacks some."""
+        if lacking.cls and lacking.cls not in self.settings.unsavable and self.kit.unsaved(lacking.cls):
+            if self.settings.hopes is not None:
+                self.settings.hopes.forget(label)  # with more registers, it may be quicker
+            raise Unsaved(lacking.cls, lacking.lacking)
 
     def _check_through(self, plan: Plan | list[tuple[int, str]], loop: Loop, live_out: Live) -> None:
         """Where the loop lacks registers, raise Unsaved if some of the caller's may be saved, else Crowded if values
@@ -116,8 +131,7 @@ class Plans:
         lacking = next((why for _, why in tried if isinstance(why, FewRegisters)), None)
         if lacking is None:
             return
-        if lacking.cls and lacking.cls not in self.settings.unsavable and self.kit.unsaved(lacking.cls):
-            raise Unsaved(lacking.cls, lacking.lacking)
+        self._check_saved(lacking, loop.label)
         waiting, uses = set(self._waiting(loop, live_out)), self.settings.idle
         idle = [r for r in uses if r in waiting and self._class(r) == lacking.cls]
         if idle:
@@ -201,4 +215,4 @@ class Plans:
         return (register for register, _ in live_out - used if isinstance(register, VReg))
 
     def _class(self, register: VReg) -> str:
-        return self.facts.classes[register.cls].pair_of or register.cls
+        return self.facts.counted_as(register.cls)

@@ -11,7 +11,7 @@ from dspgen.sched.budget import Budget
 from dspgen.sched.ddg import Graph, loop_graph
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
-from dspgen.sched.machine import ReservationTable, resource_bound
+from dspgen.sched.machine import Closing, resource_bound, table_like
 from dspgen.sched.modulo import (
     ModuloSchedule,
     modulo_schedule,
@@ -30,7 +30,7 @@ from dspgen.sched.unroll import instructions, legal_offsets, with_advances, with
 from dspgen.sched.values import Values, analyse
 
 HEURISTICS = (modulo_schedule, modulo_schedule_late, slack_schedule, modulo_schedule_cyclic)
-_NUMBERS = range(len(HEURISTICS))
+_NUMBERS = range(2 * len(HEURISTICS))  # the second half: with places for what ends an iteration
 _VAIN = 2  # intervals at which a heuristic failed though there was a schedule, before it is asked no more
 _DEAR = 8  # times as much as others do values of a class that lacks registers matter
 WAIT_ALIKE = "its values can't wait less"
@@ -120,9 +120,10 @@ def _unled_streams(loop: Loop, facts: Facts) -> list[VReg]:
 
 
 def scheduled(
-    prepared: Prepared, interval: int, number: int, facts: Facts, budget: Budget, *, less: bool
+    prepared: Prepared, interval: int, number: int, facts: Facts, budget: Budget, *, less: bool, closing: Closing = ()
 ) -> ModuloSchedule | str:
-    """The schedule of one heuristic, made once; if so wanted, with values that wait `less`."""
+    """The schedule of one heuristic, made once; if so wanted, with values that wait `less`. From the number of
+    heuristics on they are numbered again, with places for what is `closing` an iteration."""
     key = interval, number, less
     if key in prepared.schedules:
         return prepared.schedules[key]
@@ -132,7 +133,7 @@ def scheduled(
     if budget.times == 1 and (lacking := prepared.in_vain(number, less=less)) is not None:
         made = lacking
     elif less:
-        made = scheduled(prepared, interval, number, facts, budget, less=False)
+        made = scheduled(prepared, interval, number, facts, budget, less=False, closing=closing)
         if not isinstance(made, str):
             graph = _within_reach(prepared, interval, facts)
             moved = with_stages_moved(graph, reservations, made, values, facts)
@@ -142,7 +143,9 @@ def scheduled(
             made = moved or WAIT_ALIKE
     else:
         budget.spend(len(reservations))
-        made = HEURISTICS[number](prepared.graph, reservations, facts, interval, times=budget.times)
+        again, heuristic = divmod(number, len(HEURISTICS))
+        kept = closing if again else ()
+        made = HEURISTICS[heuristic](prepared.graph, reservations, facts, interval, times=budget.times, closing=kept)
     if not isinstance(made, str):
         shorten_lifetimes(graph, reservations, made, values)
     prepared.schedules[key] = made
@@ -156,14 +159,14 @@ def sparing(
     then wait; None where that changes nothing."""
     if (key, cls) not in prepared.spared:
         dear = [
-            (facts.classes[v.atom[0].cls].pair_of or v.atom[0].cls) == cls if isinstance(v.atom[0], VReg) else False
+            facts.counted_as(v.atom[0].cls) == cls if isinstance(v.atom[0], VReg) else False
             for v in prepared.values.versions
             if v.writer >= 0
         ]
         made: ModuloSchedule | None = None
         if any(dear):
             reservations, interval = [op.reservation for op in prepared.ops], schedule.interval
-            table = ReservationTable(facts, interval)
+            table = table_like(schedule.table, facts, interval)
             for op, cycle in enumerate(schedule.cycles):
                 table.take(op, cycle, schedule.table.unit_of[op], reservations[op])
             changed = ModuloSchedule(interval, list(schedule.cycles), table)

@@ -12,8 +12,8 @@ import numpy as np
 
 from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.facts import Facts, Reservation
-from dspgen.sched.machine import ReservationTable
-from dspgen.sched.modulo import GAVE_UP, LONGER, ModuloSchedule
+from dspgen.sched.machine import Closing, ReservationTable, loop_table
+from dspgen.sched.modulo import GAVE_UP, LONGER, ModuloSchedule, cleared
 
 _BUDGET = 3  # operations forced into their places, per operation of the body, before an interval is given up
 _LARGE = 128  # operations; of larger bodies no more are forced, since each takes longer there
@@ -21,20 +21,27 @@ _FAR = 1 << 20
 
 
 def slack_schedule(
-    graph: Graph, reservations: Sequence[Reservation], facts: Facts, interval: int, *, times: int = 1
+    graph: Graph,
+    reservations: Sequence[Reservation],
+    facts: Facts,
+    interval: int,
+    *,
+    times: int = 1,
+    closing: Closing = (),
 ) -> ModuloSchedule | str:
-    """A schedule at this initiation interval, or why there is none. It gives up `times` as late."""
+    """A schedule at this initiation interval, or why there is none. It gives up `times` as late. What is `closing` each
+    iteration keeps its place."""
     distance = least_distances(graph, interval)
     if distance is None:
         return LONGER
-    work = _Slack(distance, reservations, facts, interval)
+    work = _Slack(distance, reservations, interval, loop_table(facts, interval, closing))
     budget = times * (_BUDGET * min(graph.size, _LARGE) + 64)
-    while len(work.table.cycle_of) < graph.size:
+    while not work.placed.all():
         if work.forced > budget:
             return GAVE_UP
         if not work.step():
             return "the units of one operation are always taken"
-    first = min(work.table.cycle_of.values(), default=0) // interval * interval
+    first = (int(work.cycle.min()) if graph.size else 0) // interval * interval
     cycles = [work.table.cycle_of[k] - first for k in range(graph.size)]
     for op, cycle in enumerate(cycles):
         work.table.cycle_of[op] = cycle
@@ -59,10 +66,12 @@ def least_distances(graph: Graph, interval: int) -> np.ndarray | None:
 class _Slack:
     """A partial schedule: `early` and `late` are where each operation may issue, given those that are placed."""
 
-    def __init__(self, reach: np.ndarray, reservations: Sequence[Reservation], facts: Facts, interval: int) -> None:
+    def __init__(
+        self, reach: np.ndarray, reservations: Sequence[Reservation], interval: int, table: ReservationTable
+    ) -> None:
         self.reach, self.reservations, self.interval = reach, reservations, interval
         self.back = np.ascontiguousarray(reach.T)
-        self.table = ReservationTable(facts, interval)
+        self.table = table
         size = len(reservations)
         self.placed = np.zeros(size, dtype=bool)
         self.cycle = np.zeros(size, dtype=np.int32)
@@ -131,7 +140,8 @@ class _Slack:
     def _forced(self, op: int, early: int) -> int | None:
         """Place it all the same: what takes its units, or no longer agrees with it, is to be placed anew."""
         at = early if self.last_tried[op] < early else int(self.last_tried[op]) + 1
-        for victim in self.table.blockers(at, self.reservations[op], self.worth):
+        at, victims = cleared(self.table, at, self.reservations[op], self.worth)
+        for victim in victims:
             self._remove(victim)
         if not self.table.place(op, at, self.reservations[op]):
             return None

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from dspgen.sched.ddg import Graph, all_edges
 from dspgen.sched.facts import Facts, Reservation
-from dspgen.sched.machine import ReservationTable
+from dspgen.sched.machine import table_like
 from dspgen.sched.modulo import ModuloSchedule
 from plant_core.linear import LinearProgram
 
@@ -49,7 +49,7 @@ def with_stages_moved(
             best, least = cycles, waits
     if best is None:
         return None
-    table = ReservationTable(facts, interval)
+    table = table_like(schedule.table, facts, interval)
     for op, cycle in enumerate(best):
         table.take(op, cycle, schedule.table.unit_of[op], reservations[op])
     return ModuloSchedule(interval, best, table)

@@ -21,6 +21,7 @@ from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from plant_core.loc import PlantError
 from tests.generators.nests import Features, random_program
+from tests.generators.rows import rows
 from tests.support.tools import needs_tools
 
 INTEGERS = Features(types=("int", "unsigned int", "short", "unsigned short"))
@@ -57,6 +58,19 @@ def test_kernels(name: str, examples: Path, hexagon: Target) -> None:
     agree(examples / "bench" / "hexagon" / f"{name}.c", hexagon, Options(defines=KERNELS[name]), {})
 
 
+@pytest.mark.parametrize(
+    ("name", "defines", "most"),
+    [("autocor", (), 320), ("matmul", (("IN", "short"),), 4350)],
+)
+def test_packets(name: str, defines: tuple[tuple[str, str], ...], most: int, examples: Path, hexagon: Target) -> None:
+    """Loops whose branch lacks a slot, and loops that lack registers, come near what the multipliers need: 241 and 4096
+    packets."""
+    path = examples / "bench" / "hexagon" / f"{name}.c"
+    compiled = compile_file(str(path), hexagon, Options(defines=defines))
+    values = oracle.random_inputs(compiled.source, 0, oracle.default_inputs(str(path), compiled.source, defines, ()))
+    assert simulate_kernel(compiled, hexagon, values).packets <= most
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_program(seed: int, tmp_path: Path, hexagon: Target) -> None:
     needs_tools(hexagon)
@@ -68,6 +82,14 @@ def test_random_program(seed: int, tmp_path: Path, hexagon: Target) -> None:
     except (DspgenError, PlantError):
         pytest.skip("refused")
     agree(path, hexagon, Options(), program.given)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < 3 else pytest.mark.slow) for s in range(40)])
+def test_random_rows(seed: int, tmp_path: Path, hexagon: Target) -> None:
+    needs_tools(hexagon)
+    path = tmp_path / "rows.c"
+    path.write_text(rows(seed), encoding="utf-8")
+    agree(path, hexagon, Options(tiler="model"), {})
 
 
 def test_runner(dspgen: Callable[..., tuple[int, str, str]], examples: Path, hexagon: Target) -> None:
