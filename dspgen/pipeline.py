@@ -81,6 +81,7 @@ class RunResult:
     outputs: dict[str, np.ndarray] = field(repr=False)
     details: tuple[str, ...] = ()
     data: Data = "onchip"
+    packets: int = 0
 
 
 def _silent(stage: str, value: object) -> None:
@@ -491,4 +492,5 @@ def run_compiled(
         outputs=result.outputs,
         details=details,
         data=options.data,
+        packets=result.packets,
     )

@@ -32,6 +32,7 @@ def test_run_json_is_one_object(dspgen: Run, dot: list[str]) -> None:
     assert 0 < found["bound_cycles"] <= found["cycles"]
     assert found["efficiency"] == pytest.approx(found["bound_cycles"] / found["cycles"])
     assert all(0 <= share <= 1 for share in found["unit_busy"].values())
+    assert 0 < found["packets"] <= found["cycles"]
     assert all({"line", "ii", "res_mii", "rec_mii", "stages", "trip"} <= set(loop) for loop in found["loops"])
 
 
