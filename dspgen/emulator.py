@@ -57,11 +57,19 @@ def emulate(text: str, target: Target, function: str, arguments: Sequence[tuple[
     return _emulated([(command, "kernel.s", text)], target, function, arguments)
 
 
-def emulate_c(text: str, command: str, target: Target, function: str, arguments: Sequence[tuple[str, Any]]) -> Emulated:
-    """The same with C text and the command of one of the target's compilers."""
-    support = target.toolchain.compile if target.toolchain is not None else ""
-    parts = [(command, "kernel.c", text), (support, "support.c", _SUPPORT)]
-    return _emulated(parts, target, function, arguments)
+def emulate_c(
+    text: str,
+    command: str,
+    target: Target,
+    function: str,
+    arguments: Sequence[tuple[str, Any]],
+    made: Sequence[tuple[str, str, str]] = (),
+) -> Emulated:
+    """The same with C text and the command of one of the target's compilers; `made` are other parts that it calls, each
+    a command, and the name and the text of its source."""
+    tools = target.toolchain
+    support = [] if tools is None else [(tools.compile, "support.c", _SUPPORT + tools.support)]
+    return _emulated([(command, "kernel.c", text), *made, *support], target, function, arguments)
 
 
 def _emulated(

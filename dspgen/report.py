@@ -115,8 +115,8 @@ def results_table(rows: Iterable[Mapping[str, Any]]) -> Table:
 def run_object(result: RunResult) -> dict[str, Any]:
     """The object of `--json` for a run on a machine's simulator."""
     names = (
-        "kernel isa data cycles packets bound_cycles efficiency verified max_error compile_seconds simulate_seconds unit_busy "
-        "tiles"
+        "kernel isa data cycles packets bound_cycles efficiency verified max_error compile_seconds simulate_seconds "
+        "unit_busy tiles"
     )
     return result_object(
         **{name: getattr(result, name) for name in names.split()},

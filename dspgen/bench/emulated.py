@@ -1,18 +1,25 @@
 """Integer kernels on a machine with real tools: packets that an emulator counts, beside those of other compilers' code.
 
 The rivals are the compilers and flags of the ISA file (`[toolchain]`), each on the kernel's own text and on others that
-compute the same (row by row, in blocks); of all of them, the fewest packets count. What a rival gets wrong doesn't.
+compute the same (row by row, in blocks), and Halide where it is installed; of all of them, the fewest packets count.
+What a rival gets wrong doesn't.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dspgen import oracle, report
+from dspgen.bench import halide_kernels
 from dspgen.bench.outcomes import Outcome, Row, first_refusal, geometric_mean, outcome_or_refusal
 from dspgen.bench.programs import Kernel, by_name, program
 from dspgen.bench.spread import spread
@@ -25,9 +32,11 @@ from dspgen.pipeline import compile_file
 from dspgen.stages import passed, simulate_kernel
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
+from plant_core.ir import Buf, Func, ScalarParam
 
 MACHINE = "hexagon_v66"
 FOLDER = "bench/hexagon"
+_SCHEDULES = 16  # of a kernel in Halide, at most
 SHORT = (("IN", "short"),)
 OTHERS = {"matmul": ("matmul_rows", "matmul_blocks"), "conv": ("conv_rows",), "fir": ("fir_rows",)}
 
@@ -125,7 +134,57 @@ def _rivals(kernel: Kernel, target: Target) -> Outcome:
             run = emulate_c(text, command, target, func.name, arguments)
             if all(np.array_equal(run.outputs[k], array) for k, array in wanted.items()):
                 found[f"{name} {file}"] = run.packets
-    return Outcome(min(found.values(), default=None), {"peers": found})
+    halide = _halide(func, target, arguments, wanted)
+    peers = found | halide
+    return Outcome(min(peers.values(), default=None), {"peers": peers, "halide": min(halide.values(), default=None)})
+
+
+def _halide(
+    func: Func, target: Target, arguments: Sequence[tuple[str, Any]], wanted: Mapping[str, np.ndarray]
+) -> dict[str, int]:
+    """The packets of Halide's code by schedule, without those that compute something else; none without Halide."""
+    assert target.toolchain is not None
+    if not target.toolchain.halide or find_spec("halide") is None or func.name not in halide_kernels.KERNELS:
+        return {}
+    params = [_halide_param(p, value) for p, (_, value) in zip(func.params, arguments, strict=True)]
+    vector = target.lanes * target.register_class(target.abi.scalar_class).bits // 8
+    job = {"kernel": func.name, "target": target.toolchain.halide, "vector": vector, "params": params}
+    command = f"{shlex.quote(sys.executable)} -m {halide_kernels.__name__} {{source}} {{object}}"
+    found: dict[str, int] = {}
+    for number in range(_SCHEDULES):
+        made = [(command, "generated.j", json.dumps(job | {"schedule": number}))]
+        try:
+            text = _halide_call(func)
+            run = emulate_c(text, target.toolchain.compile, target, func.name, arguments, made)
+        except DspgenError as refusal:
+            if f"status {halide_kernels.NO_SCHEDULE}:" in str(refusal):
+                break
+            if f"status {halide_kernels.REFUSED}:" in str(refusal):
+                continue
+            raise
+        if all(np.array_equal(run.outputs[k], array) for k, array in wanted.items()):
+            found[f"halide {number}"] = run.packets
+    return found
+
+
+def _halide_param(param: Buf | ScalarParam, value: np.ndarray | int | float) -> dict[str, Any]:
+    kind = np.asarray(value).dtype
+    names = {"i": "Int", "u": "UInt", "f": "Float"}
+    shape = [int(n) for n in np.shape(value)]
+    bits = 8 * kind.itemsize if shape else 32
+    return {"name": param.name, "type": names[kind.kind], "bits": [bits], "shape": shape}
+
+
+def _halide_call(func: Func) -> str:
+    """C text of the function by the one that Halide made; of its buffers' fields that one reads the arrays alone."""
+    kept = "static struct {unsigned long long device; void *interface, *host; unsigned long long flags; unsigned type; "
+    kept += "int dimensions; void *dim, *padding;} " + ", ".join(f"b{k}" for k in range(len(func.params) + 1)) + ";"
+    arrays = [isinstance(p, Buf) for p in func.params]
+    given = ", ".join(f"void *given{k}" if array else f"int given{k}" for k, array in enumerate(arrays))
+    hosts = " ".join(f"b{k}.host = given{k};" for k, array in enumerate(arrays) if array)
+    passed_on = ", ".join([*(f"&b{k}" if array else f"given{k}" for k, array in enumerate(arrays)), f"&b{len(arrays)}"])
+    body = f"{hosts} b{len(arrays)}.host = given0; generated({passed_on});"
+    return f"{kept}\nint generated();\nvoid {func.name}({given}) {{ {body} }}\n"
 
 
 def _row(
@@ -134,6 +193,7 @@ def _row(
     row = ours.facts or report.result_object(isa=load_target(task.isa, task.sets).name, packets=None, agree=None)
     peers = rivals.facts.get("peers", {})
     row |= {"kernel": kernel.name, "cycles": None, "efficiency": None, "peers": peers, "best_peer": rivals.cycles}
+    row["halide"] = rivals.facts.get("halide")
     row["best_peer_name"] = min(peers, key=lambda name: peers[name], default=None)
     row["over_peer"] = rivals.cycles / ours.cycles if ours.cycles and rivals.cycles else None
     row["details"] = list(ours.details)
@@ -151,4 +211,5 @@ def summary(rows: Sequence[Row]) -> Row:
         "agree": sum(r["agree"] is True for r in rows),
         "over_peer": geometric_mean(r["over_peer"] for r in rows),
         "behind": [r["kernel"] for r in rows if r["over_peer"] is not None and r["over_peer"] < 1],
+        "over_halide": {r["kernel"]: r["packets"] / r["halide"] for r in rows if r["packets"] and r["halide"]},
     }

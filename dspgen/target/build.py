@@ -469,20 +469,9 @@ def _toolchain(isa: schema.Isa) -> Toolchain | None:
     row = isa.toolchain
     if row is None:
         return None
-    return Toolchain(
-        row.assemble,
-        row.link,
-        row.run,
-        row.start,
-        row.argument,
-        row.output,
-        row.data,
-        row.counter,
-        row.overhead,
-        tuple(row.packages),
-        row.compile,
-        tuple(row.rivals.items()),
-    )
+    same = "assemble link run start argument output data counter overhead compile halide support"
+    texts = {name: getattr(row, name) for name in same.split()}
+    return Toolchain(**texts, packages=tuple(row.packages), rivals=tuple(row.rivals.items()))
 
 
 def _patterns(isa: schema.Isa) -> PatternMemory | None:

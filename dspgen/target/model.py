@@ -300,6 +300,8 @@ class Toolchain:
     packages: tuple[str, ...]
     compile: str = ""
     rivals: tuple[tuple[str, str], ...] = ()
+    halide: str = ""
+    support: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -399,6 +399,8 @@ class Toolchain(Sourced):
     overhead [packets]: how many of them are none of the function's.
     compile: the command that makes `{object}` of the C text `{source}`.
     rivals: commands like it, by names of your own, that code is compared with: other compilers, or other flags.
+    halide: the target that Halide compiles the same kernels for, as one more rival.
+    support: C text with what rivals' code calls from elsewhere.
     packages: what is to be installed for the tools.
     """
 
@@ -413,6 +415,8 @@ class Toolchain(Sourced):
     overhead: Figure = Figure(0)
     compile: str = ""
     rivals: dict[str, str] = field(default_factory=dict)
+    halide: str = ""
+    support: str = ""
     packages: Words = Words(())
 
 

@@ -17,11 +17,24 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from dspgen.bench import breakdown, outcomes, peers, plots, polybench, programs, speed, table1, verify
+from dspgen.bench import (
+    breakdown,
+    emulated,
+    halide_kernels,
+    outcomes,
+    peers,
+    plots,
+    polybench,
+    programs,
+    speed,
+    table1,
+    verify,
+)
 from dspgen.bench.apart import apart
 from dspgen.cpu_road import CpuResult, run_cpu
 from dspgen.errors import DspgenError, Problem
 from dspgen.frontend.read import read_c
+from dspgen.target.load import load_target
 from plant_core.loc import PlantError
 
 Run = Callable[..., tuple[int, str, str]]
@@ -331,3 +344,25 @@ def test_pictures_without_their_library(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(DspgenError, match="takes a library that is not installed"):
         plots.figure_of(1)
+
+
+def test_rivals_in_halide(tmp_path: Path) -> None:
+    """Each kernel has a schedule, and its object the function that the bench calls."""
+    pytest.importorskip("halide", reason="the extra `rivals` is not installed")
+    target = load_target(emulated.MACHINE)
+    assert target.toolchain is not None
+    params = [{"name": n, "type": "Int", "bits": [32], "shape": s} for n, s in (("y", [256]), ("x", [256]), ("a", []))]
+    job = {"kernel": "saxpy", "target": target.toolchain.halide, "vector": 128, "params": params}
+    found = []
+    for number in (0, 99):
+        (tmp_path / "job").write_text(json.dumps(job | {"schedule": number}), encoding="utf-8")
+        found.append(halide_kernels.main(str(tmp_path / "job"), str(tmp_path / "made.o")))
+    assert found == [0, halide_kernels.NO_SCHEDULE]
+    assert b"generated" in (tmp_path / "made.o").read_bytes()
+
+
+def test_calls_of_halide() -> None:
+    """Arrays go by buffers, those of the result once more; numbers as they are."""
+    func = read_c(emulated.KERNELS["saxpy"].source)
+    text = emulated._halide_call(func)
+    assert "generated(&b0, &b1, given2, &b3)" in text and "b3.host = given0" in text
