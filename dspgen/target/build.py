@@ -118,8 +118,10 @@ def _registers(isa: schema.Isa, context: Context) -> None:
     for cls in context.classes.values():
         for register in cls.names:
             if register in seen and not _shared(cls, context.classes[seen[register]]):
-                where = "twice" if seen[register] == cls.name else f"in `{seen[register]}` too"
-                context.fault("DG108", ("registers", cls.name, "names"), f"the register `{register}` is named {where}")
+                twice, path = seen[register] == cls.name, ("registers", cls.name, "names")
+                where = "twice" if twice else f"in `{seen[register]}` too"
+                remedy = "" if twice else "of two classes of scalars, one is in the other, or they have none in common"
+                context.fault("DG108", path, f"the register `{register}` is named {where}", remedy)
             seen[register] = cls.name
     for name, row in isa.registers.items():
         if row.element_of is not None:
