@@ -45,6 +45,7 @@ LARGEST_CANDIDATE = 800  # instructions
 LARGEST_STRIPS = 1200  # those of nests in strips, some of which may be there twice
 LARGEST_REPEATED = 1200  # instructions of a function that is compiled again, with fewer rules
 SURE = 1.5  # times the cycles of other code: no more is tried for nests that take so many
+CROWDED = 1.05  # times the cycles of nests one by one: so many together show that they lack registers
 HOPELESS = 1.1  # times the best cycles: nests are not compiled together that would take more, gaining by that as others
 FEW_NESTS = 4  # of a function that is compiled again, with fewer rules
 CLOSE = 1.2  # times a nest's cycles: code by fewer rules that takes more is not scheduled to the end
@@ -220,15 +221,26 @@ class Chooser:
     ) -> tuple[Compiled, tuple[Choice, ...]]:
         """Several nests under these plans, or others that were needed or better; see `compiled`."""
         best_rules, others = self._rules(choices, mode)
-        choices, variants = self._fitting(choices, mode, limit, best_rules)
-        best = variants.under(mode)
         light = tuple(_light(c) for c in choices)
+        lighter = None if _plan(light) == _plan(choices) else self._variants(light, best_rules)
+        alone = sum(c.cycles for c in choices)
+        try:
+            bound = limit if lighter is None else min(limit, CROWDED * alone)
+            choices, variants = self._fitting(choices, mode, bound, best_rules)
+        except Slower:
+            if lighter is None or bound == limit:
+                raise
+            told = lighter.told(mode, limit)
+            try:
+                choices, variants = self._fitting(choices, mode, min(limit, told), best_rules)
+            except Slower:
+                if told >= limit:
+                    raise
+                choices, variants = light, lighter
+        best = variants.under(mode)
         cycles = best.scheduled.cycles or 0
-        if cycles > sum(c.cycles for c in choices) and _plan(light) != _plan(choices):
-            # Together they lack registers.
-            lighter = self._variants(light, best_rules)
-            if lighter.told(mode, min(limit, cycles)) < cycles:
-                choices, variants, best = light, lighter, lighter.under(mode)
+        if lighter is not None and cycles > alone and lighter.told(mode, min(limit, cycles)) < cycles:
+            choices, variants, best = light, lighter, lighter.under(mode)
         if len(choices) <= FEW_NESTS or not best.planned.has_loops:
             best = variants.least(mode, most=LARGEST_REPEATED, without=set(modes_up_to(mode)) - {mode, *others})
             best = variants.summed(best, mode, LARGEST_REPEATED)
