@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -36,7 +36,6 @@ class _Nodes:
         facts: Facts,
         found: Occupancy,
         predicates: Mapping[VReg, bool],
-        inputs: Collection[VReg],
         avoid: frozenset[str],
     ) -> None:
         self.facts = facts
@@ -52,9 +51,6 @@ class _Nodes:
         self.predicates = predicates
         self._avoid = avoid
         self._places: dict[tuple[str, bool, bool], list[tuple[str, ...]]] = {}
-        self.special = {*facts.target.predicates.scalar, *facts.target.predicates.lane}  # what can be a predicate
-        self.partner = _partners(facts)
-        self.paired = any(facts.is_pair(r.cls) for r in self.atoms if r not in inputs)
         self.special = {*facts.target.predicates.scalar, *facts.target.predicates.lane}  # what can be a predicate
         self.partner = _partners(facts)
         self.paired = any(facts.is_pair(r.cls) for r in self.atoms)
@@ -95,7 +91,7 @@ def allocate(
     Else why there are none: each block in which more registers are needed than there are, else the one where the
     register that found no place is occupied.
     """
-    nodes = _Nodes(facts, found, predicates, inputs, avoid)
+    nodes = _Nodes(facts, found, predicates, avoid)
     taken: dict[int, str] = dict(nodes.fixed)
     for register, names in inputs.items():
         for atom, name in zip(nodes.atoms.get(register, ()), names, strict=True):
@@ -104,8 +100,11 @@ def allocate(
     free = [r for r in nodes.atoms if r not in inputs]
     if crowded := _crowded(nodes):
         return crowded
-    if _too_many_predicates(nodes) and isinstance(lacking := _colour(_simplified(free, nodes), nodes, taken), list):
-        return [_failure(lacking[0], nodes)]
+    if _too_many_predicates(nodes):
+        lacking = _colour(_simplified(free, nodes), nodes, taken, whole=True)
+        if isinstance(lacking, list):
+            # Of what found no place, a predicate: others might in another order.
+            return [_failure(next((r for r in lacking if r in predicates), lacking[0]), nodes)]
     failed: list[VReg] = []
     order: list[VReg] = []
     for order in _orders(free, nodes):

@@ -61,6 +61,18 @@ def _arcs(rng: random.Random, length: int, most: int, paired: float) -> list[tup
     return found
 
 
+def _together(registers: list[VReg], lives: list[list[int]], length: int) -> tuple[list[Atom], list[int], list[int]]:
+    """Atoms of registers occupied in these cycles; of each those occupied with it, and of each cycle the occupied."""
+    atoms = [a for r in registers for a in FACTS.atoms(r)]
+    spans = [cycles for r, cycles in zip(registers, lives, strict=True) for _ in FACTS.atoms(r)]
+    occupied = [sum(1 << k for k, span in enumerate(spans) if c in span) for c in range(length)]
+    near = [0] * len(atoms)
+    for mask in occupied:
+        for k in range(len(atoms)):
+            near[k] |= mask & ~(1 << k) if mask >> k & 1 else 0
+    return atoms, near, occupied
+
+
 @pytest.mark.parametrize("paired, most_over", [(0.0, 0.5), (0.3, 1.2)])
 def test_values_round_a_loop_take_few_registers_more_than_are_live_at_once(paired: float, most_over: float) -> None:
     single = next(c for c in TARGET.registers if c.kind == "vector" and c.pair_of is None)
@@ -72,13 +84,7 @@ def test_values_round_a_loop_take_few_registers_more_than_are_live_at_once(paire
         length, most = rng.randint(6, 40), rng.choice([8, 16, 24])
         arcs = _arcs(rng, length, most, paired)
         registers = [VReg(f"v{k}", pair.name if width == 2 else single.name) for k, (_, width) in enumerate(arcs)]
-        atoms = [a for r in registers for a in FACTS.atoms(r)]
-        spans = [cycles for r, (cycles, _) in zip(registers, arcs, strict=True) for _ in FACTS.atoms(r)]
-        occupied = [sum(1 << k for k, span in enumerate(spans) if c in span) for c in range(length)]
-        near = [0] * len(atoms)
-        for mask in occupied:
-            for k in range(len(atoms)):
-                near[k] |= mask & ~(1 << k) if mask >> k & 1 else 0
+        atoms, near, occupied = _together(registers, [cycles for cycles, _ in arcs], length)
         live = max(mask.bit_count() for mask in occupied)
         for more in range(len(names)):
             avoid = FACTS.untouchable | set(names[live + more :])
@@ -93,6 +99,28 @@ def test_values_round_a_loop_take_few_registers_more_than_are_live_at_once(paire
                 over.append(more)
                 break
     assert len(over) == 20 and sum(over) / 20 <= most_over
+
+
+def test_too_many_predicates_are_told_whatever_else_finds_no_place_at_first() -> None:
+    single = next(c for c in TARGET.registers if c.kind == "vector" and c.pair_of is None)
+    pair = next(c for c in TARGET.registers if c.pair_of == single.name)
+    conditions = [VReg(f"p{k}", "R") for k in range(len(TARGET.predicates.scalar) + 1)]
+    most = sum(n not in FACTS.untouchable for n in single.names)
+    for seed in range(10):
+        rng = random.Random(seed)
+        length = rng.randint(6, 40)
+        arcs = _arcs(rng, length, most, 0.3)
+        registers = [VReg(f"v{k}", pair.name if width == 2 else single.name) for k, (_, width) in enumerate(arcs)]
+        lives = [*(cycles for cycles, _ in arcs), *([0, 1] for _ in conditions)]
+        atoms, near, occupied = _together([*registers, *conditions], lives, length)
+        found = allocate(
+            Occupancy(atoms, near, 0, [occupied]),
+            FACTS,
+            inputs={},
+            predicates=dict.fromkeys(conditions, False),
+            avoid=FACTS.untouchable,
+        )
+        assert isinstance(found, list) and found[0].predicate
 
 
 @pytest.mark.parametrize("full", [True, False])
