@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from dspgen.errors import NoSchedule
-from dspgen.nest_functions import alone, in_forms
+from dspgen.nest_functions import alone, in_forms, light, modest, plan_of, scalar
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.sched.ir import Scheduled
 from dspgen.stages import CANDIDATE_SETS, Compiled, OnStage, Packets, Planned, cycles_of, plan_program
@@ -30,7 +31,7 @@ from plant_core.dependence import memory_dependences
 from plant_core.ir import Func
 from plant_core.legality import check_legal
 from plant_core.loc import PlantError
-from plant_core.tiles import CompPlan, Plan
+from plant_core.tiles import Plan
 
 FINALISTS = 8
 SIMULATED_FINALISTS = 5
@@ -48,6 +49,7 @@ SURE = 1.5  # times the cycles of other code: no more is tried for nests that ta
 CROWDED = 1.05  # times the cycles of nests one by one: so many together show that they lack registers
 HOPELESS = 1.1  # times the best cycles: nests are not compiled together that would take more, gaining by that as others
 FEW_NESTS = 4  # of a function that is compiled again, with fewer rules
+PARTS = 4  # of many nests, searched beside each other
 CLOSE = 1.2  # times a nest's cycles: code by fewer rules that takes more is not scheduled to the end
 
 
@@ -63,6 +65,8 @@ class Chosen:
 
 # The cycles of a nest's plan by the rules of a mode and of those with fewer, and whether its code has loops.
 _Told = tuple[dict[RewriteMode, float], bool]
+_Found = tuple[Choice, _Told]
+_T = TypeVar("_T")
 
 
 class Outdone(Exception):
@@ -138,6 +142,7 @@ class Chooser:
     whole: dict[tuple[Plan, tuple[tuple[str, RewriteMode], ...]], Variants] = field(default_factory=dict)
     counted: list[tuple[Scheduled, int | None]] = field(default_factory=list)
     known: dict[RewriteMode, tuple[Choice, ...]] = field(default_factory=dict)
+    told: dict[RewriteMode, list[_Told]] = field(default_factory=dict)  # of choices that were made beside each other
     packets: Packets = field(default_factory=dict)
     seen: OnStage = lambda name, value: None  # is told how far a long search is
     experiences: dict[RewriteMode, Experience] = field(default_factory=dict)  # what is known of nests like these
@@ -166,6 +171,9 @@ class Chooser:
             heavy = max(self.searches, key=lambda nest: nest.expected)
             if (cycles := heavy.choice(mode, self._tries(heavy, mode), Experience(), enough, None).cycles) > enough:
                 raise Outdone(cycles)
+        if self._apart(mode, enough):
+            self._choose_apart(mode)
+            return self.known[mode]
         found: list[Choice] = []
         spent = 0.0
         before = next(reversed(self.known.values()), ())  # by fewer rules
@@ -183,13 +191,37 @@ class Chooser:
         self.known[mode] = tuple(found)
         return self.known[mode]
 
+    def _apart(self, mode: RewriteMode, enough: float) -> bool:
+        """Whether nests are searched beside each other: where they are many, and nothing is known of them yet."""
+        many = len(self.searches) > FEW_NESTS and mode == self.options.rewrite and self.options.tiler not in PATIENT
+        return many and enough == math.inf and not any(nest.made for nest in self.searches)
+
+    def _choose_apart(self, mode: RewriteMode) -> None:
+        """Every `PARTS`-th nest is searched in turn, knowing nothing of the others."""
+        found = self._in_parts(partial(self._part, mode=mode))
+        self.known[mode] = tuple(choice for choice, _ in found)
+        self.told[mode] = [told for _, told in found]
+
+    def _in_parts(self, work: Callable[[Sequence[int]], list[_T]]) -> list[_T]:
+        """What `work` finds of each nest, given their numbers, those of many in parts beside each other."""
+        numbers = range(len(self.searches))
+        count = PARTS if len(numbers) > FEW_NESTS else 1
+        parts = [numbers[k::count] for k in range(count)]
+        found = beside([partial(work, part) for part in parts])
+        each = {k: one for part, some in zip(parts, found, strict=True) for k, one in zip(part, some, strict=True)}
+        return [each[k] for k in numbers]
+
     def _tell(self, numbers: Sequence[int], choices: Sequence[Choice], mode: RewriteMode) -> list[_Told]:
-        """What is known of some nests' code."""
-        found = []
-        for k in numbers:
-            variants, limit = self.searches[k].variants(choices[k].candidate), CLOSE * choices[k].cycles
-            cycles = {other: variants.told(other, limit) for other in modes_up_to(mode)[::-1]}
-            found.append((cycles, not isinstance(variants.planned, Planned) or variants.planned.has_loops))
+        return [self.searches[k].told(choices[k], mode) for k in numbers]
+
+    def _part(self, numbers: Sequence[int], mode: RewriteMode) -> list[_Found]:
+        """The choices of some nests, and what is known of their code, which is dropped."""
+        experience, found = Experience(), list[_Found]()
+        for nest in (self.searches[k] for k in numbers):
+            nest.packets = {}
+            choice = nest.choice(mode, self._tries(nest, mode), experience, math.inf, None)
+            found.append((choice, nest.told(choice, mode)))
+            nest.made.clear()
         return found
 
     def _share(self, nest: _Search) -> float:
@@ -221,8 +253,8 @@ class Chooser:
     ) -> tuple[Compiled, tuple[Choice, ...]]:
         """Several nests under these plans, or others that were needed or better; see `compiled`."""
         best_rules, others = self._rules(choices, mode)
-        light = tuple(_light(c) for c in choices)
-        lighter = None if _plan(light) == _plan(choices) else self._variants(light, best_rules)
+        smaller = tuple(light(c) for c in choices)
+        lighter = None if plan_of(smaller) == plan_of(choices) else self._variants(smaller, best_rules)
         alone = sum(c.cycles for c in choices)
         try:
             bound = limit if lighter is None else min(limit, CROWDED * alone)
@@ -236,11 +268,11 @@ class Chooser:
             except Slower:
                 if told >= limit:
                     raise
-                choices, variants = light, lighter
+                choices, variants = smaller, lighter
         best = variants.under(mode)
         cycles = best.scheduled.cycles or 0
         if lighter is not None and cycles > alone and lighter.told(mode, min(limit, cycles)) < cycles:
-            choices, variants, best = light, lighter, lighter.under(mode)
+            choices, variants, best = smaller, lighter, lighter.under(mode)
         if len(choices) <= FEW_NESTS or not best.planned.has_loops:
             best = variants.least(mode, most=LARGEST_REPEATED, without=set(modes_up_to(mode)) - {mode, *others})
             best = variants.summed(best, mode, LARGEST_REPEATED)
@@ -255,12 +287,8 @@ class Chooser:
         sums, straight = dict.fromkeys(modes, 0.0), dict.fromkeys(modes, 0.0)
         best: dict[str, RewriteMode] = {}
         unrolled: list[str] = []  # nests without loops are one piece of code, rewritten by the same rules
-        numbers = range(len(choices))
-        parts = [numbers] if len(numbers) <= FEW_NESTS else [numbers[::2], numbers[1::2]]
-        told = beside([partial(self._tell, part, choices, mode) for part in parts])
-        found = {k: each for part, known in zip(parts, told, strict=True) for k, each in zip(part, known, strict=True)}
-        for k, choice in enumerate(choices):
-            cycles, looped = found[k]
+        told = self.told.get(mode) or self._in_parts(partial(self._tell, choices=choices, mode=mode))
+        for choice, (cycles, looped) in zip(choices, told, strict=True):
             best.update(dict.fromkeys(choice.comps if looped else (), min(modes, key=cycles.__getitem__)))
             unrolled += () if looped else choice.comps
             for other in modes:
@@ -282,15 +310,15 @@ class Chooser:
                 variants.under(mode, limit=limit)
             except NoSchedule:
                 if given_up < 0:
-                    choices = tuple(_modest(c) for c in choices)
+                    choices = tuple(modest(c) for c in choices)
                 else:
-                    choices = tuple(_scalar(c) if k == given_up else c for k, c in enumerate(choices))
+                    choices = tuple(scalar(c) if k == given_up else c for k, c in enumerate(choices))
             else:
                 return choices, variants
         return choices, self._variants(choices, rules)
 
     def _variants(self, choices: tuple[Choice, ...], rules: Mapping[str, RewriteMode]) -> Variants:
-        plan = _plan(choices)
+        plan = plan_of(choices)
         key = plan, tuple(sorted(rules.items()))
         if key not in self.whole:
             func, target, options = in_forms(self.func, choices), self.target, self.options
@@ -316,22 +344,6 @@ def _gains(found: tuple[Choice, ...], fewer: tuple[Choice, ...]) -> bool:
     if len(found) == 1 or not fewer:
         return True
     return any(c.cycles < f.cycles for c, f in zip(found, fewer, strict=True))
-
-
-def _modest(choice: Choice) -> Choice:
-    """The nest in small tiles, if it was in large ones."""
-    return choice if choice.modest is None or not choice.candidate.laned else replace(choice, candidate=choice.modest)
-
-
-def _light(choice: Choice) -> Choice:
-    """The nest in smaller tiles that are about as good."""
-    light = choice.light
-    return choice if light is None or light.form is not choice.candidate.form else replace(choice, candidate=light)
-
-
-def _scalar(choice: Choice) -> Choice:
-    """The nest as it is written: a plan leaves such comps alone."""
-    return replace(choice, candidate=replace(choice.candidate, plans=(), title="scalar"))
 
 
 class _Search:
@@ -364,6 +376,7 @@ class _Search:
         self.fallback = scalar_candidate(nest)
         self.most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
         self.made: dict[Plan, Variants] = {}
+        self.packets = chooser.packets
 
     def _in_strips(self, nest: Nest, machine: Machine) -> list[Candidate]:
         """The best legal ways of strips."""
@@ -431,8 +444,14 @@ class _Search:
                     func, plan, target, options, known=known, candidate=most is not None, strips=strips
                 )  # fmt: skip
 
-            self.made[plan] = Variants(planned, target, options, most, known=self.chooser.packets)
+            self.made[plan] = Variants(planned, target, options, most, known=self.packets)
         return self.made[plan]
+
+    def told(self, choice: Choice, mode: RewriteMode) -> _Told:
+        """What is known of the code that was chosen."""
+        variants, limit = self.variants(choice.candidate), CLOSE * choice.cycles
+        cycles = {other: variants.told(other, limit) for other in modes_up_to(mode)[::-1]}
+        return cycles, not isinstance(variants.planned, Planned) or variants.planned.has_loops
 
     def _keeps(self, plans: Plans, form: Func | None = None) -> bool:
         """Whether the plans, of the nest or of another form of it, keep all dependences, found out at little cost."""
@@ -477,8 +496,3 @@ class _Evaluate:
         self.simulated += 1
         self.ratio = min(self.ratio or math.inf, counted / candidate.cycles)
         return float(counted)
-
-
-def _plan(choices: tuple[Choice, ...]) -> Plan:
-    merged: list[tuple[str, CompPlan]] = [p for c in choices for p in c.candidate.plans]
-    return Plan(tuple(merged))

@@ -1,4 +1,4 @@
-"""Loop nests of a function as functions of their own, and a function with some of its nests in another form."""
+"""Loop nests of a function as functions of their own, and a function with some of its nests in another form or plan."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dspgen.tiling.search import Choice
 from plant_core.affine import read_accesses
 from plant_core.defined import used_parameters
 from plant_core.ir import Buf, Comp, Func, ScalarParam
+from plant_core.tiles import CompPlan, Plan
 
 
 def alone(func: Func, nest: Nest, most: int) -> Func:
@@ -44,6 +45,28 @@ def in_forms(func: Func, choices: tuple[Choice, ...]) -> Func:
     gone = {name for names in forms for name in names}
     comps = (instead.get(c.name, () if c.name in gone else (c,)) for c in func.comps)
     return func.with_comps(tuple(itertools.chain.from_iterable(comps)))
+
+
+def modest(choice: Choice) -> Choice:
+    """The nest in small tiles, if it was in large ones."""
+    return choice if choice.modest is None or not choice.candidate.laned else replace(choice, candidate=choice.modest)
+
+
+def light(choice: Choice) -> Choice:
+    """The nest in smaller tiles that are about as good."""
+    other = choice.light
+    return choice if other is None or other.form is not choice.candidate.form else replace(choice, candidate=other)
+
+
+def scalar(choice: Choice) -> Choice:
+    """The nest as it is written: a plan leaves such comps alone."""
+    return replace(choice, candidate=replace(choice.candidate, plans=(), title="scalar"))
+
+
+def plan_of(choices: tuple[Choice, ...]) -> Plan:
+    """That of a function with its nests as they were chosen."""
+    merged: list[tuple[str, CompPlan]] = [p for c in choices for p in c.candidate.plans]
+    return Plan(tuple(merged))
 
 
 def _touched(comps: Iterable[Comp]) -> set[str]:

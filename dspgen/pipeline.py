@@ -58,6 +58,7 @@ COLLECTIONS = 100_000, 50, 100  # new objects before Python looks for garbage, a
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
 FAR = 1.7  # times the cycles of unrolled code: nests of which the model expects more are not looked at
 OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
+_Form = Callable[[], Func | None]  # makes a form of a function, where it has that
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +189,11 @@ def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> t
     """The function for data on the chip: its loops of unknown size in groups, or with copies of arrays, where that can
     be, or as it is."""
     refusal: NoSchedule | None = None
-    for func in (grouped(source, target, options), with_copies(source, target, options), source):
+    given = source, target, options
+    forms: tuple[_Form, ...] = partial(grouped, *given), partial(with_copies, *given), lambda: source
+    for form in forms:
         try:
-            if func is not None:
+            if (func := form()) is not None:
                 return _best_view(func, target, lambda f, view: _chooser(f, view, options, seen), _polished_code, seen)
         except NoSchedule as error:
             refusal = error
@@ -209,11 +212,12 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     judge = pieces.cycles if options.tiler == "feedback" and options.tile == "search" else None
     view = next(v for v in views(target) if v.packed == 1)
     # A scalar of each iteration is no help where its iterations are no block.
-    for form in (with_copies(source, target, options), func, canonical(source, reassoc=reassoc)):
+    plain = partial(canonical, source, reassoc=reassoc)
+    forms: tuple[_Form, ...] = partial(with_copies, source, target, options), lambda: func, plain
+    for form in forms:
         try:
-            if form is not None:
-                made = parts(form, source, target, options, judge)
-                whole = compile_blocked(made, source, view, options, pieces.told)
+            if (able := form()) is not None:
+                whole = compile_blocked(parts(able, source, target, options, judge), source, view, options, pieces.told)
                 break
         except NoSchedule as error:
             refusal = error

@@ -14,10 +14,12 @@ from plant_core.canonical.temporaries import decided, without_constant_sums, wit
 from plant_core.defined import varying_parameters
 from plant_core.dependence import rebalance_reductions
 from plant_core.ir import Func
+from plant_core.remembered import by_identity
 from plant_core.scalars import expand_scalars
 from plant_core.schedule import normalise_loops
 
 
+@by_identity
 def canonical(func: Func, *, reassoc: bool, symbolic: bool = False) -> Func:
     """Loops of unit step; extrema and reductions written as such; scalars in their readers' places, or one for each
     iteration, where `symbolic` also of loops whose trips are known at run time only.
