@@ -256,11 +256,13 @@ class Chooser:
         smaller = tuple(light(c) for c in choices)
         lighter = None if plan_of(smaller) == plan_of(choices) else self._variants(smaller, best_rules)
         alone = sum(c.cycles for c in choices)
+        if lighter is not None:
+            self._variants(choices, best_rules).instead = partial(lighter.told, mode, limit)
         try:
             bound = limit if lighter is None else min(limit, CROWDED * alone)
             choices, variants = self._fitting(choices, mode, bound, best_rules)
         except Slower:
-            if lighter is None or bound == limit:
+            if lighter is None or (bound == limit and mode not in lighter.made):
                 raise
             told = lighter.told(mode, limit)
             try:

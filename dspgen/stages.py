@@ -228,13 +228,14 @@ def pack(
     candidate: bool,
     known: Packets | None = None,
     limit: float = math.inf,
+    instead: Callable[[], float] | None = None,
 ) -> Compiled:
     """Packets, those that are `known` made once. For a `candidate` among others raises NoSchedule where registers are
     not soon found. Raises TooSlow where the loops' intervals, or packets without registers, tell that it takes about
-    `limit` cycles or more."""
-    limits: dict[str, Any] = {}
+    `limit` cycles or more, or hardly fewer than other code `instead`; see `schedule`."""
+    limits: dict[str, Any] = {"limit": limit, "instead": instead}
     if candidate:
-        limits = {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED, "largest": CANDIDATE_STRAIGHT}
+        limits |= {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED, "largest": CANDIDATE_STRAIGHT}
     method: Method = options.sched if options.sched in ("list", "order") else "dp"
     planned, rewritten, function = assembled.planned, assembled.rewritten, assembled.function
     known = {} if known is None else known
@@ -242,7 +243,7 @@ def pack(
     if key not in known:
         try:
             known[key] = schedule(
-                function, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, limit=limit, **limits
+                function, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, **limits
             )  # fmt: skip
         except NoSchedule as refusal:
             known[key] = refusal

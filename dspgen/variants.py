@@ -46,7 +46,8 @@ class _Form:
 @dataclass(slots=True)
 class Variants:
     """The code of one plan. `plan` makes what is before rewriting; `most` is how many instructions it may have, None
-    where it is no candidate among others (see `pack`). `known` is shared by the plans of one function."""
+    where it is no candidate among others (see `pack`). `known` is shared by the plans of one function. `instead`: the
+    cycles of other code that would do, asked for where this lacks registers."""
 
     plan: Callable[[], Planned]
     target: Target
@@ -59,6 +60,7 @@ class Variants:
     made: dict[RewriteMode, Compiled | Refusal] = field(default_factory=dict)
     planned: Planned | Refusal | None = None
     uncopied: Variants | None = None
+    instead: Callable[[], float] | None = None
 
     def under(
         self, mode: RewriteMode, most: int | None = None, limit: float = math.inf, *, certain: bool = False
@@ -214,8 +216,14 @@ class Variants:
         """Make packets, or learn why there are none. Raises Slower where loops take too long for `limit`."""
         try:
             form.packed = pack(
-                assembled, self.target, self.options, candidate=form.most is not None, known=self.known, limit=limit
-            )  # fmt: skip
+                assembled,
+                self.target,
+                self.options,
+                candidate=form.most is not None,
+                known=self.known,
+                limit=limit,
+                instead=self.instead,
+            )
         except TooSlow as slow:
             form.slow = slow.cycles
             raise Slower(slow.cycles, certain=False) from None

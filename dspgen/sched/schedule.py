@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dspgen.asmir.ir import Function, Instr, Item, Phys, VReg
 from dspgen.errors import NoSchedule, Problem
@@ -30,6 +30,7 @@ ATTEMPTS = 60
 _SPILLS = 4  # times that registers are put into memory before the order of the text is tried
 _LOOK = 200_000
 _SPARE = 32  # one register in so many is kept back where they did not suffice
+_WORTH = 1.02  # times the cycles of code that lacks registers: other code that takes no more is as good
 _BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
@@ -47,6 +48,7 @@ def schedule(
     limit: float = math.inf,
     largest: int | None = None,
     blocks: Mapping[object, Packed] | None = None,
+    instead: Callable[[], float] | None = None,
 ) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
@@ -56,7 +58,8 @@ def schedule(
     independent in the order of the text. `lessons`: what schedules of the loops asked for less for; `blocks`: how
     straight code was packed before. Straight code of over `largest` operations is given up where the order that needs
     few registers lacks some. Raises TooSlow where the intervals of loops, or packets that lack registers, show that it
-    takes about `limit` cycles or more.
+    takes about `limit` cycles or more; and where values must wait in memory, though other code, of which `instead`
+    tells the cycles, takes hardly more than this would without that.
     """
     facts = Facts(target)
     settings = Settings(
@@ -65,6 +68,7 @@ def schedule(
         budget=Budget(most, times=times),
         searches=Searches(look, earlier=blocks or {}),
         limit=limit,
+        instead=instead,
     )
     if lessons is not None:
         settings.learn(lessons)
@@ -75,12 +79,12 @@ def schedule(
     kit = Kit(facts)
     stack = Stack(facts, kit, function.below)
     for _ in range(attempts):
-        laid, inputs = _laid_out(function, facts, kit, settings, stack)
+        laid, inputs = _laid_out(function, facts, kit, settings, stack, laid)
         found = _allocate(laid.blocks, facts, inputs, [*settings.borrowed, *settings.saved])
         if isinstance(found, dict):
             return _scheduled(function, target, laid, found, facts, settings)
         failure = found[0]
-        if (cycles := _cycles(laid)) is not None and cycles >= limit:
+        if (cycles := _cycles(laid)) is not None and cycles >= settings.limit:
             raise TooSlow(cycles)
         if largest is not None and _hopeless(failure, laid, settings, largest):
             break
@@ -90,10 +94,10 @@ def schedule(
 
 
 def _laid_out(
-    function: Function, facts: Facts, kit: Kit, settings: Settings, stack: Stack
+    function: Function, facts: Facts, kit: Kit, settings: Settings, stack: Stack, before: Laid | None
 ) -> tuple[Laid, dict[VReg, tuple[str, ...]]]:
     """The function in blocks, with fewer of its short loops as straight code where these are too many, and what only
-    code around loops uses in memory where loops lack registers."""
+    code around loops uses in memory where loops lack registers. `before` is the last that lacked registers."""
     while True:
         try:
             return _lay_out(function, facts, kit, settings, stack)
@@ -107,6 +111,7 @@ def _laid_out(
             _save_some(settings, found, kit, stack)
             _afresh(settings)
         except Crowded as found:
+            _check_worth(settings, before)
             settings.spilled.update((register, stack.place(register.cls)) for register in found.idle)
             _afresh(settings)
 
@@ -119,6 +124,16 @@ def _cycles(laid: Laid) -> int | None:
             return None
         cycles += len(block.cycles) * block.trips
     return cycles
+
+
+def _check_worth(settings: Settings, laid: Laid | None) -> None:
+    """Before values wait in memory: raise TooSlow if other code takes hardly more than this does without that."""
+    if settings.instead is None:
+        return
+    settings.limit, settings.instead = min(settings.limit, settings.instead()), None
+    cycles = None if laid is None else _cycles(laid)
+    if cycles is not None and _WORTH * cycles >= settings.limit:
+        raise TooSlow(max(cycles, settings.limit))
 
 
 def _hopeless(failure: Failure, laid: Laid, settings: Settings, largest: int) -> bool:
@@ -264,6 +279,7 @@ def _save_some(settings: Settings, wanted: Unsaved, kit: Kit, stack: Stack) -> N
 
 def _spill(function: Function, settings: Settings, failure: Failure, laid: Laid, kit: Kit, stack: Stack) -> bool:
     """Put values that crowd the block into memory."""
+    _check_worth(settings, laid)
     pressure = _by_origin(failure, kit)
     pipelined = [label for label in laid.intervals if label not in settings.plain]
     body = _prepared(function, kit, settings, stack)

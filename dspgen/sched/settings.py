@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dspgen.asmir.ir import Item, VReg
@@ -52,6 +53,7 @@ class Settings:
     budget: Budget = field(default_factory=Budget)
     searches: Searches = field(default_factory=Searches)
     limit: float = math.inf  # cycles: with so many, or more, the code is of no use
+    instead: Callable[[], float] | None = None  # the cycles of other code that would do; not asked yet
     hopes: Hopes | None = None  # of the body as it is now, where there is a limit
 
     def lessons(self) -> Lessons:

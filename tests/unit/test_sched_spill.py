@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -206,3 +208,22 @@ def test_code_that_lacks_registers_is_given_up_where_it_is_too_slow_or_large() -
     assert 10 <= slow.value.cycles <= cycles
     with pytest.raises(NoSchedule):
         schedule(crowded, TARGET, largest=50)
+
+
+def test_other_code_that_is_as_good_is_asked_for_once_before_values_wait_in_memory() -> None:
+    crowded = Crowded(TARGET, 80).crowd(100, 0, 0, between=False)
+    alone = schedule(crowded, TARGET)
+    assert alone.cycles is not None and alone.in_memory
+    asked: list[float] = []
+
+    def tells(cycles: float) -> Callable[[], float]:
+        return lambda: asked.append(cycles) or cycles
+
+    assert schedule(crowded, TARGET, instead=tells(math.inf)).lines == alone.lines
+    with pytest.raises(TooSlow) as slow:
+        schedule(crowded, TARGET, instead=tells(10.0))
+    assert slow.value.cycles >= 10
+    assert asked == [math.inf, 10.0]
+    few = Crowded(TARGET, 80).crowd(4, 0, 0, between=False)
+    assert schedule(few, TARGET, instead=tells(1.0)).lines == schedule(few, TARGET).lines
+    assert len(asked) == 2
