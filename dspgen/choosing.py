@@ -197,7 +197,7 @@ class Chooser:
         return many and enough == math.inf and not any(nest.made for nest in self.searches)
 
     def _choose_apart(self, mode: RewriteMode) -> None:
-        """Every `PARTS`-th nest is searched in turn, knowing nothing of the others."""
+        """Each nest is searched knowing nothing of the others, whose experience is not worth waiting for."""
         found = self._in_parts(partial(self._part, mode=mode))
         self.known[mode] = tuple(choice for choice, _ in found)
         self.told[mode] = [told for _, told in found]
@@ -216,10 +216,10 @@ class Chooser:
 
     def _part(self, numbers: Sequence[int], mode: RewriteMode) -> list[_Found]:
         """The choices of some nests, and what is known of their code, which is dropped."""
-        experience, found = Experience(), list[_Found]()
+        found: list[_Found] = []
         for nest in (self.searches[k] for k in numbers):
             nest.packets = {}
-            choice = nest.choice(mode, self._tries(nest, mode), experience, math.inf, None)
+            choice = nest.choice(mode, self._tries(nest, mode), Experience(), math.inf, None)
             found.append((choice, nest.told(choice, mode)))
             nest.made.clear()
         return found
