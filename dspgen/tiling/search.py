@@ -169,11 +169,12 @@ def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice 
         ordered.sort(key=lambda x: (x[0] != won, x[0].title in large, x[0].size if x[0].title in large else 0))
         found.visit(*ordered.pop(0), last=True)
         found.tried = 0  # most of its code was made then
-    for candidate, certain in ordered:
-        found.visit(candidate, certain)
-        if found.done:
-            break
-    else:
+    scalar = next((x for x in ordered if not x[0].laned), None)
+    while ordered and not found.done:
+        # Where some are refused, scalar code comes next: it is quick to try, and what can't be faster is then given up.
+        early = scalar is not None and found.best is None and found.failed and scalar in ordered
+        found.visit(*ordered.pop(ordered.index(scalar) if early and scalar is not None else 0))
+    if not found.done:
         found.visit_waiting()
     found.experience.learn(found.seen)
 
