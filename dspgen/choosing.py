@@ -49,7 +49,6 @@ SURE = 1.5  # times the cycles of other code: no more is tried for nests that ta
 CROWDED = 1.05  # times the cycles of nests one by one: so many together show that they lack registers
 HOPELESS = 1.1  # times the best cycles: nests are not compiled together that would take more, gaining by that as others
 FEW_NESTS = 4  # of a function that is compiled again, with fewer rules
-PARTS = 4  # of many nests, searched beside each other
 CLOSE = 1.2  # times a nest's cycles: code by fewer rules that takes more is not scheduled to the end
 
 
@@ -197,29 +196,27 @@ class Chooser:
         return many and enough == math.inf and not any(nest.made for nest in self.searches)
 
     def _choose_apart(self, mode: RewriteMode) -> None:
-        """Each nest is searched knowing nothing of the others, whose experience is not worth waiting for."""
+        """The first half of the nests, and the others without its experience."""
         found = self._in_parts(partial(self._part, mode=mode))
         self.known[mode] = tuple(choice for choice, _ in found)
         self.told[mode] = [told for _, told in found]
 
     def _in_parts(self, work: Callable[[Sequence[int]], list[_T]]) -> list[_T]:
-        """What `work` finds of each nest, given their numbers, those of many in parts beside each other."""
+        """What `work` finds of each nest, told the numbers of some: of halves beside each other, where they are many."""
         numbers = range(len(self.searches))
-        count = PARTS if len(numbers) > FEW_NESTS else 1
-        parts = [numbers[k::count] for k in range(count)]
-        found = beside([partial(work, part) for part in parts])
-        each = {k: one for part, some in zip(parts, found, strict=True) for k, one in zip(part, some, strict=True)}
-        return [each[k] for k in numbers]
+        middle = -(-len(numbers) // 2)
+        parts = (numbers[:middle], numbers[middle:]) if len(numbers) > FEW_NESTS else (numbers,)
+        return list(itertools.chain(*beside([partial(work, part) for part in parts])))
 
     def _tell(self, numbers: Sequence[int], choices: Sequence[Choice], mode: RewriteMode) -> list[_Told]:
         return [self.searches[k].told(choices[k], mode) for k in numbers]
 
     def _part(self, numbers: Sequence[int], mode: RewriteMode) -> list[_Found]:
         """The choices of some nests, and what is known of their code, which is dropped."""
-        found: list[_Found] = []
+        experience, found = Experience(), list[_Found]()
         for nest in (self.searches[k] for k in numbers):
             nest.packets = {}
-            choice = nest.choice(mode, self._tries(nest, mode), Experience(), math.inf, None)
+            choice = nest.choice(mode, self._tries(nest, mode), experience, math.inf, None)
             found.append((choice, nest.told(choice, mode)))
             nest.made.clear()
         return found
