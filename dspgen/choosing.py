@@ -202,7 +202,7 @@ class Chooser:
         self.told[mode] = [told for _, told in found]
 
     def _in_parts(self, work: Callable[[Sequence[int]], list[_T]]) -> list[_T]:
-        """What `work` finds of each nest, told the numbers of some: of halves beside each other, where they are many."""
+        """What `work` finds of each nest, told the numbers of some: of many in halves, beside each other."""
         numbers = range(len(self.searches))
         middle = -(-len(numbers) // 2)
         parts = (numbers[:middle], numbers[middle:]) if len(numbers) > FEW_NESTS else (numbers,)
