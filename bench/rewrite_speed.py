@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from dspgen import pipeline, stages
 from dspgen.bench.tiles import TILES
+from dspgen.collecting import seldom_collecting
 from dspgen.options import Options
 from dspgen.rewrite.optimise import MissingOperation, Optimised, forget, optimise
 from dspgen.target.load import load_target
@@ -50,7 +51,7 @@ def tiles() -> None:
         for lanes in (4, 8, 16, 32, 64):
             target, program = load_target("ft_m7002", [("lanes", str(lanes))]), make(lanes)
             runs = []
-            with pipeline.seldom_collecting():
+            with seldom_collecting():
                 for _ in range(6):
                     forget()
                     before = time.process_time()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from dspgen import oracle
 from dspgen.block_sizes import grouped, parts, with_copies
 from dspgen.blocked import compile_blocked
 from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
+from dspgen.collecting import seldom_collecting
 from dspgen.emit.asm import emit_asm
 from dspgen.emit.needs import needs
 from dspgen.errors import DspgenError, NoSchedule, Problem
@@ -54,7 +54,6 @@ from plant_core.canonical.passes import canonical
 from plant_core.ir import Buf, Func
 from plant_core.remembered import forget
 
-COLLECTIONS = 100_000, 50, 100  # new objects before Python looks for garbage, and the rounds before it looks at older
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
 FAR = 1.7  # times the cycles of unrolled code: nests of which the model expects more are not looked at
 OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
@@ -404,17 +403,6 @@ def _worth_unrolling(source: Func, cycles: float, plain: float | None, target: T
     if not cycles or cycles > MOST_CYCLES or options.tile == "one" or depends_on_parameters(source):
         return False
     return plain is None or bound(source, target, data="onchip", values={}).cycles < GOOD * plain
-
-
-@contextmanager
-def seldom_collecting() -> Iterator[None]:
-    """Looking for garbage in cycles, of which there is next to none, would take a sixth of the time."""
-    before = gc.get_threshold()
-    gc.set_threshold(*COLLECTIONS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @contextmanager
