@@ -125,6 +125,8 @@ class Variants:
             known = best is not None or slower is not None or (others and isinstance(refusal, TooHard))
             if known and (other in without or not (fresh or other in self.made or (best and _small(best)))):
                 continue
+            if refusal is not None and other not in self.made and self._refused_by_fewer(other):
+                continue
             cycles = None if best is None else best.scheduled.cycles
             try:
                 found = self.under(
@@ -143,6 +145,10 @@ class Variants:
             assert failure is not None
             raise failure
         return best
+
+    def _refused_by_fewer(self, mode: RewriteMode) -> bool:
+        """Whether the code was refused by fewer rules: with more refused, too, what lies between hardly differs."""
+        return any(isinstance(self.made.get(other), NoSchedule | PlantError) for other in modes_up_to(mode))
 
     def summed(self, best: Compiled, mode: RewriteMode, most: int | None = None) -> Compiled:
         """`best`, or its plan with partial sums where loops wait for their own sums, or add products apart so as not to
