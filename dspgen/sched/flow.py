@@ -8,8 +8,9 @@ to be overwritten in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -34,14 +35,19 @@ class _Stretch:
     live: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass
 class Occupancy:
-    """Interference of atoms as bit sets over `atoms`; `peak` has for each block the occupied atoms of each cycle."""
+    """Interference of atoms as bit sets over `atoms`, found where it is asked for, which crowded code does not come to;
+    `cycles` has for each block the occupied atoms of each cycle."""
 
     atoms: list[Atom]
-    neighbours: list[int]
+    interference: Callable[[], list[int]]
     at_entry: int
     cycles: list[list[int]]
+
+    @cached_property
+    def neighbours(self) -> list[int]:
+        return self.interference()
 
 
 def occupancy(blocks: Sequence[Block], facts: Facts, inputs: Sequence[Atom], outputs: Sequence[Atom]) -> Occupancy:
@@ -61,7 +67,8 @@ def occupancy(blocks: Sequence[Block], facts: Facts, inputs: Sequence[Atom], out
     wanted = sum(1 << index[a] for a in outputs)
     _backward(stretches, wanted)
     given = sum(1 << index[a] for a in inputs)
-    return _interference(stretches, list(index), len(blocks), given)
+    interference = partial(_interference, stretches, len(index), given)
+    return Occupancy(list(index), interference, given, _cycles(stretches, len(blocks), given))
 
 
 def _layout(blocks: Sequence[Block], facts: Facts) -> list[_Stretch]:
@@ -189,9 +196,23 @@ def _backward(stretches: list[_Stretch], wanted: int) -> None:
                 live &= ~stretch.kills[at]
 
 
-def _interference(stretches: list[_Stretch], atoms: list[Atom], blocks: int, given: int) -> Occupancy:
-    neighbours = [0] * len(atoms)
+def _cycles(stretches: list[_Stretch], blocks: int, given: int) -> list[list[int]]:
     cycles: list[list[int]] = [[] for _ in range(blocks)]
+    for number, stretch in enumerate(stretches):
+        row = cycles[stretch.block]
+        for at in range(stretch.length):
+            occupied = stretch.live[at] | stretch.lands[at]
+            if number == 0 and at == 0:
+                occupied |= given
+            if at < len(row):
+                row[at] |= occupied
+            else:
+                row.append(occupied)
+    return cycles
+
+
+def _interference(stretches: list[_Stretch], atoms: int, given: int) -> list[int]:
+    neighbours = [0] * atoms
     ends = [0] * len(stretches)
     for number, stretch in enumerate(stretches):
         if stretch.length:
@@ -202,22 +223,17 @@ def _interference(stretches: list[_Stretch], atoms: list[Atom], blocks: int, giv
             before &= ends[predecessor]
         if not stretch.predecessors or number == 0:
             before = 0
-        row = cycles[stretch.block]
         for at in range(stretch.length):
             occupied = stretch.live[at] | stretch.lands[at]
             if number == 0 and at == 0:
                 occupied |= given
-            if at < len(row):
-                row[at] |= occupied
-            else:
-                row.append(occupied)
             fresh = occupied & ~before
             before = occupied
             while fresh:
                 low = fresh & -fresh
                 neighbours[low.bit_length() - 1] |= occupied
                 fresh ^= low
-    return Occupancy(atoms, _both_ways(neighbours), given, cycles)
+    return _both_ways(neighbours)
 
 
 def _both_ways(neighbours: Sequence[int]) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_every_crowded_block_is_told_the_worst_first() -> None:
     most = len(CLASS.names)
     atoms = _atoms(most + 2)
     everything, one_less, few = (1 << most + 2) - 1, (1 << most + 1) - 1, 7
-    found = Occupancy(atoms, [0] * len(atoms), 0, [[few, one_less], [few], [everything, few], []])
+    found = Occupancy(atoms, partial(list, [0] * len(atoms)), 0, [[few, one_less], [few], [everything, few], []])
     failures = allocate(found, FACTS, inputs={}, predicates={}, avoid=frozenset())
     assert isinstance(failures, list)
     assert [(f.block, f.needed, f.available) for f in failures] == [(2, most + 2, most), (0, most + 1, most)]
@@ -89,7 +90,11 @@ def test_values_round_a_loop_take_few_registers_more_than_are_live_at_once(paire
         for more in range(len(names)):
             avoid = FACTS.untouchable | set(names[live + more :])
             found = allocate(
-                Occupancy(atoms, near, 0, [occupied]), FACTS, inputs={}, predicates={}, avoid=frozenset(avoid)
+                Occupancy(atoms, partial(list, near), 0, [occupied]),
+                FACTS,
+                inputs={},
+                predicates={},
+                avoid=frozenset(avoid),
             )
             if isinstance(found, dict):
                 place = {atom: name for r in registers for atom, name in zip(FACTS.atoms(r), found[r], strict=True)}
@@ -114,7 +119,7 @@ def test_too_many_predicates_are_told_whatever_else_finds_no_place_at_first() ->
         lives = [*(cycles for cycles, _ in arcs), *([0, 1] for _ in conditions)]
         atoms, near, occupied = _together([*registers, *conditions], lives, length)
         found = allocate(
-            Occupancy(atoms, near, 0, [occupied]),
+            Occupancy(atoms, partial(list, near), 0, [occupied]),
             FACTS,
             inputs={},
             predicates=dict.fromkeys(conditions, False),
