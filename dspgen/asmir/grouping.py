@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -40,14 +41,20 @@ def _ordered(run: list[Stmt], lanes: int) -> list[Stmt]:
     if len(set(wanted)) < 2 or len(set(wanted)) == len(wanted):
         return run
     waiting = _waiting(run, lanes)
-    order, mode, left = list[int](), set[Pattern](), set(range(len(run)))
-    while left:
-        ready = [k for k in sorted(left) if not waiting[k] & left]
-        same = [k for k in ready if patterns[k] <= mode]
-        chosen = same[0] if same else ready[0]
+    followers: list[list[int]] = [[] for _ in run]
+    for k, before in enumerate(waiting):
+        for other in before:
+            followers[other].append(k)
+    order, mode, ready = list[int](), set[Pattern](), [k for k, before in enumerate(waiting) if not before]
+    while ready:
+        chosen = next((k for k in ready if patterns[k] <= mode), ready[0])
         mode = patterns[chosen] or mode
         order.append(chosen)
-        left.remove(chosen)
+        ready.remove(chosen)
+        for k in followers[chosen]:
+            waiting[k].discard(chosen)
+            if not waiting[k]:
+                insort(ready, k)
     return [run[k] for k in order]
 
 

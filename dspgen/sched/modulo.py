@@ -309,6 +309,11 @@ def _heights(graph: Graph, interval: int) -> list[int] | None:
     return None
 
 
+def longest_path(graph: Graph, interval: int) -> int:
+    """The cycles from the first issue of an iteration to the last, at least; 0 where a dependence cycle is longer."""
+    return max(_heights(graph, interval) or [], default=-1) + 1
+
+
 def _late_first(graph: Graph) -> list[int]:
     return list(range(graph.size - 1, -1, -1))
 

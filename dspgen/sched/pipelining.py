@@ -25,7 +25,14 @@ from dspgen.sched.kit import Kit
 from dspgen.sched.least import Hopes
 from dspgen.sched.list_sched import listed_length
 from dspgen.sched.machine import binding_units, group_bounds, resource_bound
-from dspgen.sched.modulo import ALL_OR_NONE, GAVE_UP, ModuloSchedule, critical_recurrence, shorten_lifetimes
+from dspgen.sched.modulo import (
+    ALL_OR_NONE,
+    GAVE_UP,
+    ModuloSchedule,
+    critical_recurrence,
+    longest_path,
+    shorten_lifetimes,
+)
 from dspgen.sched.ops import Op
 from dspgen.sched.prepared import HEURISTICS, WAIT_ALIKE, Prepared, ceiling, prepare, scheduled, sparing
 from dspgen.sched.pressure import lifetimes, register_excess
@@ -309,14 +316,16 @@ def _quicker_whole(
     scarce: bool,
 ) -> tuple[tuple[Body, Shape], list[tuple[int, str]]]:
     """For a loop with more stages than iterations: the schedule that takes the fewest cycles from the first operation
-    to the last, at intervals up to the one at which there are no longer more; and the smaller intervals, which are
-    worse."""
+    to the last, at intervals up to the one at which there are no longer more, or none can be quicker; and the smaller
+    intervals, which are worse."""
     trip = prepared.loop.trip
     first = found[0].schedule.interval
     if not isinstance(trip, int) or found[0].schedule.stages <= trip or scarce:
         return found, []
     whole: dict[int, int] = {}
     for interval in range(first, first + _MOST_WHOLE):
+        if (trip - 1) * interval + longest_path(prepared.graph, interval) >= _whole(found[0], trip):
+            break
         tried = _schedules(prepared, interval, facts, kit, through, live_out, budget, scarce)
         made = [f for f in tried if not isinstance(f, str)]
         found = min([found, *made], key=lambda f: _whole(f[0], trip))
