@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import click
 
 from dspgen import faults, files, report
-from dspgen.cli_bench import bench_group
-from dspgen.cli_cpu import cpu_compile, cpu_road
-from dspgen.cli_explain import explain_command
-from dspgen.cli_isa import isa_group
-from dspgen.cli_linear import schedule_command
 from dspgen.cli_shared import (
     DIFFERS,
     INPUT_AT_FAULT,
@@ -38,7 +34,6 @@ from dspgen.cli_shared import (
 from dspgen.emit.header import emit_header, signature_of
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.manifest import emit_manifest, loop_object
-from dspgen.emulated_road import EmulatedResult, run_emulated
 from dspgen.errors import DspgenError, Problem
 from dspgen.frontend.read import read_c
 from dspgen.options import RUNNERS, Runner
@@ -49,6 +44,9 @@ from dspgen.stages import Compiled
 from dspgen.target.model import Target
 from plant_core.ir import Buf
 from plant_core.loc import PlantError
+
+if TYPE_CHECKING:
+    from dspgen.emulated_road import EmulatedResult
 
 INTERRUPTED = 130
 EMITTED = {"asm": ".s", "lasm": ".sa", "h": ".h", "json": ".json"}
@@ -78,19 +76,33 @@ def _run(arguments: list[str]) -> int:
     return INPUT_AT_FAULT
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Those of other modules are imported when they are asked for, which spares each run a quarter of the imports."""
+
+    elsewhere: ClassVar = {
+        "bench": ("dspgen.cli_bench", "bench_group"),
+        "explain": ("dspgen.cli_explain", "explain_command"),
+        "isa": ("dspgen.cli_isa", "isa_group"),
+        "schedule": ("dspgen.cli_linear", "schedule_command"),
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *self.elsewhere})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.elsewhere and cmd_name not in self.commands:
+            module, name = self.elsewhere[cmd_name]
+            self.add_command(getattr(import_module(module), name))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(faults.version(), prog_name="dspgen")
 @click.pass_context
 def commands(context: click.Context) -> None:
     """Plain C loop nests to verified code: assembly for the DSP of an ISA file, or C++ for this computer."""
     if context.invoked_subcommand is None:
         help_wanted(context)
-
-
-commands.add_command(isa_group)
-commands.add_command(bench_group)
-commands.add_command(schedule_command)
-commands.add_command(explain_command)
 
 
 @commands.command("compile")
@@ -108,6 +120,8 @@ def compile_command(
     """Compile the kernel in FILE.c."""
     dumps = Path(dump_dir) if dump_dir else None
     if road_of(given) == "cpu":
+        from dspgen.cli_cpu import cpu_compile
+
         return cpu_compile(file, folder, emit, dumps, show_remarks, as_json, given)
     kinds = kinds_of("asm" if emit is None else emit, EMITTED)
     target = target_of(given)
@@ -158,6 +172,8 @@ def run_command(
     (under --json: an object with `rows`).
     """
     if road_of(given) == "cpu":
+        from dspgen.cli_cpu import cpu_road
+
         road = cpu_road(given, seed, show_remarks)
     else:
         road = (_isa_road if runner == "sim" else _emulated_road)(given, seed, show_remarks)
@@ -229,6 +245,8 @@ def _isa_road(given: Mapping[str, Any], seed: int, show_remarks: bool) -> Road:
 
 
 def _emulated_road(given: Mapping[str, Any], seed: int, show_remarks: bool) -> Road:
+    from dspgen.emulated_road import run_emulated
+
     target = target_of(given)
     options = options_of(given, target)
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dspgen.asmir.ir import Function
-from dspgen.cpu_road import CpuResult
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.manifest import loop_object
 from dspgen.emit.text import print_lines
-from dspgen.emulated_road import EmulatedResult
 from dspgen.errors import Problem
 from dspgen.pipeline import RunResult
 from dspgen.rewrite.optimise import Remark
@@ -29,6 +27,10 @@ from plant_core.ir import Func
 from plant_core.printer import print_func, print_scheduled
 from plant_core.tree import Do, For, If, Leaf, Seq
 from plant_core.tree_print import print_tree
+
+if TYPE_CHECKING:
+    from dspgen.cpu_road import CpuResult
+    from dspgen.emulated_road import EmulatedResult
 
 WIDE = 140  # columns where the output is no terminal
 PATIENCE = 2.0  # seconds that a kernel may take from C text to C++ text

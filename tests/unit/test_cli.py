@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -129,3 +131,10 @@ def test_help_of_every_command(dspgen: Run) -> None:
     for command in ("compile", "run", "sim", "schedule", "explain", "isa", "bench"):
         status, out, _ = dspgen(command, "--help")
         assert status == 0 and out.startswith("Usage: dspgen")
+
+
+def test_what_a_run_does_not_need_is_not_imported() -> None:
+    needless = ("dspgen.bench", "dspgen.check", "dspgen.cpu_road", "backends")
+    code = f"import sys, dspgen.cli; print(*(m for m in sys.modules if m.startswith({needless!r})))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []

@@ -99,8 +99,10 @@ def options(command: click.Command, path: str = "") -> Iterator[tuple[str, str]]
     for param in command.params:
         yield from ((path, text) for text in param.opts if isinstance(param, click.Option) and text.startswith("-"))
     if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
-            if not inner.hidden:
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            if inner is not None and not inner.hidden:
                 yield from options(inner, f"{path} {name}".strip())
 
 
