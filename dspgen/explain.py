@@ -235,6 +235,8 @@ def _kernel(scheduled: Scheduled, label: str, delay: int) -> list[Packet | Nop]:
             left -= line.cycles if isinstance(line, Nop) else 1
         elif isinstance(line, Packet) and any(_branches_to(m, label) for m in line.members):
             left = delay
+        elif isinstance(line, Packet) and any(m.instruction.packet_end for m in line.members):
+            left = 0  # a pipelined loop has no other within
         if left is not None and left <= 0:
             break
     return found

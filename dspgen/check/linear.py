@@ -16,6 +16,7 @@ from dspgen.sim.lower import lower_one
 from dspgen.sim.registers import Place, RegisterFile
 from dspgen.sim.symbols import literal_value
 from dspgen.sim.text import Line, Reader, Token
+from dspgen.target.hardware import started_by
 from dspgen.target.model import Instruction, Operand, RegisterClass, Target
 
 Kind = tuple[str, int]  # a register class's kind and bits; offsets are addresses
@@ -93,7 +94,8 @@ class _Linear:
         self.kinds = self.variables()
         rows: dict[str, list[Instruction]] = {}
         for row in self.target.instructions:
-            rows.setdefault(row.mnemonic, []).append(row)
+            if not started_by(row) and not row.packet_end:  # hardware loops are the scheduler's
+                rows.setdefault(row.mnemonic, []).append(row)
         self.forms = [list(rows.get(line.word, ())) for line in self.lines]
         changed = True
         while changed and not self.problems:

@@ -395,13 +395,21 @@ class Packets:
                 self.problems.append(Problem("DG454", text, op.loc))
 
     def _branch(self, item: Ready) -> None:
-        op = item.op
+        op, delay = item.op, self.delay
+        if op.again is not None:
+            if (start := self._held_now(op.again.start)) != op.again.address:
+                text = f"{op.text} goes back to {start:#x}, where the loop above it does not begin"
+                self.problems.append(Problem("DG452", text, op.loc))
+                return
+            if self._held_now(op.again.count) <= 1:
+                return
+            delay = 0
         if self.taken is not None:
             text = f"{op.text} is taken in the delay slots of another branch"
             self.problems.append(Problem("DG452", text, op.loc))
             return
         if isinstance(op.branch, int):
-            self.taken = (self.time + 1 + self.delay, op.branch)
+            self.taken = (self.time + 1 + delay, op.branch)
             return
         assert item.going is not None
         address = self.state.number(item.going)
@@ -410,6 +418,9 @@ class Packets:
             self.problems.append(Problem("DG452", f"{op.text} goes to {address:#x}, where no code is", op.loc))
             return
         self.taken = (self.time + 1 + self.delay, place)
+
+    def _held_now(self, cell: int) -> int:
+        return self.state.terms.integer(self.state.registers[cell], self.state.cells[cell].storage // 8)
 
     def _land(self) -> None:
         due = self.flight.pop(self.time, [])

@@ -47,5 +47,5 @@ def _branches(code: Code, step: Step) -> Iterator[Problem]:
     if step.state.branch is None or step.state.wait or step.state.at >= len(code.slots):
         return
     for op in code.slots[step.state.at].ops:
-        if op.branch is not None and op.predicate is None:
+        if op.branch is not None and op.predicate is None and op.again is None:
             yield Problem("DG452", f"{op.text} is taken in the delay slots of another branch", op.loc)

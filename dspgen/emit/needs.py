@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from dspgen.sched.ir import Address, CommentLine, LabelLine, Nop, Packet, Placed, Scheduled
+from dspgen.target.hardware import goes_back
 from dspgen.target.model import Target
 
 Line = LabelLine | CommentLine | Packet | Nop
@@ -59,6 +60,10 @@ def relies_on_old_values(lines: Sequence[Line], target: Target) -> bool:
             if start <= at:
                 end = _after_delay(lines, at, target.pipeline.branch_delay)
                 paths.append([*lines[start:end], *lines[start:end]])
+    members = [[(m.instruction, m.operands) for m in _members([line])] for line in lines]
+    for at, _, label in goes_back(members):
+        loop = lines[labels[label] : at + 1] if label is not None else []
+        paths.append([*loop, *loop])
     return any(_reads_in_flight(path, halves) for path in paths)
 
 

@@ -53,12 +53,14 @@ def _print_nop(cycles: int, target: Target) -> list[str]:
 
 
 def _print_packet(members: Sequence[Placed], target: Target) -> list[str]:
-    lines = [_print_member(m, i > 0, target) for i, m in enumerate(members)]
+    inside = [m for m in members if not m.instruction.packet_end]
+    lines = [_print_member(m, i > 0, target) for i, m in enumerate(inside)] or _print_nop(1, target)
     syntax = target.text
     if not syntax.packet_open:
         return lines
     margin = " " * (_INDENT // 2)
-    return [margin + syntax.packet_open, *lines, margin + syntax.packet_close]
+    ends = "".join(m.instruction.text for m in members if m.instruction.packet_end)
+    return [margin + syntax.packet_open, *lines, margin + syntax.packet_close + ends]
 
 
 def _print_member(placed: Placed, joined: bool, target: Target) -> str:

@@ -17,6 +17,7 @@ from dspgen.lasm.forms import Classes, Use
 from dspgen.lasm.ir import Group, Program
 from dspgen.sim.symbols import literal_value
 from dspgen.sim.text import Token
+from dspgen.target.hardware import registers_of_end, started_by
 from dspgen.target.model import Instruction, Operand, Target
 from dspgen.target.query import Index
 from plant_core.loc import Loc
@@ -204,6 +205,12 @@ class Builder:
 
     def _instruction(self, use: Use) -> None:
         line, row = use.line, use.row
+        if started_by(row) or registers_of_end(row):
+            what = (
+                f"{line.word} belongs to a hardware loop: write the loop with a branch, and the scheduler makes it one"
+            )
+            self.problems.append(Problem("DG345", what, line.loc))
+            return
         predicate = self._predicate(use)
         if row.branch:
             target = line.operands[0].text

@@ -182,8 +182,7 @@ def _resources(work: _Model, reservations: Sequence[Reservation], issue: int, pa
                 for k in range(reservation.busy):
                     usage[g][(row + k) % interval].append(chosen)
                 for cells, (limited, _) in zip(starts, packets.groups, strict=True):
-                    if limited >> groups[g][0] & 1:
-                        cells[row].append(chosen)
+                    cells[row] += [chosen] * packets.weight(groups[g][0], limited)
     for cells, (_, most) in zip(starts, packets.groups, strict=True):
         for cell in cells:
             model.add(sum(cell) <= most)
@@ -205,7 +204,7 @@ def _unit_groups(reservations: Sequence[Reservation], packets: Limits) -> list[t
                 alone.add(unit)
     groups: dict[tuple[object, ...], list[int]] = {}
     for unit, ops in sorted(users.items()):
-        limited = tuple(units >> unit & 1 for units, _ in packets.groups)
+        limited = tuple(packets.weight(unit, units) for units, _ in packets.groups)
         groups.setdefault((*ops, unit if unit in alone else None, limited), []).append(unit)
     return [tuple(units) for units in groups.values()]
 

@@ -116,15 +116,20 @@ class _Model:
             model.add_no_overlap([*intervals, *self._ends(1 << unit)])
         for limited, most in instance.limits.groups:
             intervals = self._ends(limited << instance.limits.shift)
+            demands = [1] * len(intervals)
             for k, start in enumerate(self.starts):
-                if not kinds.units[kinds.of[k]] & ~limited:
+                own = bits(kinds.units[kinds.of[k]] & limited)
+                weights = [instance.limits.weight(unit, limited) for unit in own]
+                if not kinds.units[kinds.of[k]] & ~limited and len({*weights}) == 1:
                     intervals.append(model.new_fixed_size_interval_var(start, 1, f"start{limited}.{k}"))
+                    demands.append(weights[0])
                     continue
-                for unit in bits(kinds.units[kinds.of[k]] & limited):
+                for unit in own:
                     present = self.chosen[k][unit]
                     name = f"start{limited}.{k}.{unit}"
                     intervals.append(model.new_optional_fixed_size_interval_var(start, 1, present, name))
-            model.add_cumulative(intervals, [1] * len(intervals), most)
+                demands += weights
+            model.add_cumulative(intervals, demands, most)
 
     def _issue(self) -> None:
         instance, model = self.instance, self.model

@@ -55,7 +55,8 @@ class Shape:
 
 @dataclass(slots=True)
 class Pipelined:
-    """`constants` and `entry` go before the prolog; registers that `constants` fill stay the same in the loop."""
+    """`constants` and `entry` go before the prolog; registers that `constants` fill stay the same in the loop. A kernel
+    that runs several times has a `counter`, or is a hardware loop with an `end`."""
 
     constants: list[Instr]
     entry: list[Instr]
@@ -63,6 +64,7 @@ class Pipelined:
     kernel: list[list[tuple[Op, int]]]
     epilog: Section
     counter: VReg | None
+    end: Op | None = None
 
 
 def live_ranges(body: Body, facts: Facts) -> list[dict[Atom, tuple[int, int]]]:
@@ -260,9 +262,11 @@ def _expanded(
         for k in range(max(shape.trip - stage, 0), shape.trip):
             at = cycles[index] + (k - shape.trip) * interval
             epilog.append((work.instance(index, k, shape.trip), at, units[index]))
-    counter = None
+    counter = ending = None
     control: list[Instr] = []
-    if passes != 1:
+    if passes != 1 and kit.loops:
+        control, ending = kit.begin_loop(0, body.label, passes), make_op(kit.end_loop(0), facts)
+    elif passes != 1:
         made = _control(body, passes, facts, kit, kernel)
         if isinstance(made, str):
             return made
@@ -280,6 +284,7 @@ def _expanded(
         kernel,
         Section(epilog, end, after, _still_busy(body, units, length, kernel)),
         counter,
+        ending,
     )
 
 

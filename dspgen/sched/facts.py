@@ -58,10 +58,11 @@ class Facts:
             for name, _, _ in instruction.resources:
                 if name not in names:
                     names.append(name)
+        self._long = {m: u.slots - 1 for u in target.units if u.slots > 1 for m in u.members}
+        names += [f"{member}, slot {k + 2}" for member, more in self._long.items() for k in range(more)]
         self.unit_names = tuple(names)
         self._unit_id = {name: k for k, name in enumerate(names)}
-        groups = ((sum(1 << self._unit_id[u] for u in x.units), x.most) for x in target.packets.limits)
-        self.limits = Limits(len(names), tuple(g for g in groups if g[0].bit_count() > g[1]))
+        self.limits = self._limits()
         self._related = self._related_units()
         self._reservations: dict[str, Reservation] = {}
         self._implicit: dict[str, tuple[tuple[Atom, ...], tuple[Atom, ...]]] = {}
@@ -148,6 +149,19 @@ class Facts:
     def wanted(self, cycle: int) -> int:
         """How late a value may come for a reader who reads `cycle` cycles after issue, whenever its writer issues."""
         return cycle if self.target.pipeline.exposed else 0
+
+    def _limits(self) -> Limits:
+        """The file's, and the packets' width where some instructions take more than one slot of it."""
+        groups = [(sum(1 << self._unit_id[u] for u in x.units), x.most) for x in self.target.packets.limits]
+        more: dict[int, int] = {}
+        first = len(self.unit_names) - sum(self._long.values())
+        for member, slots in self._long.items():
+            more[self._unit_id[member]] = (1 << first + slots) - (1 << first)
+            first += slots
+        if more:
+            members = (1 << len(self.target.unit_members)) - 1
+            groups.append((sum(more.values()) | members, self.issue))
+        return Limits(len(self.unit_names), tuple(g for g in groups if g[0].bit_count() > g[1]), more)
 
     def _related_units(self) -> dict[int, tuple[int, ...]]:
         """For each unit, those connected with it by instructions that can run on either."""

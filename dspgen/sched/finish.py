@@ -23,7 +23,8 @@ def finished_lines(
         if block.report is not None:
             lines.append(CommentLine(_told(block.report)))
         idle = 0
-        for packet in block.cycles:
+        cycles = block.cycles if block.end is None else _with_end(block.cycles, block.end, facts)
+        for packet in cycles:
             if not packet:
                 idle += 1
                 continue
@@ -35,6 +36,17 @@ def finished_lines(
         if idle:
             lines.append(Nop(idle))
     return tuple(lines)
+
+
+def _with_end(cycles: Sequence[Sequence[tuple[Op, int]]], end: Op, facts: Facts) -> list[list[tuple[Op, int]]]:
+    """The packets with what ends the last of them; where packets wait by themselves, none is made for it alone."""
+    found = [list(packet) for packet in cycles]
+    while len(found) > 1 and not found[-1] and not facts.target.pipeline.exposed:
+        found.pop()
+    if not found:
+        found.append([])
+    found[-1].append((end, facts.reservation(end.instruction).alternatives[0]))
+    return found
 
 
 def _told(report: StraightReport) -> str:

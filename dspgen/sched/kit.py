@@ -10,6 +10,7 @@ from dspgen.asmir.ir import Imm, Instr, Label, OperandValue, Phys, Predicate, Re
 from dspgen.errors import NoSchedule, Problem
 from dspgen.sched.facts import Facts
 from dspgen.sched.machine import Closing
+from dspgen.target.hardware import hardware_loops
 from dspgen.target.model import Instruction, Operand, SemExpr
 
 _WRAPPERS = ("addr", "sext", "zext", "trunc", "mov")
@@ -56,6 +57,7 @@ class Kit:
         for instruction in sorted(facts.target.instructions, key=_preference):
             if instruction.compile:
                 self._learn(instruction)
+        self.loops = hardware_loops(facts.target)  # those for innermost loops, for loops round them, and so on
         self.closing = self._closing()
 
     def fresh(self, cls: str, hint: str = "s") -> VReg:
@@ -270,8 +272,29 @@ class Kit:
                 return Instr(instruction, (Label(label),), predicate)
         raise self._missing("branch to a label")
 
+    def begin_loop(self, height: int, label: str, times: int | VReg) -> list[Instr]:
+        """Have the hardware run what begins at `label` so many times; `height` as for `loops`."""
+        forms = self.loops[height].beginnings
+        for form in forms:
+            if isinstance(times, int) and form.times.imm is not None and _in_range(times, form.times.imm):
+                values: dict[str, OperandValue] = {form.label.name: Label(label), form.times.name: Imm(times)}
+                return [_make(form.instruction, values)]
+        for form in forms:
+            if self.scalar in form.times.classes:
+                register = times if isinstance(times, VReg) else self.fresh(self.scalar)
+                before = [] if isinstance(times, VReg) else self.constant(register, times)
+                values = {form.label.name: Label(label), form.times.name: Reg(register)}
+                return [*before, _make(form.instruction, values)]
+        raise self._missing(f"begin a hardware loop of {times} iterations")
+
+    def end_loop(self, height: int) -> Instr:
+        """What ends the iterations of such a loop."""
+        return Instr(self.loops[height].end, ())
+
     def _closing(self) -> Closing:
         """A loop's branch and the step of its counter, on machines whose packets limit what goes beside a branch."""
+        if self.loops:
+            return ()
         counter = VReg("count", self.scalar)
         try:
             branch = self.branch("", Predicate(counter)).instruction

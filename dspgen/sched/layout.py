@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Predicate, VReg
 from dspgen.errors import NoSchedule
+from dspgen.sched.control import NOT_BACK, Back, LoopControl
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.fit import fit_block
@@ -96,7 +97,7 @@ class Layout:
                     self.labels.append(name)
                     self.trips = None
                 case Jump(branch=branch):
-                    self.flush(branch=branch, target=item.target, through=item.conditional)
+                    self.flush(back=Back(item.target, branch), through=item.conditional)
                     self.trips = None
                 case If():
                     self._if(item.condition, lambda item=item, k=k: self.body(item.then, live[k + 1]))  # type: ignore[misc]
@@ -107,13 +108,12 @@ class Layout:
         *,
         tail: Section | None = None,
         tail_owner: tuple[str, ...] = (),
-        branch: Instr | None = None,
-        target: str | None = None,
+        back: Back = NOT_BACK,
         through: bool = True,
     ) -> None:
         """Schedule the pending code as a block; in pieces of its own where the registers did not suffice. Raises
         TooStraight."""
-        if not self.pending and self.head is None and tail is None and branch is None:
+        if not self.pending and self.head is None and tail is None and back.target is None and back.branch is None:
             return
         piece, self._pieces = self._pieces, self._pieces + 1
         if self.flattened:
@@ -132,8 +132,7 @@ class Layout:
                 self._fit(ops, piece, without, owner)
         ops = straight_ops(self.pending, self.facts, self.kit, rename=True)
         self.pending = []
-        closing = make_op(branch, self.facts) if branch is not None else None
-        self._fit(ops, piece, without, (*self.head_owner, *tail_owner), tail, closing, target, through)
+        self._fit(ops, piece, without, (*self.head_owner, *tail_owner), tail, back, through)
 
     def _fit(
         self,
@@ -142,8 +141,7 @@ class Layout:
         without: Mapping[str, int] | None,
         owner: tuple[str, ...],
         tail: Section | None = None,
-        branch: Op | None = None,
-        target: str | None = None,
+        back: Back = NOT_BACK,
         through: bool = True,
     ) -> None:
         fitted = fit_block(
@@ -151,7 +149,7 @@ class Layout:
             self.facts,
             head=self.head,
             tail=tail,
-            branch=branch,
+            branch=make_op(back.branch, self.facts) if back.branch is not None else None,
             after=self.live,
             without=without,
             in_text_order=piece in self.settings.textual or self.settings.method == "order",
@@ -159,8 +157,9 @@ class Layout:
             searches=self.settings.searches,
         )
         self.head, self.head_owner = None, ()
-        if fitted.cycles:
-            self._append(fitted.cycles, target, through, owner, piece=piece)
+        end = make_op(back.end, self.facts) if back.end is not None else None
+        if fitted.cycles or end is not None:
+            self._append(fitted.cycles or [[]], back.target, through, owner, piece=piece, end=end)
             self.laid.blocks[-1].in_use = fitted.in_use
             if ops and fitted.bound:
                 self.laid.blocks[-1].report = StraightReport(len(ops), fitted.length, fitted.bound)
@@ -174,8 +173,9 @@ class Layout:
         *,
         steady: bool = False,
         piece: int = -1,
+        end: Op | None = None,
     ) -> None:
-        self.laid.blocks.append(Block(self.labels, cycles, target, through, self.trips, steady))
+        self.laid.blocks.append(Block(self.labels, cycles, target, through, self.trips, steady, end=end))
         self.laid.owners.append(owner)
         self.laid.pieces.append(piece)
         self.labels = []
@@ -280,11 +280,11 @@ class Layout:
         made: Pipelined,
         live_out: Live,
         passes: int | VReg,
-        back: tuple[VReg, Instr, str] | None = None,
+        back: Back = NOT_BACK,
         again: bool = False,
     ) -> None:
-        """Append the prolog, with the pending code before and between; `back` is a branch to end it: what it reads,
-        and where it leads. `again`: constants of the loop are in their registers from the run before."""
+        """Append the prolog, with the pending code before and between, and at its end what goes `back`. `again`:
+        constants of the loop are in their registers from the run before."""
         loop = plan.loop
         initial = initial_reads(self.pending, plan.body, plan.shape, self.facts, self.kit)
         if initial.reads:
@@ -296,7 +296,7 @@ class Layout:
         needed = live_before((loop,), live_out, self.facts)
         inside = {a for a in needed if a[0] not in initial.replaced and (a[0] not in bases or a in live_out)}
         wanted = {*inside, *(a for a in made.prolog.envelope.reads if a[0] not in initial.replaced)}
-        for register in (*(g.base for g in plan.body.groups), made.counter, back[0] if back else None):
+        for register in (*(g.base for g in plan.body.groups), made.counter, back.read):
             if register is not None:
                 wanted.update(self.facts.atoms(register))
         constants = [] if again else made.constants
@@ -305,8 +305,7 @@ class Layout:
         )
         self.pending = remove_dead(before, wanted, self.facts)
         self.live = frozenset(wanted) - self._own_values(made.prolog, inside)
-        branch, target = (back[1], back[2]) if back else (None, None)
-        self.flush(tail=made.prolog, tail_owner=(loop.label,), branch=branch, target=target)
+        self.flush(tail=made.prolog, tail_owner=(loop.label,), back=back)
 
     def _steady(self, plan: Plan, made: Pipelined, live_out: Live, passes: int | VReg) -> None:
         """Append the kernel, and keep the epilog for the code that follows."""
@@ -315,7 +314,7 @@ class Layout:
         if passes != 1:
             self.labels.append(label)
             self.trips = outer * passes if outer is not None and isinstance(passes, int) else None
-            self._append(made.kernel, label, True, (label,), steady=True)
+            self._append(made.kernel, label, True, (label,), steady=True, end=made.end)
             self.trips = outer
         else:
             self._append(made.kernel, None, True, (label,))
@@ -348,20 +347,20 @@ class Layout:
             return False
         if {loop.label, *(inner.label for inner in nest.inner)} & set(settings.plain):
             return False
-        counter, predicate = kit.fresh(kit.scalar, f"n.{loop.label}"), kit.fresh(kit.scalar, f"again.{loop.label}")
-        live = live_out | live_before((loop,), live_out, self.facts) | set(self.facts.atoms(counter))
+        counting = LoopControl(loop, kit, apart=True)
+        live = live_out | live_before((loop,), live_out, self.facts) | counting.kept(self.facts)
         runs = self.plans.runs(nest, live)
         if runs is None:
             return False
-        last: tuple[VReg, Instr, str] | None = None
+        last = NOT_BACK
         if isinstance(loop.trip, int):
-            self.pending += kit.constant(counter, loop.trip - 1)
+            self.pending += counting.begin(loop.trip - 1)
         else:
-            self.pending += kit.add(counter, loop.trip, -1)
+            setup, left = counting.begin_after_first(loop.trip)
             only = kit.fresh(kit.scalar, "if")
-            self.pending += kit.move(only, counter)
+            self.pending += [*setup, *kit.move(only, left)]
             label = f"{loop.label}_last"
-            last = (only, kit.branch(label, Predicate(only, negated=True)), label)
+            last = Back(label, kit.branch(label, Predicate(only, negated=True)), only)
         outer = self.trips
         self._into_run(runs[0], runs[0].before, last)
         first = len(self.laid.blocks)
@@ -373,9 +372,9 @@ class Layout:
             self._steady(run.found.plan, run.found.made, run.live_after, run.passes)
         once = self.laid.since(first)
         self._add(runs[-1].after, runs[-1].flattened_after)
-        self.pending += [*kit.add(predicate, counter, -1), *kit.add(counter, counter, -1)]
+        step, back = counting.end()
+        self.pending += step
         self.head_owner = (*self.head_owner, loop.label)
-        back = predicate, kit.branch(loop.label, Predicate(predicate)), loop.label
         self._into_run(runs[0], next_iteration(loop, runs[0].before), back, again=len(runs) == 1)
         self.trips = outer
         length = sum(len(b.cycles) for b in self.laid.blocks[first:])
@@ -385,8 +384,8 @@ class Layout:
                 loop.label, loop.loc, False, length, 0, 0, 1, 1, loop.trip if isinstance(loop.trip, int) else None
             )
         )  # fmt: skip
-        if last is not None:
-            self.labels.append(last[2])
+        if last.target is not None:
+            self.labels.append(last.target)
         self._copies(once, {run.found.plan.loop.label: run.passes for run in runs})
         self._drain(runs[-1].found.plan, runs[-1].found.made, runs[-1].live_after)
         self._add(runs[-1].after, runs[-1].flattened_after)
@@ -397,9 +396,7 @@ class Layout:
         self.pending += instrs
         self.flattened.update(flattened)
 
-    def _into_run(
-        self, run: Run, before: Sequence[Instr], back: tuple[VReg, Instr, str] | None = None, *, again: bool = False
-    ) -> None:
+    def _into_run(self, run: Run, before: Sequence[Instr], back: Back = NOT_BACK, *, again: bool = False) -> None:
         """Append the prolog of an inner loop, after the straight code before it."""
         self._add(before, run.flattened)
         self._lead_in(run.found.plan, run.found.made, run.live_after, run.passes, back, again)
@@ -407,16 +404,20 @@ class Layout:
     def _copies(self, blocks: Sequence[tuple[Block, tuple[str, ...], int]], passes: Mapping[str, int]) -> None:
         """Append blocks of a loop's body again, for its last iteration; kernels make so many `passes`."""
         outer = self.trips
+        names = {block.target: f"{block.target}_last" for block, _, _ in blocks if block.target is not None}
+        first = blocks[0][0]
+        if first.end is not None and first.target is not None:
+            self.pending += self.kit.begin_loop(0, names[first.target], passes[first.target])
+            self.flush()
         for block, owner, piece in blocks:
+            cycles = [[(relabelled(op, names, self.facts), unit) for op, unit in p] for p in block.cycles]
             if block.target is None:
-                self._append(block.cycles, None, True, owner, piece=piece)
+                self._append(cycles, None, True, owner, piece=piece)
                 self.laid.blocks[-1].in_use, self.laid.blocks[-1].report = block.in_use, block.report
                 continue
-            label = f"{block.target}_last"
-            cycles = [[(relabelled(op, label, self.facts), unit) for op, unit in p] for p in block.cycles]
-            self.labels.append(label)
+            self.labels.append(names[block.target])
             self.trips = None if outer is None else outer * passes[block.target]
-            self._append(cycles, label, True, owner, steady=True)
+            self._append(cycles, names[block.target], True, owner, steady=True, end=block.end)
             self.trips = outer
 
     def _own_values(self, prolog: Section, needed: Set[Atom]) -> set[Atom]:
@@ -427,11 +428,8 @@ class Layout:
     def _plain(self, loop: Loop, live_out: Live, tried: tuple[tuple[int, str], ...]) -> None:
         """A loop with its own counter, one iteration after the other."""
         kit = self.kit
-        counter = kit.fresh(kit.scalar, f"n.{loop.label}")
-        if isinstance(loop.trip, int):
-            self.pending += kit.constant(counter, loop.trip)
-        else:
-            self.pending += kit.move(counter, loop.trip)
+        counting = LoopControl(loop, kit, apart=not is_innermost(loop))
+        self.pending += counting.begin(loop.trip)
         self.flush()
         self.labels.append(loop.label)
         first = len(self.laid.blocks)
@@ -439,15 +437,11 @@ class Layout:
         self.trips = None if outer is None or not isinstance(loop.trip, int) else outer * loop.trip
         loop = without_idle_streams(loop, registers(live_out), self.facts)
         loop = with_explicit_streams(loop, [s.base for s in loop.streams], kit)
-        live = live_out | live_before((loop,), live_out, self.facts) | set(self.facts.atoms(counter))
+        live = live_out | live_before((loop,), live_out, self.facts) | counting.kept(self.facts)
         self.body(loop.body, live)
-        predicate = counter
-        if not is_innermost(loop):
-            # Predicate registers are few: an outer counter lives elsewhere and is looked at just before the branch.
-            predicate = kit.fresh(kit.scalar, f"again.{loop.label}")
-            self.pending += kit.add(predicate, counter, -1)
-        self.pending += kit.add(counter, counter, -1)
-        self.flush(branch=kit.branch(loop.label, Predicate(predicate)), target=loop.label)
+        step, back = counting.end()
+        self.pending += step
+        self.flush(back=back)
         self.trips = outer
         length = sum(len(b.cycles) for b in self.laid.blocks[first:])
         self.laid.reports.append(
@@ -464,7 +458,7 @@ class Layout:
         label = f"{self.name}_S{self._skips}"
         predicate = self.kit.fresh(self.kit.scalar, "if")
         self.pending += self.kit.move(predicate, condition)
-        self.flush(branch=self.kit.branch(label, Predicate(predicate, negated=True)), target=label)
+        self.flush(back=Back(label, self.kit.branch(label, Predicate(predicate, negated=True))))
         outer, self.trips = self.trips, None
         then()
         self.flush()
@@ -474,5 +468,5 @@ class Layout:
     def finish(self, leave: Sequence[Instr], back: Instr) -> Laid:
         """Close the function: stack pointers back, and the return with its delay slots."""
         self.pending += leave
-        self.flush(branch=back, through=False)
+        self.flush(back=Back(None, back), through=False)
         return self.laid

@@ -1,25 +1,38 @@
 """How many instructions of a packet may be on the units of a group.
 
 In a mask of what is taken in a cycle, unit u is bit u; that an instruction starts on it, which is what limits count, is
-bit u + `shift`. A machine without limits has no such bits.
+bit u + `shift`. A machine without limits has no such bits. An instruction on a unit that counts for several has the
+bits of units that there are not, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`groups` are (units, how many may start on them), for groups of more units than that."""
+    """`groups` are (units, how many may start on them), for groups of more units than that. What starts on one of the
+    units in `more` counts for those there, too."""
 
     shift: int = 0
     groups: tuple[tuple[int, int], ...] = ()
+    more: Mapping[int, int] = field(default_factory=dict, hash=False)
+    heavy: tuple[tuple[int, int, int], ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        weights = [(u, group, most, self.weight(u, group)) for u in self.more for group, most in self.groups]
+        heavy = tuple((1 << unit, group, most - w) for unit, group, most, w in weights if w > 1)
+        object.__setattr__(self, "heavy", heavy)
 
     def start(self, unit: int) -> int:
-        """The bit of a start on a unit."""
-        return 1 << unit + self.shift if self.groups else 0
+        """The bits of a start on a unit."""
+        return (1 << unit | self.more.get(unit, 0)) << self.shift if self.groups else 0
+
+    def weight(self, unit: int, group: int) -> int:
+        """For how many a start on a unit counts in a group."""
+        return ((1 << unit | self.more.get(unit, 0)) & group).bit_count()
 
     def keep(self, taken: int) -> bool:
         """Whether what starts is within all limits."""
@@ -31,11 +44,14 @@ class Limits:
         for units, most in self.groups:
             if (taken >> self.shift & units).bit_count() >= most:
                 found |= units
+        for unit, units, most in self.heavy:
+            if (taken >> self.shift & units).bit_count() > most:
+                found |= unit
         return found
 
     def divide(self, units: int) -> bool:
-        """Whether some of these units count for a limit and others do not."""
-        return any(units & group and units & ~group for group, _ in self.groups)
+        """Whether some of these units count for a limit and others do not, or for less."""
+        return any(len({self.weight(unit, group) for unit in bits(units)}) > 1 for group, _ in self.groups)
 
     def matched(self, masks: Sequence[int], taken: int) -> tuple[int, ...] | None:
         """One unit of each mask, all different, within the limits; None where there are none."""
@@ -53,7 +69,7 @@ class Limits:
                 low = free & -free
                 free ^= low
                 chosen[order[at]] = low.bit_length() - 1
-                if settle(at + 1, mine | low, taken | low << self.shift):
+                if settle(at + 1, mine | low, taken | self.start(chosen[order[at]])):
                     return True
             vain.add((at, mine))
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dspgen.asmir.ir import PATTERNS, Instr, Label, Mem, MemRef, OperandValue, Phys, Place, Predicate, Reg, VReg
@@ -156,11 +157,11 @@ def remade(op: Op, operands: tuple[OperandValue, ...], predicate: Predicate | No
     return made
 
 
-def relabelled(op: Op, label: str, facts: Facts) -> Op:
-    """The operation, to `label` if it branches to one."""
-    if not any(isinstance(v, Label) for v in op.operands):
+def relabelled(op: Op, names: Mapping[str, str], facts: Facts) -> Op:
+    """The operation, with other labels for those that `names` has."""
+    if not any(isinstance(v, Label) and v.name in names for v in op.operands):
         return op
-    operands = tuple(Label(label) if isinstance(v, Label) else v for v in op.operands)
+    operands = tuple(Label(names.get(v.name, v.name)) if isinstance(v, Label) else v for v in op.operands)
     return remade(op, operands, op.predicate, facts)
 
 

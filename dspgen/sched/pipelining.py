@@ -408,7 +408,7 @@ def _attempt(
         return f"an access can advance its address every {facts.update} cycles"
     several = _several(groups)
     groups = _merged(groups, prepared, interval, facts, kit, through, trip)
-    least = max(facts.target.packets.minimum_ii, facts.branch_delay + 1)
+    least = max(facts.target.packets.minimum_ii, 1 if kit.loops else facts.branch_delay + 1)
     body = Body(prepared.loop.label, prepared.ops, prepared.values, schedule, groups, least)
     shape = choose_shape(body, facts, trip)
     if shape is None:

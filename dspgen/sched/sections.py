@@ -39,7 +39,8 @@ class Section:
 
 @dataclass(slots=True)
 class Block:
-    """Straight packets; control enters at the top. With `target`, a branch in it takes effect at its end.
+    """Straight packets; control enters at the top. With `target`, a branch in it takes effect at its end, or what is
+    written at the `end` of its last packet.
 
     `through`: control may also go on to the next block. `trips`: how often the block runs in all (None: not known).
     `steady`: a kernel, whose results in flight at its end land in its next round. `in_use`: how many registers of some
@@ -54,6 +55,7 @@ class Block:
     steady: bool = False
     report: StraightReport | None = None
     in_use: dict[str, int] = field(default_factory=dict)
+    end: Op | None = None
 
 
 def envelope_of(members: Iterable[tuple[Op, int]], facts: Facts, *, first: bool) -> Envelope:

@@ -13,7 +13,7 @@ from dspgen.target.model import Dma, Memory, Side
 
 FAULTS = (
     "", "end", "limit", "outside", "misaligned", "double", "branches", "unwritten", "target", "unit", "port",
-    "transfer", "unsettled",
+    "transfer", "unsettled", "begun",
 )  # fmt: skip
 # What the DMA engine's own functions, in Python, are told and tell: see `dspgen.sim.dma.Transfers`.
 ENGINE = """

@@ -431,10 +431,15 @@ class _Writer:
 
     def _take(self, op: Op, place: int, state: State) -> None:
         fault = self.frame.fault("branches", op.uid)
+        if op.again is not None:
+            start, count = self.frame.cell(op.again.start), self.frame.cell(op.again.count)
+            other = self.frame.fault("begun", op.uid, start)
+            self.frame.lines.append(f"if (UNLIKELY({start} != {op.again.address}ull)) {other}")
+            fault = f"if ({count} > 1) {fault}"
         if state.branch is not None:
             self.frame.lines.append(fault)
             return
-        self.frame.lines.append(f"if (taken >= 0) {fault}")
+        self.frame.lines.append(f"if (taken >= 0) {{ {fault} }}")
         if isinstance(op.branch, Node):
             self.frame.fields.setdefault("target", "int")
             cases = "".join(
@@ -445,7 +450,8 @@ class _Writer:
                 f"{{ u64 to = {self.frame.ops.expression(op.branch, self.frame.leaf)}; switch (to) {{ "
                 f"case {self.return_address}ull: s.target = {RETURN}; break;{cases} default: {wrong} }} }}"
             )
-        self.frame.lines.append(f"taken = {place};")
+        more = f"if ({self.frame.cell(op.again.count)} > 1) " if op.again is not None else ""
+        self.frame.lines.append(f"{more}taken = {place};")
 
 
 def generate(

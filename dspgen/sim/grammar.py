@@ -43,13 +43,17 @@ class Grammar:
         rows = [row for row in target.instructions if row.text]
         literals = [_FIELD.sub(" ", t) for row in rows for t in (row.text, row.text_if, row.text_unless)]
         literals += [_FIELD.sub(" ", t) for t in (target.text.address, target.text.address_update)]
-        self.words = frozenset(w for text in literals for w in _PLAIN.findall(text))
+        nop = target.text.nop.split()[:1]
+        self.words = frozenset(w for text in (*literals, *nop) for w in _PLAIN.findall(text))
         names = sorted((n for c in target.registers for n in c.names), key=lambda n: (-len(n), n))
         self._register = re.compile("(?:" + "|".join(re.escape(n) for n in names) + r")(?![\w:])")
+        self.ends = tuple(row.text for row in rows if row.packet_end)
         self.shapes: dict[str, Shape] = {}
         self.word_of: dict[str, str] = {}
         for row in rows:
             self._learn(row)
+        for word in nop:
+            self.shapes |= {word: Shape(word, ()), word + _HOLE: Shape(word, ("operand",))}
 
     def _learn(self, row: Instruction) -> None:
         self.word_of[row.id] = re.sub(r"\s+", "", _FIELD.sub(_HOLE, row.text))

@@ -15,10 +15,11 @@ end their `imm` with the cycle from issue at which they read; elsewhere all is r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dspgen.sched.ir import Placed
-from dspgen.target.model import Side
+from dspgen.target.model import Instruction, Side
 from plant_core.loc import Loc
 
 
@@ -57,6 +58,10 @@ class Assembled:
     entry: str | None = None
     warnings: tuple[str, ...] = ()
     external: tuple[str, ...] = ()
+
+    def texts(self) -> Iterator[list[tuple[Instruction, tuple[object, ...]]]]:
+        """Each packet's rows with their operands."""
+        return ([(placed.instruction, placed.operands) for placed in packet.members] for packet in self.packets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +152,19 @@ class PredicateRead:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """When a hardware loop's iterations end with another one to come: while the cell `count` is above 1. The cell
+    `start` holds the `address` of the packet that iterations begin with, or the loop was begun for another one."""
+
+    start: int
+    address: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Op:
-    """One instruction, ready to run. `branch` is a packet number, or the node with a code address.
+    """One instruction, ready to run. `branch` is a packet number, or the node with a code address; it is taken after
+    its delay slots, or under `again` with the next packet.
 
     `reads` are the cells read at issue; `late` are (cell, cycles from issue) of those read after it, by cycle.
     """
@@ -168,6 +184,7 @@ class Op:
     busy: int
     resources: tuple[tuple[str, int, int], ...] = ()
     late: tuple[tuple[int, int], ...] = ()
+    again: Again | None = None
 
 
 @dataclass(frozen=True, slots=True)

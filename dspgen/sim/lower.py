@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from dspgen.errors import IsaError, Problem
 from dspgen.sched.ir import Address, Placed
-from dspgen.sim.ir import Access, Assembled, Code, Node, Op, PredicateRead, Slot, Store, Write
+from dspgen.sim.ir import Access, Again, Assembled, Code, Node, Op, PredicateRead, Slot, Store, Write
 from dspgen.sim.registers import Place, RegisterFile
 from dspgen.sim.symbols import signed, split_symbol, symbol_value
+from dspgen.target.hardware import goes_back
 from dspgen.target.model import Instruction, MemoryAccess, Operand, SemExpr, Side, Target
 from plant_core.loc import Loc
 
@@ -33,10 +34,12 @@ def lower(program: Assembled, target: Target, symbols: dict[str, int], code_addr
     mask = registers.cell_of(target.mask_register) if target.mask_register else None
     slots: list[Slot] = []
     ops: list[Op] = []
-    for packet in program.packets:
+    back = {(at, k): label for at, k, label in goes_back(program.texts()) if label is not None}
+    for at, packet in enumerate(program.packets):
         members = []
-        for placed in packet.members:
-            members.append(_Lowering(placed, target, registers, symbols, program.labels).op(len(ops), mask))
+        for k, placed in enumerate(packet.members):
+            lowering = _Lowering(placed, target, registers, symbols, program.labels, back.get((at, k), ""))
+            members.append(lowering.op(len(ops), mask))
             ops.append(members[-1])
         idle_predicate = _predicate(packet.idle_predicate, packet.idle_negated, target, registers)
         slots.append(Slot(tuple(members), packet.loc, packet.idle, idle_predicate))
@@ -94,6 +97,7 @@ class _Lowering:
     registers: RegisterFile
     symbols: dict[str, int]
     labels: dict[str, int]
+    back: str = ""  # the label that a loop's end goes back to
     cells_read: dict[tuple[int, int], None] = field(default_factory=dict)
     cycle: int = 0  # at which the operand at hand is read
     timed: bool = False  # whether reads tell their cycle
@@ -114,12 +118,16 @@ class _Lowering:
         self.timed = any(o.read_cycle and isinstance(value, str) for o, value in given)
         stores: list[Store] = []
         branch: int | Node | None = None
+        again: Again | None = None
         for statement in ins.semantics:
             if statement.target is not None:
                 writes += self._assign(statement.target, statement.value, masked or bool(predicate and predicate.lane))
             elif statement.value.op == "branch":
                 self.timed = False
                 branch = self._branch(statement.value.args[0])
+            elif statement.value.op == "repeat":
+                branch, again, count = self._repeat(*statement.value.args)
+                writes.append(count)
             else:
                 stores.append(self._store(statement.value, masked or bool(predicate and predicate.lane)))
         return Op(
@@ -138,6 +146,7 @@ class _Lowering:
             busy=ins.busy,
             resources=ins.resources,
             late=tuple(sorted(((c, at) for c, at in self.cells_read if at), key=lambda read: (read[1], read[0]))),
+            again=again,
         )
 
     # Operands
@@ -423,6 +432,17 @@ class _Lowering:
             name = value[1:]
             return self.labels[name] if name in self.labels else const(self.symbols[name], "u64")
         return cast(self._expr(expr, 0), "u64")
+
+    def _repeat(self, start: SemExpr, count: SemExpr) -> tuple[int, Again, Write]:
+        """Where iterations begin, whether another one comes, and the count after this one."""
+        cells = [self._place(place.name).cells[0] for place in (start, count)]
+        self._read(cells[0], None)
+        left, bits = self._read(cells[1], None), self.registers.cells[cells[0]].bits
+        unsigned = f"u{left.width}"
+        more = Node("lt", "i32", 0, (const(1, unsigned), cast(left, unsigned)))
+        fewer = Node("sub", unsigned, 0, (cast(left, unsigned), cast(more, unsigned)))
+        again = Again(cells[0], self.symbols[self.back] & ((1 << bits) - 1), cells[1])
+        return self.labels[self.back], again, Write(cells[1], None, 1, fewer, False)
 
     def _store(self, expr: SemExpr, masked: bool) -> Store:
         elem = expr.type.replace("f", "i")

@@ -322,6 +322,12 @@ class Machine:
         return address
 
     def _take(self, op: Op, target: Thunk | None, delay: int) -> None:
+        if op.again is not None:
+            if (start := int(self.registers[op.again.start][0])) != op.again.address:
+                raise fault(self.code, "begun", op.uid, start, self.memories)
+            if int(self.registers[op.again.count][0]) <= 1:
+                return
+            delay = 0
         if self.branch is not None:
             raise fault(self.code, "branches", op.uid, 0, self.memories)
         if target is None:

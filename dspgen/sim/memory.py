@@ -113,6 +113,7 @@ def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, l
         "branches": ("DG423", f"{op.text} is taken while another taken branch is in its delay slots"),
         "unwritten": ("DG425", f"{op.text} reads {cell}, which was never written"),
         "unsettled": ("DG434", f"{op.text} uses {cell} while a result is on its way there"),
+        "begun": ("DG435", f"{op.text} goes back to {detail:#x}, where the loop above it does not begin"),
         "target": ("DG427", f"{op.text} goes to {detail:#x}, which is no label's address{_known(detail, memories)}"),
         "unit": ("DG428", f"{op.text} needs {op.unit} while an earlier instruction still holds it"),
         "port": ("DG428", f"{op.text} needs a port that an earlier instruction holds in that cycle"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dspgen.emit.text import nop_mnemonic
@@ -13,6 +14,7 @@ from dspgen.sim.forms import Forms
 from dspgen.sim.ir import AsmPacket, Assembled
 from dspgen.sim.place import Candidate, match_units, match_within
 from dspgen.sim.text import Line, Reader, decode
+from dspgen.target.hardware import goes_back
 from dspgen.target.model import Target
 from plant_core.loc import Loc
 
@@ -106,6 +108,7 @@ class _Assembler:
             at += max(packet.idle, 1)
             packets.append(packet)
         self._data_symbols(symbols)
+        self._loop_ends(packets)
         entry = next((n for n in self.global_names if n in self.labels), None)
         if not packets and not self.problems:
             self.problems.append(Problem("DG400", "there are no instructions", Loc(self.file, 1)))
@@ -114,6 +117,13 @@ class _Assembler:
         return Assembled(
             self.file, tuple(packets), dict(self.labels), tuple(self.data.items), entry, warnings, external
         )
+
+    def _loop_ends(self, packets: Sequence[AsmPacket]) -> None:
+        members = [p.members for p in packets]
+        for at, k, label in goes_back([[(m.instruction, m.operands) for m in packet] for packet in members]):
+            if label is None:
+                text = f"no loop is begun above what ends here with {members[at][k].instruction.mnemonic}"
+                self.problems.append(Problem("DG412", text, members[at][k].loc))
 
     def _data_symbols(self, symbols: set[str]) -> None:
         for item in self.data.items:
@@ -141,10 +151,15 @@ class _Assembler:
                 lines.append(line)
                 candidates.append(found)
         members = self._place(lines, candidates, busy, at)
-        if len(lines) > self.target.packets.issue:
-            text = f"a packet of {len(lines)} instructions; the machine issues {self.target.packets.issue}"
+        if (slots := self._slots(members) if members else len(lines)) > self.target.packets.issue:
+            text = f"a packet of {slots} instructions; the machine issues {self.target.packets.issue}"
             self.problems.append(Problem("DG407", text, group[0].loc))
         return AsmPacket(members, group[0].loc, idle, idle_predicate, idle_negated)
+
+    def _slots(self, members: Sequence[Placed]) -> int:
+        """How many instructions a packet's members count for."""
+        slots = {member: unit.slots for unit in self.target.units for member in unit.members}
+        return sum(slots[m.unit] for m in members if not m.instruction.packet_end)
 
     def _idle(self, line: Line) -> int:
         most = max(self.target.text.nop_max, 1)

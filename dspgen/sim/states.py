@@ -107,8 +107,9 @@ def _step(code: Code, state: State, delay: int) -> Step:
         copies.append(_free_copy(op, flight))
         flight += started(op, copies[-1])
         if op.branch is not None and state.branch is None:
-            branches[place] = Branch(1 + delay, op.branch if isinstance(op.branch, int) else None)
-            if op.predicate is None:
+            slots = delay if op.again is None else 0
+            branches[place] = Branch(1 + slots, op.branch if isinstance(op.branch, int) else None)
+            if op.predicate is None and op.again is None:
                 branches.pop(None, None)
     step.copies = tuple(copies)
     lengths = {False: max(slot.idle, 1) - 1}

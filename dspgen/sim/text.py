@@ -56,6 +56,8 @@ class Line:
 class Templates(Protocol):
     """Instructions that are written by templates: see `dspgen.sim.grammar`."""
 
+    ends: tuple[str, ...]  # what may stand after a packet
+
     def is_register(self, text: str) -> bool: ...
 
     def line(self, text: str, loc: Loc, *, joined: bool) -> Line: ...
@@ -73,6 +75,7 @@ class Reader:
     problems: list[Problem] = field(default_factory=list)
     _inside: bool = False  # within a bracketed packet, of which `_members` have been read
     _members: int = 0
+    _closed: bool = False  # a packet has ended, and nothing else has begun
     _label: re.Pattern[str] = field(init=False)
     _predicates: list[tuple[re.Pattern[str], bool]] = field(init=False)
 
@@ -129,13 +132,22 @@ class Reader:
             loc = Loc(self.file, number, start + 1)
             if not piece.strip():
                 continue
+            if not self._inside and self._closed:
+                while (end := next((e for e in templates.ends if piece.strip().startswith(e)), None)) is not None:
+                    yield templates.line(end, loc, joined=self._members > 0)
+                    self._members, piece = self._members + 1, piece.strip().removeprefix(end)
+                if not piece.strip():
+                    continue
             if piece in (syntax.packet_open, syntax.packet_close):
                 if self._inside is (piece == syntax.packet_open):
                     self.problems.append(Problem("DG400", f"`{piece}` is out of place", loc))
-                self._inside, self._members = piece == syntax.packet_open, 0
+                self._inside, self._closed = piece == syntax.packet_open, piece == syntax.packet_close
+                self._members = 0 if self._inside else self._members
+            elif piece.strip() in templates.ends:
+                self.problems.append(Problem("DG400", f"`{piece.strip()}` is out of place", loc))
             elif piece != syntax.separator:
                 yield templates.line(piece.strip(), loc, joined=self._inside and self._members > 0)
-                self._members += 1
+                self._members, self._closed = self._members + 1, False
 
     def _mnemonic(self, text: str, at: int) -> str | None:
         found = re.compile(r"\S+").match(text, at)

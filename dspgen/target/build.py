@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from dspgen.target import schema
-from dspgen.target.checks import check_branches, check_forms, check_late_reads, check_names, check_texts
+from dspgen.target.checks import check_forms, check_names, check_rows, check_texts
 from dspgen.target.context import Context
 from dspgen.target.locate import Path
 from dspgen.target.model import (
@@ -49,8 +49,7 @@ def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
     instructions = tuple(_Row(context, id, row).build() for id, row in isa.instructions.items())
     instructions = _with_costs(instructions, isa, context)
     check_forms(instructions, context)
-    check_late_reads(instructions, context)
-    check_branches(instructions, isa.pipeline.branch_delay, context)
+    check_rows(isa, instructions, context)
     check_names(isa, context)
     check_texts(isa, context)
     memories = _memories(isa, context)
@@ -170,7 +169,9 @@ def _units(isa: schema.Isa, context: Context) -> None:
         except (KeyError, IndexError, ValueError, AttributeError):
             context.fault("DG104", (*path, "suffix"), "may hold `{n}` only")
             continue
-        unit = Unit(name, max(row.count, 1), row.suffix, row.side, row.accepts)
+        if row.slots < 1:
+            context.fault("DG111", (*path, "slots"), f"must be at least 1, not {row.slots}")
+        unit = Unit(name, max(row.count, 1), row.suffix, row.side, row.accepts, max(row.slots, 1))
         context.units[name] = unit
         for member in unit.members:
             if member in owners:
@@ -230,6 +231,7 @@ class _Row:
             text=row.text,
             text_if=row.text_if,
             text_unless=row.text_unless,
+            packet_end=row.packet_end,
         )
 
     def members(self) -> list[tuple[str, Unit, str]]:

@@ -25,6 +25,13 @@ def check_forms(instructions: tuple[Instruction, ...], context: Context) -> None
             seen[key] = row.id
 
 
+def check_rows(isa: schema.Isa, instructions: tuple[Instruction, ...], context: Context) -> None:
+    """What rows say of time and control goes together."""
+    _check_late_reads(instructions, context)
+    _check_branches(instructions, isa.pipeline.branch_delay, context)
+    _check_loop_ends(isa, instructions, context)
+
+
 def check_texts(isa: schema.Isa, context: Context) -> None:
     """The texts of rows name each operand once, in its order; those under a predicate its register besides."""
     for id, row in isa.instructions.items():
@@ -54,7 +61,7 @@ def check_texts(isa: schema.Isa, context: Context) -> None:
         context.fault("DG104", ("text", "nop"), message)
 
 
-def check_late_reads(instructions: tuple[Instruction, ...], context: Context) -> None:
+def _check_late_reads(instructions: tuple[Instruction, ...], context: Context) -> None:
     """Operands read after issue: registers whose reader neither loads nor branches, read before the result lands."""
     for row in instructions:
         late = {o.name: o.read_cycle for o in row.operands if o.read_cycle}
@@ -78,13 +85,34 @@ def check_late_reads(instructions: tuple[Instruction, ...], context: Context) ->
                 context.fault("DG111", ("instructions", row.id), message, at_key=True)
 
 
-def check_branches(instructions: tuple[Instruction, ...], delay: int, context: Context) -> None:
+def _check_branches(instructions: tuple[Instruction, ...], delay: int, context: Context) -> None:
     """A branch holds nothing beyond its delay slots: what runs then is on other paths."""
     for row in instructions:
         held = max([row.busy, *(first + cycles for _, first, cycles in row.resources)])
         if row.branch and held > 1 + max(delay, 0):
             message = f"a branch of {delay} delay slots can't hold anything for {held} cycles"
             context.fault("DG111", ("instructions", row.id), message, at_key=True)
+
+
+def _check_loop_ends(isa: schema.Isa, instructions: tuple[Instruction, ...], context: Context) -> None:
+    """What repeats a hardware loop does only that, on two control registers, and is written at its packet's end."""
+    controls = context.controls()
+    for row in instructions:
+        path = ("instructions", row.id)
+        repeats = [s.value for s in row.semantics if s.value.op == "repeat"]
+        if row.packet_end != bool(repeats):
+            message = "what repeats a loop is written at its packet's end, and nothing else is (`packet_end`)"
+            context.fault("DG117", path, message, at_key=True)
+        if not repeats:
+            continue
+        if len(row.semantics) > 1 or row.operands or row.predicable != "none" or not row.text:
+            message = "the end of a loop has a `text`, and no operands, predicates or other effects"
+            context.fault("DG117", path, message, at_key=True)
+        if any(a.op != "place" or a.name not in controls for a in repeats[0].args) or len({*repeats[0].args}) < 2:
+            context.fault("DG109", (*path, "semantics"), "`repeat` takes two control registers")
+        if not isa.text.packet_open:
+            message = "a row is written at its packet's end: packets need `packet_open` and `packet_close`"
+            context.fault("DG103", ("text",), message, at_key=True)
 
 
 def _operations(expr: SemExpr) -> set[str]:

@@ -52,7 +52,7 @@ def describe(target: Target) -> dict[str, Plain]:
             for c in target.registers
         ],
         "units": [
-            {"name": u.name, "count": u.count, "side": u.side, "suffix": u.suffix, **origin(f"units.{u.name}")}
+            {k: getattr(u, k) for k in ("name", "count", "side", "slots", "suffix")} | origin(f"units.{u.name}")
             for u in target.units
         ],
         "memories": [

@@ -20,7 +20,9 @@ types: i8 u8 i16 u16 i32 i64, sign- or zero-extended to the register; f32 moves 
 f)`: lane k = element `f + s*k` counted from the access's address; `ld.i64(m, f)` is element `f`. `gather.i32(m, x)`:
 lane k = element `x[k]` (signed) counted so; `scatter.i32(m, x, a)` stores lane k of `a` there, in the order of the
 lanes. Ops that only ISA files use: `perm.i32(a, b, mode)` and `perm.i16` (shuffle {b:a} by the byte pattern number
-`mode` in pattern memory), `branch(t)` (jump to a label or register), `addr(x)` (integer or pointer to address
+`mode` in pattern memory), `branch(t)` (jump to a label or register), `repeat(s, n)` (the end of
+a hardware loop: while the control register n is above 1, 1 is taken off it, and after this packet comes the one at the
+address in the control register s), `addr(x)` (integer or pointer to address
 register), `cat(lo, hi)` (a pair's 64 bits), `trunc(x)`, `sext(x, bits)`, `zext(x, bits)`, `bits(x, high, low)`,
 `set_high(x, y)` (y's low 16 bits over x's high half), `rotate.i32(a, x)`
 (lane k = lane k + x of `a`, round its end), `slide.i32(a, b, x)` (lane k = lane k + x of `a` followed by `b`, x from 0
@@ -61,6 +63,7 @@ class Unit:
     suffix: str
     side: Side
     accepts: tuple[str, ...] = ()
+    slots: int = 1
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -154,6 +157,7 @@ class Instruction:
     text: str = ""  # how it is written, where not as mnemonic and operands; `text_if` and `text_unless`: predicated
     text_if: str = ""
     text_unless: str = ""
+    packet_end: bool = False  # written after its packet's end, and none of its instructions
     widened: bool = False  # in a view: computes on wider registers, right in the low word; see `dspgen.target.views`
 
     def operand(self, name: str) -> Operand:

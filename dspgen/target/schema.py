@@ -48,6 +48,7 @@ class Unit(Sourced):
     """A group of equal functional units. Rows name the group, or one of its members: NAME1 is the first of NAME.
 
     count [units]: how many the group has; each takes one instruction a cycle.
+    slots [instructions]: how many of its packet's instructions one on it counts for, where its text is longer.
     side: the side that they are on: it decides which predicates their instructions carry, and which address registers.
     suffix: what the text has after a mnemonic to name the unit, `{n}` being the member's number from 1.
     accepts: further suffixes that the assembler takes for it; they are never printed.
@@ -55,6 +56,7 @@ class Unit(Sourced):
 
     count: Figure
     side: Side
+    slots: Figure = Figure(1)
     suffix: str = ""
     accepts: Words = Words(())
 
@@ -150,6 +152,8 @@ class Instruction(Sourced):
     cost [cycles]: what code selection counts for it on its units, beyond `busy`; `[cost]` wins over it.
     compile: `false`: the assembler and the simulator know it, the compiler doesn't use it.
     equivalents: the same effect in other words, by which code selection finds it too.
+    packet_end: it is written after what closes its packet and is none of the packet's instructions: the end of a
+        hardware loop, with `repeat` for its semantics.
     masked: whether it leaves alone the lanes that `mask_register` masks; where it isn't given, vector instructions do.
     note: anything to remember.
     """
@@ -172,6 +176,7 @@ class Instruction(Sourced):
     cost: Figure | None = None
     compile: bool = True
     equivalents: Words = Words(())
+    packet_end: bool = False
     masked: bool | None = None
     note: str = ""
 

@@ -18,6 +18,7 @@ MEMORY_TYPES = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "f32", "f64")
 TYPES = (*MEMORY_TYPES, "u64")
 LOADS = ("ld", "vld", "gather")
 STORES = ("st", "vst", "scatter")
+CONTROL = ("branch", "repeat")
 # Arguments without what may be left out, and whether a type must follow the name.
 _OWN: dict[str, tuple[int, bool]] = {
     "ld": (1, True),
@@ -28,6 +29,7 @@ _OWN: dict[str, tuple[int, bool]] = {
     "scatter": (3, True),
     "perm": (3, True),
     "branch": (1, False),
+    "repeat": (2, False),
     "addr": (1, False),
     "cat": (2, False),
     "trunc": (1, False),
@@ -98,9 +100,9 @@ def check(statements: tuple[SemStatement, ...], operands: Mapping[str, Kind], co
     for statement in statements:
         if statement.target is not None:
             _check_target(statement.target, known, problems)
-            if statement.value.op in (*STORES, "branch"):
+            if statement.value.op in (*STORES, *CONTROL):
                 problems.append(f"`{statement.value.op}` gives no value to assign")
-        elif statement.value.op not in (*STORES, "branch"):
+        elif statement.value.op not in (*STORES, *CONTROL):
             problems.append(f"`{format_expression(statement.value)}` has no effect: assign it to an operand")
         _check_expression(statement.value, known, problems)
     return list(dict.fromkeys(problems))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dspgen.target.flows import Flows
+from dspgen.target.hardware import hardware_loops, registers_of_end
 from dspgen.target.locate import Path
 from dspgen.target.model import Instruction, RegisterClass, SemExpr, Side, Target
 from dspgen.target.operations import OperationTable, bits_elem
@@ -355,6 +356,16 @@ def _branches(machine: Machine) -> Iterator[Fault]:
         yield _error("DG127", ("predicates", "lane"), "lanes' predicates are vector registers, and these are none")
 
 
+def _hardware(machine: Machine) -> Iterator[Fault]:
+    begun = {loop.end.id for loop in hardware_loops(machine.target)}
+    for row in machine.rows:
+        if row.packet_end and row.id not in begun:
+            what = "it ends a hardware loop that no instruction begins"
+            start, count = registers_of_end(row) or ("", "")
+            remedy = _row(f"{count} = n; {start} = addr(t)", '`t = "target"`', "`n` a number or a scalar register")
+            yield _warning("DG127", ("instructions", row.id), what, remedy)
+
+
 def _counting(machine: Machine) -> Iterator[Fault]:
     cls, target = machine.scalar.name, machine.target
     path: Path = ("abi", "scalar_class")
@@ -421,6 +432,7 @@ _RULES: tuple[Callable[[Machine], Iterator[Fault]], ...] = (
     _constants,
     _times,
     _branches,
+    _hardware,
     _counting,
     _units,
     _convention,

@@ -20,6 +20,7 @@ from dspgen.target.load import isa_names, isa_path, load_target
 from dspgen.target.model import Target
 from dspgen.target.sense import findings
 from dspgen.target.structure import Fault, expand_names, structure
+from tests.support.hardware_loops import with_hardware_loops
 
 FOLDER = Path(__file__).parents[1] / "isa"
 BASES = (*sorted(p.stem for p in FOLDER.glob("*.toml")), *isa_names())
@@ -28,12 +29,14 @@ BASES = (*sorted(p.stem for p in FOLDER.glob("*.toml")), *isa_names())
 @dataclass(frozen=True)
 class Variation:
     """`figures` are dotted keys with values; `spare` are register classes, each with how many pairs of registers are
-    left besides those that the file names; `without` are instructions taken away, and the macros that need them."""
+    left besides those that the file names; `without` are instructions taken away, and the macros that need them;
+    `loops` are hardware loops: how many, the most iterations by a number, and the slots that beginning one takes."""
 
     base: str
     figures: tuple[tuple[str, Any], ...] = ()
     spare: tuple[tuple[str, int], ...] = ()
     without: tuple[str, ...] = ()
+    loops: tuple[int, int, int] = (0, 0, 1)
 
 
 def path_of(base: str) -> Path:
@@ -66,6 +69,8 @@ def machine(variation: Variation) -> tuple[Target | None, list[Fault]]:
     for name, macro in list(raw.get("macros", {}).items()):
         if words & set(str(macro["body"] + macro.get("setup", [])).replace('"', " ").replace("'", " ").split()):
             del raw["macros"][name]
+    if variation.loops[0]:
+        with_hardware_loops(raw, *variation.loops)
     isa = structure(raw)
     if isinstance(isa, list):
         return None, isa
@@ -122,7 +127,10 @@ def varied(rng: Random) -> Variation:
     classes = [c for c in sorted(raw["registers"]) if "names" in raw["registers"][c]]
     plain = [c for c in classes if raw["registers"][c]["kind"] in ("scalar", "vector", "address", "offset")]
     spare = tuple((c, rng.randint(2, 24)) for c in rng.sample(plain, rng.randint(0, 2)))
-    return Variation(base, tuple(figures.items()), spare, tuple(sorted(without)))
+    loops = (rng.choice((0, 1, 2)), rng.choice((3, 1000)), rng.choice((1, 2)))
+    if base in isa_names():
+        loops = (0, 0, 1)  # as its file has them
+    return Variation(base, tuple(figures.items()), spare, tuple(sorted(without)), loops)
 
 
 def _times(rng: Random, row: str, memory: bool) -> dict[str, Any]:
