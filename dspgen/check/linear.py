@@ -16,6 +16,7 @@ from dspgen.sim.lower import lower_one
 from dspgen.sim.registers import Place, RegisterFile
 from dspgen.sim.symbols import literal_value
 from dspgen.sim.text import Line, Reader, Token
+from dspgen.target.forwarding import new_operand
 from dspgen.target.hardware import started_by
 from dspgen.target.model import Instruction, Operand, RegisterClass, Target
 
@@ -94,7 +95,8 @@ class _Linear:
         self.kinds = self.variables()
         rows: dict[str, list[Instruction]] = {}
         for row in self.target.instructions:
-            if not started_by(row) and not row.packet_end:  # hardware loops are the scheduler's
+            # Hardware loops, and what comes from its own packet, are the scheduler's.
+            if not started_by(row) and not row.packet_end and new_operand(row) is None:
                 rows.setdefault(row.mnemonic, []).append(row)
         self.forms = [list(rows.get(line.word, ())) for line in self.lines]
         changed = True

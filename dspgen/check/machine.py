@@ -72,6 +72,7 @@ class State:
         self.touched: list[tuple[int, int]] = []
         self._shape: dict[int, int] = {}
         self.held: dict[tuple[int, int], int] | None = None
+        self.forwarded: dict[int, int] = {}  # what the packet writes, by cells
 
     # Values
 
@@ -96,6 +97,8 @@ class State:
                 at = (leaf.cell, leaf.cycle or 0)
                 term = self.registers[leaf.cell] if leaf.cycle is None or self.held is None else self.held[at]
                 return term if leaf.lane is None else self.terms.lane(term, leaf.lane, leaf.size)
+            case "new":
+                return self.forwarded[leaf.cell]
             case "address":
                 return self.terms.constant(self.address)
             case "load":
@@ -306,7 +309,7 @@ class Packets:
             if bool(self.state.terms.integer(term, 8)) == p.negated:
                 length = 1
         started: list[tuple[int, Effect]] = []
-        for item in items:
+        for item in sorted(items, key=lambda item: item.op.after_makers):
             op = item.op
             self._reserve(op)
             masks = self.state.active(op)
@@ -320,6 +323,8 @@ class Packets:
             self.state.enter(item, masks)
             held = {(cell, 0): self.state.registers[cell] for cell in op.reads}
             self.state.held = held if op.late else None
+            made = {(e.op.uid, e.cell): e.term for _, e in started} if op.new else {}
+            self.state.forwarded = {cell: made[uid, cell] for cell, uid, _ in op.new}
             started += self.state.effects(item, masks, 0)
             reading = Reading(item, self.time, masks, self.state.address, held)
             for cell, cycle in op.late:

@@ -227,6 +227,7 @@ class _Slots:
     def __init__(self) -> None:
         self.registers: list[Array] = []
         self.held: dict[tuple[int, int], Array] = {}
+        self.forwarded: dict[int, Array] = {}
         self.address = 0
         self._patterns: Array = None
 

@@ -17,7 +17,7 @@ Compute = Callable[[Sequence[int]], int]
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """What a term is made from. kind "read": register cell `cell`, one `lane` of it where that is not None, `cycle`
-    cycles after issue where the instruction reads anything late; "load":
+    cycles after issue where the instruction reads anything late; "new": what the packet writes to that cell; "load":
     `lanes` elements (0: one) of `size` bytes, `stride` apart from element `first` on; of each the bytes from `skip` on,
     `width` of them; "gather": elements numbered by `index`; "patterns": bytes of pattern memory from `base` on, `index`
     times `stride` further; "address": the effective address.
@@ -125,6 +125,8 @@ def _leaf(node: Node) -> Leaf | None:
         case "read_lane":
             cycle = node.imm[1] if len(node.imm) > 1 else None
             return Leaf("read", node.value, node.imm[0], width, cycle=cycle)
+        case "new":
+            return Leaf("new", node.value, size=max(node.lanes, 1) * width)
         case "address":
             return Leaf("address", size=8)
         case "load":

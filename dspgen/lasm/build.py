@@ -17,6 +17,7 @@ from dspgen.lasm.forms import Classes, Use
 from dspgen.lasm.ir import Group, Program
 from dspgen.sim.symbols import literal_value
 from dspgen.sim.text import Token
+from dspgen.target.forwarding import new_operand
 from dspgen.target.hardware import registers_of_end, started_by
 from dspgen.target.model import Instruction, Operand, Target
 from dspgen.target.query import Index
@@ -210,6 +211,10 @@ class Builder:
                 f"{line.word} belongs to a hardware loop: write the loop with a branch, and the scheduler makes it one"
             )
             self.problems.append(Problem("DG345", what, line.loc))
+            return
+        if new_operand(row) is not None:
+            what = f"{line.word} takes a value from its own packet: that is left to the scheduler"
+            self.problems.append(Problem("DG344", what, line.loc, "write the instruction that reads the register"))
             return
         predicate = self._predicate(use)
         if row.branch:

@@ -13,6 +13,7 @@ from math import gcd
 from dspgen.asmir.ir import PATTERNS, UNKNOWN, MemRef, VReg
 from dspgen.sched.exclusive import Guard, guards_of
 from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.forwarding import forwards
 from dspgen.sched.ops import Op
 from dspgen.sched.values import Values
 from dspgen.sched.windows import glued
@@ -90,9 +91,10 @@ class _History:
         self.writers: list[tuple[int, int, Guard | None]] = []
         self.readers: list[tuple[int, int, Guard | None]] = []
 
-    def read(self, place: int, cycle: int, guard: Guard | None) -> Iterator[tuple[int, int, int]]:
-        """Dependences (source, target, latency) of a read `cycle` cycles after issue."""
-        yield from self.seen(place, cycle, guard)
+    def read(self, place: int, cycle: int, guard: Guard | None, early: int = 0) -> Iterator[tuple[int, int, int]]:
+        """Dependences (source, target, latency) of a read `cycle` cycles after issue, for which results are wanted
+        `early`."""
+        yield from self.seen(place, cycle - early, guard)
         self.readers.append((place, cycle, guard))
 
     def seen(self, place: int, cycle: int, guard: Guard | None) -> Iterator[tuple[int, int, int]]:
@@ -126,16 +128,20 @@ def _value_edges(ops: Sequence[Op], facts: Facts, values: Values, atoms: set[Ato
         history = histories.setdefault((values.web_of[index], version.atom), _History(facts))
         found = [*history.write(version.writer, version.latency, guards.of_write(version.writer))]
         for reader, cycle in version.readers:
-            found += history.read(reader, cycle, guards.of_read(reader, version.atom))
+            found += history.read(
+                reader, cycle, guards.of_read(reader, version.atom), ops[reader].early.get(version.atom, 0)
+            )
         for source, target, latency in found:
-            edges.add(source, target, latency)
+            near = latency > 0 and source == version.writer and forwards(ops[source], ops[target], version.atom, facts)
+            edges.add(source, target, 0 if near else latency)
     for index, version in enumerate(values.versions):
         if version.atom not in atoms or version.writer >= 0 or index not in values.inherited:
             continue
         key = values.web_of[values.inherited[index]], version.atom
         for reader, cycle in version.readers if key in histories else ():
             guard = guards.of_read(size + reader, version.atom)
-            for source, target, latency in histories[key].seen(reader, cycle, guard):
+            wanted = cycle - ops[reader].early.get(version.atom, 0)
+            for source, target, latency in histories[key].seen(reader, wanted, guard):
                 edges.add(source, target, latency, 1)
 
 
@@ -150,7 +156,11 @@ def _register_edges(ops: Sequence[Op], facts: Facts, atoms: set[Atom] | None, ed
             if atoms is not None and atom not in atoms:
                 continue
             history = histories.setdefault(atom, _History(facts))
-            for source, _, latency in history.read(position, cycle, guards.of_read(position, atom)):
+            for source, _, latency in history.read(
+                position, cycle, guards.of_read(position, atom), op.early.get(atom, 0)
+            ):
+                if not loop and forwards(ops[source], op, atom, facts):
+                    latency = 0
                 _add(edges, source, position, latency, size)
         for atom, latency in op.writes:
             if atoms is not None and atom not in atoms:

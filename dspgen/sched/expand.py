@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from dspgen.asmir.ir import Instr, Mem, OperandValue, Place, Predicate, Reg, VReg
 from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.forwarding import forwards, with_twin
 from dspgen.sched.kit import Kit
 from dspgen.sched.modulo import ModuloSchedule
 from dspgen.sched.ops import Op, make_op, remade
@@ -132,6 +133,13 @@ class _Expander:
         self.periods = [self._period(index) for index in range(len(body.ops))]
         self.placed = {index for index, _ in self.places}
         self.beginning = {index for index, _ in first}
+        self.near = {
+            reader
+            for version in body.values.versions
+            for reader, _ in (version.readers if version.writer >= 0 else ())
+            if body.schedule.cycles[reader] == body.schedule.cycles[version.writer]
+            and forwards(body.ops[version.writer], body.ops[reader], version.atom, facts)
+        }
         for index, web in enumerate(body.values.webs):
             parts = {body.values.versions[v].atom[1] for v in web.versions}
             if not web.canonical and facts.is_pair(web.register.cls) and len(parts) == 1:
@@ -208,6 +216,8 @@ class _Expander:
         if key not in self.cache:
             made = remade(op, tuple(operands), predicate, self.facts)
             made.access = op.access
+            if index in self.near:
+                made = with_twin(made, self.facts)
             self.cache[key] = made
         return self.cache[key]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dspgen.asmir.ir import Instr, VReg
 from dspgen.sched.limits import Limits
+from dspgen.target.forwarding import twins
 from dspgen.target.model import Instruction, RegisterClass, Target
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Facts:
         self.settled = target.pipeline.exposed and not self.equals  # registers may change before a result lands
         # From an access that advances its base until others find it advanced; interlocks make them wait.
         self.update = target.address_modes.update_latency if target.pipeline.exposed else 1
+        # Packets wait by themselves: a cycle in which nothing issues is not written, and is no packet.
+        self.unwritten = not target.pipeline.exposed and not target.text.nop.strip()
         self.branch_delay = target.pipeline.branch_delay
         self.issue = target.packets.issue
         self.classes: dict[str, RegisterClass] = {c.name: c for c in target.registers}
@@ -64,6 +67,7 @@ class Facts:
         self._unit_id = {name: k for k, name in enumerate(names)}
         self.limits = self._limits()
         self._related = self._related_units()
+        self.twins = twins(target)
         self._reservations: dict[str, Reservation] = {}
         self._implicit: dict[str, tuple[tuple[Atom, ...], tuple[Atom, ...]]] = {}
         self._phys = self._physical_atoms()

@@ -168,7 +168,7 @@ class _Best:
 
     def packets(self, facts: Facts, without: Mapping[str, int] | None) -> Fitted:
         """With a bound on their length, and with all registers that are in use in them."""
-        made = self.draft.packets()
+        made = self.draft.packets(few=not without)
         made.bound = self.bound
         room = _room(facts, without)
         made.in_use = {cls: used + room[cls] - self.instance.room[cls] for cls, used in self.in_use.items()}

@@ -11,6 +11,7 @@ from dspgen.sched.control import NOT_BACK, Back, LoopControl
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.fit import fit_block
+from dspgen.sched.forwarding import with_twins
 from dspgen.sched.initial import initial_reads, with_biased_bases
 from dspgen.sched.ir import LoopReport, StraightReport
 from dspgen.sched.kit import Kit
@@ -158,8 +159,9 @@ class Layout:
         )
         self.head, self.head_owner = None, ()
         end = make_op(back.end, self.facts) if back.end is not None else None
-        if fitted.cycles or end is not None:
-            self._append(fitted.cycles or [[]], back.target, through, owner, piece=piece, end=end)
+        cycles = with_twins(fitted.cycles, ops, self.facts)
+        if cycles or end is not None:
+            self._append(cycles or [[]], back.target, through, owner, piece=piece, end=end)
             self.laid.blocks[-1].in_use = fitted.in_use
             if ops and fitted.bound:
                 self.laid.blocks[-1].report = StraightReport(len(ops), fitted.length, fitted.bound)

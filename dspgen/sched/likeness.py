@@ -64,6 +64,7 @@ def _of_op(op: Op, renamed: _Renamed) -> Key:
         op.ordered,
         op.half,
         op.masked,
+        tuple([(renamed(a), cycles) for a, cycles in op.early.items()]) if op.early else None,
     )
 
 

@@ -18,7 +18,7 @@ from dspgen.sched.instance import Instance, instance_of
 from dspgen.sched.machine import ReservationTable
 from dspgen.sched.ops import Op
 from dspgen.sched.sections import Envelope, Section, shared, touching
-from dspgen.sched.sink import Values, sink, values_of
+from dspgen.sched.sink import Values, gather, sink, values_of
 
 _BRANCH = 1 << 30  # the branch's number in the reservation table
 
@@ -222,9 +222,23 @@ class Draft:
             sink(block.ops, block.graph, self.issue, block.latest(self.length), self.table, block.values)
             self.sunk = True
 
-    def packets(self) -> Fitted:
+    def gather(self) -> None:
+        """Have fewer packets, where cycles without any cost none."""
+        block, length, ends = self.block, self.length, set[int]()
+        if block.head is not None:
+            ends.update(cycle for _, cycle, _ in block.head.members)
+        if block.tail is not None:
+            ends.update(cycle + length - block.tail.length for _, cycle, _ in block.tail.members)
+        if block.branch is not None:
+            ends.add(length - block.slack[len(block.ops)])
+        window = block.floor, block.latest(length)
+        gather(block.ops, block.graph, self.issue, window, self.table, ends)
+
+    def packets(self, *, few: bool = False) -> Fitted:
         self.sink()
         block, table, length = self.block, self.table, self.length
+        if few and block.facts.unwritten:
+            self.gather()
         cycles: list[list[tuple[Op, int]]] = [[] for _ in range(length)]
         for k, op in enumerate(block.ops):
             cycles[self.issue[k]].append((op, table.unit_of[k]))
@@ -283,7 +297,7 @@ def _after_head(op: Op, head: Envelope, facts: Facts) -> int:
     earliest = 0
     for atom, late in op.reads:
         if atom in head.lands:
-            earliest = max(earliest, head.lands[atom] - facts.wanted(late))
+            earliest = max(earliest, head.lands[atom] - facts.wanted(late) + op.early.get(atom, 0))
     for atom, latency in op.writes:
         landing = facts.landing(latency)
         if atom in head.reads:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dspgen.asmir.ir import PATTERNS, Instr, Label, Mem, MemRef, OperandValue, Phys, Place, Predicate, Reg, VReg
 from dspgen.sched.facts import Atom, Facts, Reservation
@@ -15,7 +15,8 @@ _PATTERNS_READ = MemRef(PATTERNS, 0, (), 0, 1, 1 << 20)
 
 @dataclass(slots=True, eq=False)
 class Op:
-    """`reads` are (atom, cycles after issue), an atom once for each cycle that it is read in; `writes` (atom, latency);
+    """`reads` are (atom, cycles after issue), an atom once for each cycle that it is read in; what is `early` is wanted
+    so many cycles sooner; `writes` are (atom, latency);
     `tied` writes keep part of the old value: under a predicate, unless it is the first `half` of a write whose other
     half is under the complement; and of vectors where lanes are `masked`."""
 
@@ -32,12 +33,13 @@ class Op:
     access: MemRef | None
     half: bool = False
     masked: bool = False
+    early: Mapping[Atom, int] = field(default_factory=dict)
 
     def copy(self) -> Op:
         """The same, apart from it."""
         return Op(
             self.instruction, self.operands, self.predicate, self.loc, self.comment, self.ordered,
-            self.reads, self.writes, self.tied, self.reservation, self.access, self.half, self.masked,
+            self.reads, self.writes, self.tied, self.reservation, self.access, self.half, self.masked, self.early,
         )  # fmt: skip
 
     @property
@@ -90,6 +92,7 @@ def build_op(
     reads: dict[tuple[Atom, int], None] = {}
     writes: dict[Atom, int] = {}
     tied: set[Atom] = set()
+    early: dict[Atom, int] = {}
     access: MemRef | None = None
     for operand, value in zip(instruction.operands, operands, strict=True):
         match value:
@@ -108,7 +111,10 @@ def build_op(
                 continue
         if operand.read:
             for atom in atoms:
-                reads[atom, operand.read_cycle] = None
+                # What its own packet makes is in its register when it has landed, and no sooner.
+                reads[atom, 1 if operand.new else max(operand.read_cycle, 0)] = None
+                if operand.read_cycle < 0:
+                    early[atom] = max(early.get(atom, 0), -operand.read_cycle)
         if operand.write:
             for atom in atoms:
                 writes[atom] = operand.latency
@@ -137,6 +143,7 @@ def build_op(
         frozenset(tied),
         facts.reservation(instruction),
         access,
+        early=early,
     )
 
 

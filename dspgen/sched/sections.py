@@ -65,7 +65,7 @@ def envelope_of(members: Iterable[tuple[Op, int]], facts: Facts, *, first: bool)
     pick = min if first else max
     for op, cycle in members:
         for atom, late in op.reads:
-            at = cycle + (facts.wanted(late) if first else late)
+            at = cycle + (facts.wanted(late) - op.early.get(atom, 0) if first else late)
             found.reads[atom] = pick(found.reads.get(atom, at), at)
         for atom, latency in op.writes:
             landing = cycle + (facts.landing(latency) if first else latency)

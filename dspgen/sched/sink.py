@@ -5,7 +5,8 @@ Before: a constant is made in the first cycle, wherever it is read.   After: jus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from dspgen.asmir.ir import VReg
@@ -15,6 +16,8 @@ from dspgen.sched.machine import ReservationTable
 from dspgen.sched.ops import Op
 
 _WHOLE = 5040  # what all registers of a class are worth for a cycle
+_FEW = 2  # operations of a packet that are tried elsewhere
+_NEAR = 6  # cycles that they go at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,45 @@ def sink(
         for v in values.read[k]:
             if last[v] < cycles[k]:
                 last[v] = cycles[k]
+
+
+def gather(
+    ops: Sequence[Op],
+    graph: Graph,
+    cycles: list[int],
+    window: tuple[Sequence[int], Sequence[int]],
+    table: ReservationTable,
+    fixed: Collection[int],
+) -> None:
+    """Move the operations of packets that have few to other packets nearby, so that there are fewer packets. Each has a
+    `window` of cycles, and in the cycles in `fixed` there is something anyway."""
+    size = len(ops)
+    count = Counter(cycles)
+    for at in sorted(count, key=lambda cycle: (count[cycle], cycle)):
+        members = [k for k in range(size) if cycles[k] == at]
+        if at in fixed or len(members) > _FEW or not all(ops[k].reservation.simple for k in members):
+            continue
+        moved: list[int] = []
+        for k in members:
+            early = [cycles[s] + latency for s, latency, _ in graph.predecessors[k] if s < size]
+            late = [cycles[t] - latency for t, latency, _ in graph.successors[k] if t < size]
+            low, high = max([window[0][k], at - _NEAR, *early]), min([window[1][k], at + _NEAR, *late])
+            others = (c for c in range(low, high + 1) if c != at and (c in fixed or count[c] > 0))
+            table.remove(k)
+            for to in sorted(others, key=lambda c: (c < at, abs(c - at))):
+                if table.place(k, to, ops[k].reservation):
+                    cycles[k] = to
+                    moved.append(k)
+                    break
+            else:
+                for back in moved:
+                    table.remove(back)
+                for back in (*moved, k):
+                    cycles[back] = table.place_from(back, at, ops[back].reservation)
+                break
+        else:
+            count[at] = 0
+            count.update(cycles[k] for k in members)
 
 
 def _worthwhile(freed: int, held: Sequence[tuple[int, int]], here: int, late: int) -> int:

@@ -48,6 +48,7 @@ class Frame:
     lines: list[str] = field(default_factory=list)
     lanes: int = 1
     temporaries: int = 0
+    copies: dict[int, int] = field(default_factory=dict)  # of the operations of the packet at hand
 
     def cell(self, index: int) -> str:
         cell = self.code.cells[index]

@@ -197,7 +197,9 @@ class _Writer:
             beside = () if self.strict else pairs(self.frame.code.slots[state.at])
             named = dict.fromkeys(op.uid for pair in beside for op in (pair.load, pair.store))
             self.frame.lines += [f"i64 at{uid} = INT64_MIN / 2;" for uid in named]
-            for place, (op, copy) in enumerate(zip(self.frame.code.slots[state.at].ops, step.copies, strict=False)):
+            issued = list(enumerate(zip(self.frame.code.slots[state.at].ops, step.copies, strict=False)))
+            self.frame.copies = {op.uid: copy for _, (op, copy) in issued}
+            for place, (op, copy) in sorted(issued, key=lambda each: each[1][0].after_makers):
                 self._issue(op, copy, place, state, told=op.uid in named)
             self._tell_together(beside)
             if step.refused is not None:
@@ -349,6 +351,9 @@ class _Writer:
         """The results that are known once the registers of this cycle from issue are read."""
 
         def held(node: Node) -> str:
+            if node.op == "new":
+                uid, number = next((uid, number) for cell, uid, number in op.new if cell == node.value)
+                return self.frame.issued("p", uid, number, self.frame.copies[uid])
             if node.op == "read" and node.imm:
                 return self._held(op, node.value, node.imm[0], copy)
             if node.op == "read_lane" and len(node.imm) > 1:

@@ -175,7 +175,7 @@ class Operations:
         match node.op:
             case "const":
                 return f"(u{node.width})0x{node.value:x}ull"
-            case "read" | "read_lane" | "address" | "load" | "gather" | "perm":
+            case "read" | "read_lane" | "new" | "address" | "load" | "gather" | "perm":
                 return leaf(node)
             case "retag":
                 return self.expression(node.args[0], leaf)

@@ -10,13 +10,13 @@ from dspgen.sim.ir import Op
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A write or store of op `uid` that lands when `left` cycles have passed, or a register that it reads then; `copy`
-    tells issues of one op apart."""
+    """A write or store of op `uid` that lands when `left` cycles have passed, or a register that it reads then, or a
+    write that has settled for early readers by then; `copy` tells issues of one op apart."""
 
     left: int
     uid: int
     index: int
-    kind: Literal["write", "store", "read"]
+    kind: Literal["write", "store", "read", "settle"]
     copy: int
 
     def later(self) -> InFlight | None:
@@ -31,6 +31,7 @@ def started(op: Op, copy: int) -> list[InFlight]:
         *(InFlight(cycle, op.uid, i, "read", copy) for i, (_, cycle) in enumerate(op.late)),
         *(InFlight(w.latency, op.uid, i, "write", copy) for i, w in enumerate(op.writes)),
         *(InFlight(s.latency, op.uid, i, "store", copy) for i, s in enumerate(op.stores)),
+        *(InFlight(w.latency + op.settling, op.uid, i, "settle", 0) for i, w in enumerate(op.writes) if op.settling),
     ]
 
 

@@ -2,7 +2,8 @@
 
 A packet issues in the first cycle at which
 
-* no result is on its way to a register that it reads, nor one that would come after its own to a register it writes;
+* no result is on its way to a register that it reads, nor has come too lately for who reads it early; nor is one that
+  would come after its own to a register it writes;
 * no earlier instruction still has to read a register that it would have written by then;
 * its units and resources are free of earlier packets' instructions.
 
@@ -24,13 +25,19 @@ def blocked(code: Code, slot: Slot, flight: Sequence[InFlight], held: Iterable[t
     busy = set(held)
     writes: list[tuple[int, int | None, int]] = []
     reads: list[tuple[int, int]] = []
+    fresh: list[tuple[int, int]] = []
     for f in flight:
         op = code.ops[f.uid]
         if f.kind == "write":
             writes.append((op.writes[f.index].cell, op.writes[f.index].lane, f.left))
         elif f.kind == "read":
             reads.append((op.late[f.index][0], f.left))
+        elif f.kind == "settle":
+            fresh.append((op.writes[f.index].cell, f.left))
     if slot.idle_predicate is not None and any(cell == slot.idle_predicate.cell for cell, _, _ in writes):
+        return True
+    wanted = [(cell, op.settling - cycles) for op in slot.ops for cell, cycles in op.early] if fresh else []
+    if any(cell == early and left > most for early, most in wanted for cell, left in fresh):
         return True
     return any(_waits(op, writes, reads, busy) for op in slot.ops)
 

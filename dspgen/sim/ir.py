@@ -6,11 +6,12 @@
 
 A `Node` is an array of `lanes` elements (a scalar where `lanes` is 0) of `elem`: i8 .. u64, f32, f64. The Python
 machine evaluates nodes with NumPy and the native one prints them as C, so the two can't drift apart in meaning.
-Leaves: `const` (value), `read` (register cell `value`), `read_lane` (lane `imm[0]` of that cell), `address` (the
-instruction's effective address), `load` (`imm` = stride, first element); `gather` loads the elements that its argument
-numbers. `cast` resizes integers lane by lane, `view` regroups the same bits, `splat` copies a scalar to all lanes,
-`cat` joins low and high halves of a pair. In an instruction that reads operands after its issue, `read` and `read_lane`
-end their `imm` with the cycle from issue at which they read; elsewhere all is read at issue.
+Leaves: `const` (value), `read` (register cell `value`), `new` (what the packet writes to that cell), `read_lane` (lane
+`imm[0]` of that cell), `address` (the instruction's effective address), `load` (`imm` = stride, first element);
+`gather` loads the elements that its argument numbers. `cast` resizes integers lane by lane, `view` regroups the same
+bits, `splat` copies a scalar to all lanes, `cat` joins low and high halves of a pair. In an instruction that reads
+operands after its issue, `read` and `read_lane` end their `imm` with the cycle from issue at which they read; elsewhere
+all is read at issue.
 """
 
 from __future__ import annotations
@@ -166,7 +167,9 @@ class Op:
     """One instruction, ready to run. `branch` is a packet number, or the node with a code address; it is taken after
     its delay slots, or under `again` with the next packet.
 
-    `reads` are the cells read at issue; `late` are (cell, cycles from issue) of those read after it, by cycle.
+    `reads` are the cells read at issue; `late` are (cell, cycles from issue) of those read after it, by cycle; `early`
+    (cell, cycles) those whose results have to be there so much sooner. An interlock remembers results `settling` cycles
+    for such readers. `new` are (cell, uid, number) of what it takes from writes of its own packet.
     """
 
     uid: int
@@ -185,6 +188,14 @@ class Op:
     resources: tuple[tuple[str, int, int], ...] = ()
     late: tuple[tuple[int, int], ...] = ()
     again: Again | None = None
+    early: tuple[tuple[int, int], ...] = ()
+    settling: int = 0
+    new: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def after_makers(self) -> bool:
+        """Whether it comes after those of its packet that it takes values from."""
+        return bool(self.new)
 
 
 @dataclass(frozen=True, slots=True)

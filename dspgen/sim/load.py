@@ -10,7 +10,7 @@ import numpy as np
 
 from dspgen.errors import Problem, SourceError
 from dspgen.sim.ir import Assembled, Code
-from dspgen.sim.lower import lower
+from dspgen.sim.lower_program import lower
 from dspgen.sim.machine import Start
 from dspgen.sim.memory import MemoryMap, float_bits, zero_registers
 from dspgen.sim.registers import RegisterFile

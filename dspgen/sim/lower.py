@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from dspgen.errors import IsaError, Problem
 from dspgen.sched.ir import Address, Placed
-from dspgen.sim.ir import Access, Again, Assembled, Code, Node, Op, PredicateRead, Slot, Store, Write
+from dspgen.sim.ir import Access, Again, Node, Op, PredicateRead, Store, Write
+from dspgen.sim.nodes import cast, const, splat
 from dspgen.sim.registers import Place, RegisterFile
 from dspgen.sim.symbols import signed, split_symbol, symbol_value
-from dspgen.target.hardware import goes_back
 from dspgen.target.model import Instruction, MemoryAccess, Operand, SemExpr, Side, Target
 from plant_core.loc import Loc
 
@@ -28,34 +28,13 @@ CROSS_IMM = {
 COMPLEX = frozenset({"cmul", "cmul_re", "cmul_im", "cmac"})
 
 
-def lower(program: Assembled, target: Target, symbols: dict[str, int], code_addresses: dict[int, int]) -> Code:
-    """`symbols` gives every label's address; `code_addresses` maps code addresses to packet numbers."""
-    registers = RegisterFile(target)
-    mask = registers.cell_of(target.mask_register) if target.mask_register else None
-    slots: list[Slot] = []
-    ops: list[Op] = []
-    back = {(at, k): label for at, k, label in goes_back(program.texts()) if label is not None}
-    for at, packet in enumerate(program.packets):
-        members = []
-        for k, placed in enumerate(packet.members):
-            lowering = _Lowering(placed, target, registers, symbols, program.labels, back.get((at, k), ""))
-            members.append(lowering.op(len(ops), mask))
-            ops.append(members[-1])
-        idle_predicate = _predicate(packet.idle_predicate, packet.idle_negated, target, registers)
-        slots.append(Slot(tuple(members), packet.loc, packet.idle, idle_predicate))
-    pipeline = target.pipeline
-    settled = pipeline.exposed and not pipeline.equals
-    cells = tuple(registers.cells)
-    return Code(tuple(slots), cells, mask, code_addresses, tuple(ops), not pipeline.exposed, settled)
-
-
 def lower_one(placed: Placed, uid: int, target: Target, registers: RegisterFile, labels: dict[str, int]) -> Op:
     """One instruction, on registers of one's own; branches go to what `labels` gives."""
     mask = registers.cell_of(target.mask_register) if target.mask_register else None
-    return _Lowering(placed, target, registers, {}, labels).op(uid, mask)
+    return Lowering(placed, target, registers, {}, labels).op(uid, mask)
 
 
-def _predicate(name: str | None, negated: bool, target: Target, registers: RegisterFile) -> PredicateRead | None:
+def predicate_read(name: str | None, negated: bool, target: Target, registers: RegisterFile) -> PredicateRead | None:
     if name is None:
         return None
     cell = registers.cell_of(name)
@@ -72,26 +51,8 @@ def _is_masked(instruction: Instruction, target: Target) -> bool:
     return any(u in vector for u in instruction.units)
 
 
-def const(value: int, elem: str) -> Node:
-    return Node("const", elem, 0, (), value & ((1 << int(elem[1:])) - 1))
-
-
-def cast(node: Node, elem: str) -> Node:
-    """Resizes to `elem`'s width; widening follows `elem`'s sign unless the node is known to be unsigned."""
-    width = int(elem[1:])
-    if node.width == width:
-        return node if node.elem == elem else Node("retag", elem, node.lanes, (node,))
-    if node.op == "const":
-        return const(signed(node.value, node.width) if node.elem[0] == "i" else node.value, elem)
-    return Node("cast", elem, node.lanes, (node,))
-
-
-def splat(node: Node, lanes: int) -> Node:
-    return node if node.lanes == lanes or lanes == 0 else Node("splat", node.elem, lanes, (node,))
-
-
 @dataclass(slots=True)
-class _Lowering:
+class Lowering:
     placed: Placed
     target: Target
     registers: RegisterFile
@@ -101,6 +62,8 @@ class _Lowering:
     cells_read: dict[tuple[int, int], None] = field(default_factory=dict)
     cycle: int = 0  # at which the operand at hand is read
     timed: bool = False  # whether reads tell their cycle
+    early: dict[int, int] = field(default_factory=dict)
+    new: dict[int, None] = field(default_factory=dict)
 
     @property
     def instruction(self) -> Instruction:
@@ -111,11 +74,11 @@ class _Lowering:
 
     def op(self, uid: int, mask: int | None) -> Op:
         ins, placed = self.instruction, self.placed
-        predicate = _predicate(placed.predicate, placed.negated, self.target, self.registers)
+        predicate = predicate_read(placed.predicate, placed.negated, self.target, self.registers)
         masked = mask is not None and _is_masked(ins, self.target)
         address, access, writes = self._memory(ins.memory)
         given = zip(ins.operands, placed.operands, strict=True)
-        self.timed = any(o.read_cycle and isinstance(value, str) for o, value in given)
+        self.timed = any(o.read_cycle > 0 and isinstance(value, str) for o, value in given)
         stores: list[Store] = []
         branch: int | Node | None = None
         again: Again | None = None
@@ -147,6 +110,8 @@ class _Lowering:
             resources=ins.resources,
             late=tuple(sorted(((c, at) for c, at in self.cells_read if at), key=lambda read: (read[1], read[0]))),
             again=again,
+            early=tuple(self.early.items()),
+            new=tuple((cell, -1, -1) for cell in self.new),
         )
 
     # Operands
@@ -279,8 +244,15 @@ class _Lowering:
             raise self.fail(f"memory operand {expr.name} outside a load or store")
         if value.startswith("@"):
             return const(symbol_value(operand, self._symbol(value)), "i64")
-        self.cycle = operand.read_cycle
-        node = self._read_place(self._place(value, operand.classes or None), expr.part)
+        place = self._place(value, operand.classes or None)
+        if operand.read_cycle < 0:
+            self.early |= {cell: max(self.early.get(cell, 0), -operand.read_cycle) for cell in place.cells}
+        if operand.new:
+            self.new |= dict.fromkeys(place.cells)
+            (cell,) = (self.registers.cells[c] for c in place.cells)
+            return Node("new", f"{'i' if cell.bits == cell.storage else 'u'}{cell.storage}", cell.lanes, (), cell.index)
+        self.cycle = max(operand.read_cycle, 0)
+        node = self._read_place(place, expr.part)
         self.cycle = 0
         return node
 
@@ -335,7 +307,7 @@ class _Lowering:
 
     def _retype(self, node: Node, elem: str) -> Node:
         width = int(elem[1:])
-        if node.lanes and node.op in ("read", "cat", "load") and node.width > width:
+        if node.lanes and node.op in ("read", "new", "cat", "load") and node.width > width:
             return Node("view", elem, node.lanes * node.width // width, (node,))
         if node.width != width and node.elem[0] == "f":
             raise self.fail(f"{node.elem} value used as {elem}")

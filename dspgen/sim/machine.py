@@ -95,7 +95,10 @@ class Machine:
         self.reserved: dict[str, set[int]] = {}
         self.pairs = [() if start.strict else pairs(slot) for slot in code.slots]
         self.touched: dict[int, int] = {}
-        self.ready = [[self._prepare(op) for op in slot.ops] for slot in code.slots]
+        self.forwarded: dict[int, Array] = {}
+        self.ready = [
+            [self._prepare(op) for op in sorted(slot.ops, key=lambda op: op.after_makers)] for slot in code.slots
+        ]
         self.full = (1 << next((c.lanes for c in code.cells if c.lanes), 1)) - 1
 
     def _prepare(self, op: Op) -> _Ready:
@@ -243,6 +246,10 @@ class Machine:
         """The results that are known once the registers of this cycle are read."""
         op, mask = reading.ready.op, reading.mask
         self.held, self.address, self.active = reading.held, reading.address, mask
+        if op.new:
+            due = (e for some in self.pending.values() for e in some if e.time == self.time)
+            made = {(e.op.uid, e.cell): e.value for e in due}
+            self.forwarded = {cell: made[uid, cell] for cell, uid, _ in op.new}
         for write, thunk in reading.ready.writes:
             if write.cycle == cycle:
                 pending = Pending(op, reading.time, write.cell, write.lane, mask if write.masked else None, thunk())

@@ -14,6 +14,7 @@ from dspgen.sim.forms import Forms
 from dspgen.sim.ir import AsmPacket, Assembled
 from dspgen.sim.place import Candidate, match_units, match_within
 from dspgen.sim.text import Line, Reader, decode
+from dspgen.target.forwarding import maker, new_operand
 from dspgen.target.hardware import goes_back
 from dspgen.target.model import Target
 from plant_core.loc import Loc
@@ -154,7 +155,18 @@ class _Assembler:
         if (slots := self._slots(members) if members else len(lines)) > self.target.packets.issue:
             text = f"a packet of {slots} instructions; the machine issues {self.target.packets.issue}"
             self.problems.append(Problem("DG407", text, group[0].loc))
+        self._new_operands(members)
         return AsmPacket(members, group[0].loc, idle, idle_predicate, idle_negated)
+
+    def _new_operands(self, members: Sequence[Placed]) -> None:
+        """What instructions take from their own packet is made there."""
+        for member in members:
+            if (k := new_operand(member.instruction)) is None:
+                continue
+            others = [(m.instruction, m.operands, m.predicate is not None) for m in members if m is not member]
+            if maker(str(member.operands[k]), others) is None:
+                text = f"nothing in its packet makes {member.operands[k]} for {member.instruction.mnemonic} in any case"
+                self.problems.append(Problem("DG413", text, member.loc))
 
     def _slots(self, members: Sequence[Placed]) -> int:
         """How many instructions a packet's members count for."""

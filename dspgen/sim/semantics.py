@@ -28,6 +28,7 @@ class State(Protocol):
     """What a node may read: register cells, the effective address, memory through it."""
 
     registers: list[Array]
+    forwarded: dict[int, Array]  # what its packet writes, by cells
     held: dict[tuple[int, int], Array]  # what an instruction has read at its cycles: (cell, cycle from issue)
     address: int
 
@@ -61,6 +62,8 @@ def compile_node(node: Node, state: State) -> Thunk:
             return lambda: state.held[key][lane : lane + 1]
         case "read":
             return lambda: registers[node.value]
+        case "new":
+            return lambda: state.forwarded[node.value]
         case "read_lane":
             lane = node.imm[0]
             return lambda: registers[node.value][lane : lane + 1]

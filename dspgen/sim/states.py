@@ -120,7 +120,7 @@ def _step(code: Code, state: State, delay: int) -> Step:
 
 
 def _free_copy(op: Op, flight: list[InFlight]) -> int:
-    taken = {f.copy for f in flight if f.uid == op.uid}
+    taken = {f.copy for f in flight if f.uid == op.uid and f.kind != "settle"}
     return next(k for k in range(len(taken) + 1) if k not in taken)
 
 
@@ -152,7 +152,7 @@ def _advance(
 
 
 def _land(step: Step, flight: Sequence[InFlight]) -> None:
-    step.landing = tuple(f for f in flight if f.left == 1 and f.kind != "read")
+    step.landing = tuple(f for f in flight if f.left == 1 and f.kind in ("write", "store"))
 
 
 def _later(flight: Sequence[InFlight]) -> tuple[InFlight, ...]:

@@ -27,9 +27,22 @@ def check_forms(instructions: tuple[Instruction, ...], context: Context) -> None
 
 def check_rows(isa: schema.Isa, instructions: tuple[Instruction, ...], context: Context) -> None:
     """What rows say of time and control goes together."""
-    _check_late_reads(instructions, context)
+    _check_late_reads(instructions, context, exposed=isa.pipeline.exposed)
     _check_branches(instructions, isa.pipeline.branch_delay, context)
     _check_loop_ends(isa, instructions, context)
+    _check_new(isa, instructions, context)
+
+
+def _check_new(isa: schema.Isa, instructions: tuple[Instruction, ...], context: Context) -> None:
+    """One operand of a row at most comes from its packet: a register that it reads, at issue, and does not write."""
+    for row in instructions:
+        new = [o for o in row.operands if o.new]
+        if any(o.kind != "register" or not o.read or o.write or o.read_cycle for o in new) or len(new) > 1:
+            message = "one operand may be `new`: a register that is read at issue and not written"
+            context.fault("DG117", ("instructions", row.id), message, at_key=True)
+        if new and isa.mask_register is not None:
+            message = "where lanes are masked, registers keep some of what was there: no operand can be `new`"
+            context.fault("DG117", ("instructions", row.id), message, at_key=True)
 
 
 def check_texts(isa: schema.Isa, context: Context) -> None:
@@ -61,15 +74,15 @@ def check_texts(isa: schema.Isa, context: Context) -> None:
         context.fault("DG104", ("text", "nop"), message)
 
 
-def _check_late_reads(instructions: tuple[Instruction, ...], context: Context) -> None:
+def _check_late_reads(instructions: tuple[Instruction, ...], context: Context, *, exposed: bool) -> None:
     """Operands read after issue: registers whose reader neither loads nor branches, read before the result lands."""
     for row in instructions:
         late = {o.name: o.read_cycle for o in row.operands if o.read_cycle}
         for name, cycle in late.items():
-            if cycle < 0 or not row.operand(name).read or row.operand(name).kind != "register":
-                message = "must be at least 0, of a register that is read"
+            if (cycle < 0 and exposed) or not row.operand(name).read or row.operand(name).kind != "register":
+                message = "must be of a register that is read, and at least 0 where nothing waits"
                 context.fault("DG111", ("instructions", row.id, "operands", name, "read_cycle"), message)
-        for statement in row.semantics if late else ():
+        for statement in row.semantics if max(late.values(), default=0) > 0 else ():
             if _operations(statement.value) & {"ld", "vld", "gather", "perm", "branch", "scatter"}:
                 message = "what loads, scatters or branches reads its operands at issue"
                 context.fault("DG111", ("instructions", row.id), message, at_key=True)

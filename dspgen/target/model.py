@@ -87,6 +87,8 @@ class Operand:
     write: bool = False
     latency: int = 1
     read_cycle: int = 0
+    new: bool = False  # written by another instruction of the packet
+    forward: bool = True  # of a result: may be another one's new operand
     literal: Literal["", "low_half", "high_half"] = ""
     symbol_bits: tuple[int, int] | None = None
     pair_text: Literal["", "low"] = ""

@@ -71,7 +71,10 @@ class Operand:
     memory: it is a place in memory: `*+BASE[n]`, `*-BASE[n]`, `*BASE++[n]`, `*BASE--[n]`, `*++BASE[n]`, `*--BASE[n]`.
     target: it is a label.
     latency [cycles]: from issue until what is written to it can be read; the row's `latency` where it isn't given.
-    read_cycle [cycles]: from issue until it is read.
+    read_cycle [cycles]: from issue until it is read; in pipelines that wait it may be below 0: results are wanted so
+        much sooner.
+    new: it is what another instruction of the packet writes to the register, not what was there before.
+    forward: of results: instructions of the same packet can take it as a `new` operand.
     literal: how a number in the text becomes the operand's value. `low_half`: its low 16 bits. `high_half`: its bits
         31:16, where it is decimal or above 0xFFFF; a hexadecimal number up to 0xFFFF is the half itself.
     symbol_bits: a symbol may stand here, for these bits of its address: [high, low].
@@ -84,6 +87,8 @@ class Operand:
     target: bool = False
     latency: Figure | None = None
     read_cycle: Figure = Figure(0)
+    new: bool = False
+    forward: bool = True
     literal: Literal["", "low_half", "high_half"] = ""
     symbol_bits: Range | None = None
     pair_text: Literal["", "low"] = ""

@@ -20,7 +20,7 @@ from dspgen.target.load import isa_names, isa_path, load_target
 from dspgen.target.model import Target
 from dspgen.target.sense import findings
 from dspgen.target.structure import Fault, expand_names, structure
-from tests.support.hardware_loops import with_hardware_loops
+from tests.support.machinery import with_early_source, with_hardware_loops, with_new_stores
 
 FOLDER = Path(__file__).parents[1] / "isa"
 BASES = (*sorted(p.stem for p in FOLDER.glob("*.toml")), *isa_names())
@@ -30,13 +30,16 @@ BASES = (*sorted(p.stem for p in FOLDER.glob("*.toml")), *isa_names())
 class Variation:
     """`figures` are dotted keys with values; `spare` are register classes, each with how many pairs of registers are
     left besides those that the file names; `without` are instructions taken away, and the macros that need them;
-    `loops` are hardware loops: how many, the most iterations by a number, and the slots that beginning one takes."""
+    `loops` are hardware loops: how many, the most iterations by a number, and the slots that beginning one takes.
+    `early` operands are wanted before issue, where packets wait; `new`: stores may take what is just being made."""
 
     base: str
     figures: tuple[tuple[str, Any], ...] = ()
     spare: tuple[tuple[str, int], ...] = ()
     without: tuple[str, ...] = ()
     loops: tuple[int, int, int] = (0, 0, 1)
+    early: tuple[tuple[str, str, int], ...] = ()
+    new: bool = False
 
 
 def path_of(base: str) -> Path:
@@ -69,6 +72,11 @@ def machine(variation: Variation) -> tuple[Target | None, list[Fault]]:
     for name, macro in list(raw.get("macros", {}).items()):
         if words & set(str(macro["body"] + macro.get("setup", [])).replace('"', " ").replace("'", " ").split()):
             del raw["macros"][name]
+    if not raw["pipeline"]["exposed"]:
+        for row, name, cycles in variation.early:
+            with_early_source(raw, row, name, cycles)
+    if variation.new:
+        with_new_stores(raw)
     if variation.loops[0]:
         with_hardware_loops(raw, *variation.loops)
     isa = structure(raw)
@@ -130,7 +138,11 @@ def varied(rng: Random) -> Variation:
     loops = (rng.choice((0, 1, 2)), rng.choice((3, 1000)), rng.choice((1, 2)))
     if base in isa_names():
         loops = (0, 0, 1)  # as its file has them
-    return Variation(base, tuple(figures.items()), spare, tuple(sorted(without)), loops)
+    sources = [
+        (row, name) for row in rows if row not in without for name in raw["instructions"][row].get("operands", ())
+    ]
+    early = tuple((row, name, rng.randint(1, 2)) for row, name in rng.sample(sources, rng.randint(0, 12)))
+    return Variation(base, tuple(figures.items()), spare, tuple(sorted(without)), loops, early, rng.random() < 0.3)
 
 
 def _times(rng: Random, row: str, memory: bool) -> dict[str, Any]:
