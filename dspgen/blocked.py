@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from dspgen.asmir.blocks import Blocked, BlockedNest, Piece, composed, piece_prefix
+from dspgen.asmir.blocks import Blocked, composed
+from dspgen.asmir.dispatch import BlockedNest, Piece, piece_prefix
 from dspgen.asmir.ir import Function
 from dspgen.asmir.transfers import Moved, window_bytes
 from dspgen.errors import NoSchedule

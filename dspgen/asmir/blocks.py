@@ -10,70 +10,27 @@ The words that start a transfer, and the wait for its end, are in `transfers.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 
-from dspgen.asmir.counting import NUMBER, groups, measured
+from dspgen.asmir.ahead import ahead
+from dspgen.asmir.counting import NUMBER, measured
+from dspgen.asmir.dispatch import BlockedNest, Dispatch
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import Function, If, Item, Loop, Reg, VReg
 from dspgen.asmir.pointers import Pointers
-from dspgen.asmir.rename import prefixed
-from dspgen.asmir.transfers import (
-    I32,
-    ONE,
-    ZERO,
-    Engine,
-    Moved,
-    amount,
-    end,
-    iterations,
-    lacking,
-    low_half,
-    place_bytes,
-    smaller,
-)
+from dspgen.asmir.sections import forget, section, set_variable
+from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, Moved, amount, end, low_half, place_bytes
+from dspgen.asmir.turn_names import FINAL, at, both, following, last, near, stepping
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Side, Target
 from dspgen.target.operations import OperationTable
 from dspgen.vecdsl.ir import ArrayDecl, Const, Op, Program, ScalarDecl, Term, Var
-from plant_core.loc import Loc
-from plant_core.windows import (
-    BETWEEN,
-    FIRST,
-    LAST,
-    ONLY,
-    SHORT,
-    SHORT_FIRST,
-    SHORT_LAST,
-    SHORT_ONLY,
-    Counter,
-    Place,
-    Window,
-)
+from plant_core.windows import Window
 
 _FRAME = "frame of the blocks"
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """The code of one kind of block; `given`: its inputs by name."""
-
-    function: Function
-    given: tuple[tuple[VReg, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockedNest:
-    """See `plant_core.blocks.Blocks`."""
-
-    counters: tuple[Counter, ...]
-    windows: tuple[Moved, ...]
-    pieces: tuple[Piece, ...]
-    piece: Mapping[Place, int]
-    origins: tuple[tuple[str, int], ...]
-    counts: tuple[tuple[str, int], ...]
-    loc: Loc | None = None
+_FITS = "fits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +49,6 @@ class Blocked:
         """Windows of all of an array whose size is known at run time only; of each array those with different rooms."""
         found = (m.window for nest in self.nests for m in nest.windows if m.window.extents)
         return list({(w.buf, w.shape): w for w in found}.values())
-
-
-def piece_prefix(nest: int, piece: int) -> str:
-    """What the labels and registers of a nest's piece begin with in the function that it is a part of."""
-    return f"b{nest}.{piece}."
 
 
 def composed(blocked: Blocked, target: Target) -> Function:
@@ -172,26 +124,30 @@ class _Composer:
         self.engine = Engine(name, nest.windows, nest.counters, self.target, self.dma, self.emitter, self.pointers)
         scalar = self.emitter.classes.scalar.name
         for k in range(len(nest.counters)):
-            for made in (_at(k), _next(k), _step(k), _last(k)):
+            for made in (at(k), following(k), stepping(k), last(k)):
                 self.emitter.names[made] = Reg(self.emitter.fresh(scalar, made))
         items: list[Item] = []
         trips: int | VReg = math.prod(c.trips for c in nest.counters)
-        if any(self._open(k) for k in range(len(nest.counters))):
+        if nest.open:
             items += self._section(self._measure)
             trips = self.emitter.names[NUMBER].vreg
-        items += self._section(self._begin)
+        items += self._section(partial(self._begin, several=trips != 1))
+        wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False))
         if trips == 1:
-            items += self._section(partial(self._at_ends, next_=False)) + self._dispatch()
+            before, block = ahead(self._dispatch())
+            items += [*before, *wait, *block]
         else:
-            body = tuple(self._block())
+            body = (*self._section(self._fetch), *self._dispatch(), *self._section(self._go_on))
             least = trips if isinstance(trips, int) else 1
+            items += wait
             items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=least, pipeline=False, loc=nest.loc))
         return items + self._section(self._end)
 
-    def _open(self, counter: int) -> bool:
-        return self.nest.counters[counter].extent is not None
-
     # -- code
+
+    def _dispatch(self) -> list[Item]:
+        high = Reg(self.pointers.base[_FRAME].vreg, "hi") if self.pointers.narrow is None else None
+        return Dispatch(self.nest, self.number, self.target, self.emitter, self._place, high).items()
 
     def _measure(self) -> None:
         """Find out what is known of blocks when the function runs."""
@@ -203,297 +159,151 @@ class _Composer:
             self._set(name, term)
 
     def _section(self, action: Callable[[], None]) -> list[Item]:
-        """What `action` emits; constants are made where they are used."""
-        emitter = self.emitter
-        saved, sink = emitter.items, emitter.sink
-        section: list[Item] = []
-        emitter.items = emitter.sink = section
-        self._forget()
-        action()
-        self._forget()
-        emitter.items, emitter.sink = saved, sink
-        return section
-
-    def _forget(self) -> None:
-        self.emitter.values.clear()
-        self.emitter.constants.clear()
-        self.emitter.forget_registers()
+        return section(self.emitter, action)
 
     def _set(self, name: str, term: Term) -> None:
-        """Give a variable a new value."""
-        self.emitter.values.clear()
-        self.emitter.lower(term, self.emitter.names[name])
-        self.emitter.values.clear()
+        set_variable(self.emitter, name, term)
 
     def _if(self, condition: Term, action: Callable[[], None]) -> None:
         register = self.emitter.whole(self.emitter.lower(condition))
         self.emitter.items.append(If(register, tuple(self._section(action))))
-        self._forget()
+        forget(self.emitter)
 
-    def _begin(self) -> None:
+    def _begin(self, *, several: bool) -> None:
+        """The first block's windows are asked for, each as soon as its words are there; then what can be told of those
+        that are put back, while the first are on their way."""
         emitter = self.emitter
         emitter.names[_FRAME] = low_half(self.pointers.base[_FRAME], self.target)
         for k in range(len(self.nest.counters)):
-            self._set(_at(k), ZERO)
+            self._set(at(k), ZERO)
+        for moved in self._moved(store=False):
+            self._start(moved, self._first_place(moved), at, store=False, first=True)
+        for moved in self._moved(store=True):
+            if moved.twice:
+                self.engine.prepare(moved, store=True)
+            elif not self.engine.shares(moved, store=True):
+                self.engine.describe(moved, self._first_place(moved), at, store=True)
         for moved in self.nest.windows:
             if moved.twice:
-                name = _near(moved.window)
-                emitter.names[name] = Reg(emitter.fresh(emitter.classes.scalar.name, name))
-                self._set(name, self._first_place(moved))
-                emitter.names[_both(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, "both"))
-                twice = Op("add", (Var(name, I32), Var(name, I32)), I32)
-                self._set(_both(moved.window), Op("add", (twice, Const(place_bytes(moved.bytes), I32)), I32))
-        for moved in self._moved(store=False):
-            self.engine.prepare(moved, store=False)
-            self._start(moved, self._place(moved), _at, store=False)
-        for moved in self._moved(store=True):
-            self.engine.prepare(moved, store=True)
-        self._wait(self._moved(store=False), store=False)
-
-    def _block(self) -> list[Item]:
-        """One turn of the loop over blocks."""
-        ends = self._section(lambda: self._at_ends(next_=True))
-        fetch = self._section(self._fetch)
-        rest = self._section(self._put_back)
-        return [*ends, *fetch, *self._dispatch(), *rest]
+                emitter.names[near(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, near(moved.window)))
+                self._set(near(moved.window), self._first_place(moved))
+                emitter.names[both(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, "both"))
+                twice = Op("add", (Var(near(moved.window), I32), Var(near(moved.window), I32)), I32)
+                self._set(both(moved.window), Op("add", (twice, Const(place_bytes(moved.bytes), I32)), I32))
+        emitter.names[FINAL] = Reg(emitter.fresh(emitter.classes.scalar.name, FINAL))
+        self._at_ends(next_=several)
 
     def _at_ends(self, *, next_: bool) -> None:
         """Of each counter whether this block is its last, whether the next block is another of it, and that one."""
         counters = self.nest.counters
         for k, counter in enumerate(counters):
-            at_end = Var(end(k), I32) if self._open(k) else Const(counter.trips - 1, I32)
-            self._set(_last(k), Op("eq", (Var(_at(k), I32), at_end), I32))
+            at_end = Var(end(k), I32) if self.nest.is_open(k) else Const(counter.trips - 1, I32)
+            self._set(last(k), Op("eq", (Var(at(k), I32), at_end), I32))
         if not next_:
             return
         steps: Term = ONE
         for k in range(len(counters) - 1, -1, -1):
-            self._set(_step(k), steps)
-            up = Op("add", (Var(_at(k), I32), ONE), I32)
-            inner = Op("select", (Var(_last(k), I32), ZERO, up), I32)
-            self._set(_next(k), Op("select", (Var(_step(k), I32), inner, Var(_at(k), I32)), I32))
-            steps = Op("and", (Var(_step(k), I32), Var(_last(k), I32)), I32)
-        self.emitter.names[_FINAL] = Reg(self.emitter.fresh(self.emitter.classes.scalar.name, "final"))
-        self._set(_FINAL, steps)
+            self._set(stepping(k), steps)
+            up = Op("add", (Var(at(k), I32), ONE), I32)
+            inner = Op("select", (Var(last(k), I32), ZERO, up), I32)
+            self._set(following(k), Op("select", (Var(stepping(k), I32), inner, Var(at(k), I32)), I32))
+            steps = Op("and", (Var(stepping(k), I32), Var(last(k), I32)), I32)
+        self._set(FINAL, steps)
 
     def _fetch(self) -> None:
         """Start to fetch what the next block needs anew; those first that need not wait for what is put back."""
         moving = [m for m in self._moved(store=False) if m.twice]
         for moved in sorted(moving, key=lambda m: m.window.store):
+            start = partial(self._start, moved, self._other(moved), following, store=False)
+            if not moved.window.store and not self.engine.shares(moved, store=False):
+                start(condition=self._renewed(moved))
+            elif self._moves_always(moved) and not self.engine.shares(moved, store=False):
+                self.engine.make_sure([moved], store=True)
+                start(condition=self._renewed(moved))
+            else:
 
-            def start(moved: Moved = moved) -> None:
-                if moved.window.store:
-                    self._wait([moved], store=True)
-                self._start(moved, self._other(moved), _next, store=False)
+                def one(moved: Moved = moved, start: Callable[[], None] = start) -> None:
+                    if moved.window.store:
+                        self.engine.wait([moved], store=True)
+                    start()
 
-            self._if(self._renewed(moved), start)
+                self._if(self._renewed(moved), one)
 
-    def _put_back(self) -> None:
-        for moved in self._moved(store=True):
-            if moved.twice:
+    def _go_on(self) -> None:
+        """Start to put back what is not touched again, and go on to the next block, once all of it is there."""
+        moving = [m for m in self._moved(store=True) if m.twice]
+        always = [m for m in moving if self._moves_always(m) and not self.engine.shares(m, store=True)]
+        self.engine.make_sure(always, store=True)
+        for moved in always:
+            self._start(moved, self._place(moved), at, store=True)
+        for moved in moving:
+            if moved not in always:
 
                 def start(moved: Moved = moved) -> None:
-                    self._wait([moved], store=True)
-                    self._start(moved, self._place(moved), _at, store=True)
+                    self.engine.wait([moved], store=True)
+                    self._start(moved, self._place(moved), at, store=True)
 
-                self._if(Var(_step(max(moved.window.counters)), I32), start)
+                self._if(Var(stepping(max(moved.window.counters)), I32), start)
         for moved in self.nest.windows:
             if moved.twice:
-
-                def turn(moved: Moved = moved) -> None:
-                    if moved.window.load:
-                        self._wait([moved], store=False)
-                    self._set(_near(moved.window), self._other(moved))
-
-                self._if(self._renewed(moved), turn)
+                here = Var(near(moved.window), I32)
+                self._set(near(moved.window), Op("select", (self._renewed(moved), self._other(moved), here), I32))
         for k in range(len(self.nest.counters)):
-            self._set(_at(k), Var(_next(k), I32))
+            self._set(at(k), Var(following(k), I32))
+        self._at_ends(next_=True)
+        self.engine.make_sure([m for m in self._moved(store=False) if m.twice], store=False)
 
     def _end(self) -> None:
         stores = self._moved(store=True)
         for moved in stores:
-            if not moved.twice:
-                self._start(moved, self._place(moved), _at, store=True)
-        self._wait(stores, store=True)
+            if moved.twice:
+                continue
+            if self.engine.shares(moved, store=True):
+                self._start(moved, self._first_place(moved), at, store=True)
+            else:
+                self.engine.go(moved, store=True, condition=self._if_any(moved, at))
+        self.engine.wait(stores, store=True)
 
-    def _start(self, moved: Moved, near: Term, block: Callable[[int], str], *, store: bool) -> None:
-        """Start to move a window, if there is anything to move."""
-        some = self.engine.empty(moved, block)
-        if some is None:
-            self.engine.start(moved, near, block, store=store)
-        else:
-            self._if(some, lambda: self.engine.start(moved, near, block, store=store))
+    def _start(
+        self,
+        moved: Moved,
+        place: Term,
+        block: Callable[[int], str],
+        *,
+        store: bool,
+        first: bool = False,
+        condition: Term = ONE,
+    ) -> None:
+        """Start to move a window where the condition is 1, if there is anything to move."""
+        condition = _both(condition, self._if_any(moved, block))
+        self.engine.start(moved, place, block, store=store, first=first, condition=condition)
+
+    def _if_any(self, moved: Moved, block: Callable[[int], str]) -> Term:
+        """Whether there is anything to move: 0 or 1."""
+        return self.engine.some(moved, block) or ONE
 
     def _renewed(self, moved: Moved) -> Term:
-        """Whether the next block has another window."""
-        step = Var(_step(max(moved.window.counters)), I32)
-        return Op("and", (step, Op("xor", (Var(_FINAL, I32), ONE), I32)), I32)
+        """Whether the next block has another window: 0 or 1."""
+        goes_on = Op("xor", (Var(FINAL, I32), ONE), I32)
+        return goes_on if self._moves_always(moved) else _both(Var(stepping(max(moved.window.counters)), I32), goes_on)
+
+    def _moves_always(self, moved: Moved) -> bool:
+        """Whether each block has another window."""
+        return not any(c.several for c in self.nest.counters[max(moved.window.counters) + 1 :])
 
     def _other(self, moved: Moved) -> Term:
-        return Op("sub", (Var(_both(moved.window), I32), Var(_near(moved.window), I32)), I32)
+        return Op("sub", (Var(both(moved.window), I32), Var(near(moved.window), I32)), I32)
 
     def _first_place(self, moved: Moved) -> Term:
         return Op("add", (Var(_FRAME, I32), Const(self.offsets[self.number, moved.window.name], I32)), I32)
 
     def _place(self, moved: Moved) -> Term:
         """Where the window of the block at hand is: a register tells of two places, what has one needs none."""
-        return Var(_near(moved.window), I32) if moved.twice else self._first_place(moved)
+        return Var(near(moved.window), I32) if moved.twice else self._first_place(moved)
 
     def _moved(self, *, store: bool) -> list[Moved]:
         return [m for m in self.nest.windows if m.moves(store=store)]
 
-    def _wait(self, windows: list[Moved], *, store: bool) -> None:
-        self.engine.wait(windows, store=store)
-        self._forget()
 
-    # -- pieces
-
-    def _dispatch(self) -> list[Item]:
-        """The piece for the block at hand, each under the condition that the counters are at one of its places."""
-        places: dict[int, list[Place]] = {}
-        for place, number in self.nest.piece.items():
-            places.setdefault(number, []).append(place)
-        if len(places) == 1:
-            return self._inlined(0)
-        if any(self._open(k) for k in range(len(self.nest.counters))):
-            return self._by_number()
-        items: list[Item] = []
-        ways = {}
-        for number, found in places.items():
-            way = ways[number] = self.emitter.fresh(self.emitter.classes.scalar.name, "way")
-            self.emitter.names[f"way.{number}"] = Reg(way)
-            items += self._section(partial(self._set, f"way.{number}", self._is_one_of(found)))
-        for number, way in ways.items():
-            items.append(If(way, tuple(self._inlined(number))))
-        return items
-
-    def _by_number(self) -> list[Item]:
-        """The same where counters have more kinds of blocks: the piece's number is found by asking what tells."""
-        scalar = self.emitter.classes.scalar.name
-        self.emitter.names |= {n: Reg(self.emitter.fresh(scalar, "way")) for n in (_SHORT, _WAY)}
-
-        def found() -> None:
-            short: Term = ZERO
-            for k, counter in enumerate(self.nest.counters):
-                if self._open(k):
-                    lacks = Op("lt", (ZERO, Var(lacking(k), I32)), I32)
-                    short = Op("or", (short, Op("and", (Var(_last(k), I32), lacks), I32)), I32)
-                    if counter.adapts:
-                        short = Op("or", (short, Op("lt", (ZERO, Var(smaller(k), I32)), I32)), I32)
-            self._set(_SHORT, short)
-            self._set(_WAY, self._asked(self.nest.piece))
-
-        items = self._section(found)
-        for n in range(len(self.nest.pieces)):
-            way = self.emitter.names[f"way.{n}"] = Reg(self.emitter.fresh(scalar, "way"))
-            items += self._section(partial(self._set, f"way.{n}", Op("eq", (Var(_WAY, I32), Const(n, I32)), I32)))
-            items.append(If(way.vreg, tuple(self._inlined(n))))
-        return items
-
-    def _asked(self, places: Mapping[Place, int]) -> Term:
-        """The number of the piece for a block at one of these places."""
-        numbers = set(places.values())
-        if len(numbers) == 1:
-            return Const(numbers.pop(), I32)
-        questions: list[tuple[Term, Callable[[Place], bool]]] = [
-            (Var(_SHORT, I32), lambda place: not SHORT.isdisjoint(place))
-        ]
-        for k in range(len(self.nest.counters)):
-            first = Op("eq", (Var(_at(k), I32), ZERO), I32)
-            questions.append((first, partial(_is_at, k, (FIRST, SHORT_FIRST, ONLY, SHORT_ONLY))))
-            questions.append((Var(_last(k), I32), partial(_is_at, k, (LAST, ONLY, SHORT_LAST, SHORT_ONLY))))
-        best: tuple[int, Term, dict[Place, int], dict[Place, int]] | None = None
-        for question, holds in questions:
-            yes = {p: n for p, n in places.items() if holds(p)}
-            no = {p: n for p, n in places.items() if not holds(p)}
-            left = len(set(yes.values())) + len(set(no.values()))
-            if yes and no and (best is None or left < best[0]):
-                best = left, question, yes, no
-        assert best is not None
-        return Op("select", (best[1], self._asked(best[2]), self._asked(best[3])), I32)
-
-    def _is_one_of(self, places: list[Place]) -> Term:
-        """Whether the block is at one of the places: 0 or 1."""
-        every = range(len(self.nest.counters))
-        sets = [{p[k] for p in places} for k in every]
-        if len(places) == math.prod(map(len, sets)):
-            known = [{p[k] for p in self.nest.piece} for k in every]
-            return _all(self._is_any(k, sets[k]) for k in every if sets[k] != known[k])
-        singles = [_all(self._is_any(k, {p[k]}) for k in every) for p in places]
-        return reduce(lambda a, b: Op("or", (a, b), I32), singles)
-
-    def _is_any(self, k: int, where: set[int]) -> Term:
-        if where == {ONLY}:
-            return ONE
-        first, last = Op("eq", (Var(_at(k), I32), ZERO), I32), Var(_last(k), I32)
-        ways: dict[int, Term] = {FIRST: first, LAST: last}
-        if BETWEEN not in where:
-            return reduce(lambda a, b: Op("or", (a, b), I32), [ways[at] for at in sorted(where)])
-        others = [ways[at] for at in (FIRST, LAST) if at not in where]
-        return _all(Op("xor", (other, ONE), I32) for other in others)
-
-    def _inlined(self, number: int) -> list[Item]:
-        piece = self.nest.pieces[number]
-        prefix = piece_prefix(self.number, number)
-        origins, counts = dict(self.nest.origins), dict(self.nest.counts)
-
-        def given() -> None:
-            for register, name in piece.given:
-                made = Reg(VReg(prefix + register.name, register.cls))
-                moved = next((m for m in self.nest.windows if m.window.name == name), None)
-                if moved is not None:
-                    self.emitter.lower(self._place(moved), low_half(made, self.target))
-                    if low_half(made, self.target) != made and self.pointers.narrow is None:
-                        self.emitter.move(Reg(made.vreg, "hi"), Reg(self.pointers.base[_FRAME].vreg, "hi"))
-                elif name in origins:
-                    counter = self.nest.counters[origins[name]]
-                    each = iterations(self.nest.counters, origins[name])
-                    steps = Op("mul", (Var(_at(origins[name]), I32), each), I32)
-                    self.emitter.lower(Op("add", (steps, Const(counter.low, I32)), I32), made)
-                elif name in counts:
-                    last = Var(_last(counts[name]), I32)
-                    self.emitter.lower(groups(self.nest.counters, counts[name], last), made)
-                else:
-                    self.emitter.move(made, self.emitter.names[name])
-
-        return [*self._section(given), *prefixed(piece.function.body, prefix)]
-
-
-_FINAL = "final"
-_FITS = "fits"
-_SHORT = "short block"
-_WAY = "way"
-
-
-def _is_at(counter: int, where: Collection[int], place: Place) -> bool:
-    return place[counter] in where
-
-
-def _all(terms: Iterable[Term]) -> Term:
-    found: Term = ONE
-    for term in terms:
-        found = term if found is ONE else Op("and", (found, term), I32)
-    return found
-
-
-def _at(counter: int) -> str:
-    return f"block.{counter}"
-
-
-def _next(counter: int) -> str:
-    return f"next.{counter}"
-
-
-def _step(counter: int) -> str:
-    return f"step.{counter}"
-
-
-def _last(counter: int) -> str:
-    return f"last.{counter}"
-
-
-def _near(window: Window) -> str:
-    return f"near.{window.name}"
-
-
-def _both(window: Window) -> str:
-    return f"both.{window.name}"
+def _both(one: Term, other: Term) -> Term:
+    return one if other == ONE else other if one == ONE else Op("and", (one, other), I32)

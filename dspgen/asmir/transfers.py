@@ -7,14 +7,16 @@ words is written once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.forms import load_forms, store_forms
-from dspgen.asmir.ir import Instr, Jump, Label, Mark, Mem, Predicate, Reg
+from dspgen.asmir.ir import If, Instr, Jump, Label, Mark, Mem, MemRef, Predicate, Reg, VReg
 from dspgen.asmir.pointers import Pointers
+from dspgen.asmir.sections import forget, section
 from dspgen.target.model import Dma, Target
+from dspgen.target.operations import Form
 from dspgen.target.query import Index
 from dspgen.vecdsl.ir import ELEM_BYTES, Address, Const, Load, Op, Store, Term, Var, VType
 from plant_core.windows import Counter, Length, Rows, Size, Window, products
@@ -61,13 +63,49 @@ class Engine:
         ways = [(m, store) for store in (False, True) for m in windows if m.moves(store=store)]
         self.channels = {(m.window.name, store): k % dma.channels for k, (m, store) in enumerate(ways)}
         self.shared = set(range(len(ways) - dma.channels))  # the channels that several transfers take in turns
-        self.marks = 0
+        self.pairs = any(c.pair_of == emitter.classes.scalar.name for c in target.registers)
+        each = len(dma.words) * dma.word_bytes
+        farthest = target.address_modes.plus_imm["scalar"][1] * dma.word_bytes
+        self.reach = max((farthest + dma.word_bytes) // each, 1) * each  # bytes of channels that one register reaches
+        self.marks = self.reads = 0
+
+    def shares(self, moved: Moved, *, store: bool) -> bool:
+        """Whether others take its channel in turns with it."""
+        return self.channels[moved.window.name, store] in self.shared
 
     def prepare(self, moved: Moved, *, store: bool) -> None:
         """Write the words that stay as they are."""
+        if not self.shares(moved, store=store):
+            self._write(self.channels[moved.window.name, store], self._fixed(moved, store=store))
+
+    def describe(self, moved: Moved, near: Term, block: Callable[[int], str], *, store: bool) -> None:
+        """Write all words but the one that starts it."""
+        words = self._fixed(moved, store=store) | self._changing(moved, near, block, store=store)
+        self._write(self.channels[moved.window.name, store], words)
+
+    def go(self, moved: Moved, *, store: bool, condition: Term = ONE) -> None:
+        """Start what is described."""
+        self._write(self.channels[moved.window.name, store], {"go": condition})
+
+    def start(
+        self,
+        moved: Moved,
+        near: Term,
+        block: Callable[[int], str],
+        *,
+        store: bool,
+        first: bool = False,
+        condition: Term = ONE,
+    ) -> None:
+        """Write what differs from transfer to transfer, of the first one everything, and start it; where the
+        `condition` is 0, nothing comes of that."""
+        words = self._changing(moved, near, block, store=store)
+        if first or self.shares(moved, store=store):
+            words = self._fixed(moved, store=store) | words
         channel = self.channels[moved.window.name, store]
-        if channel not in self.shared:
-            self._write(channel, self._fixed(moved, store=store))
+        if channel in self.shared:
+            self._loop([channel])
+        self._write(channel, {**words, "go": condition})
 
     def _fixed(self, moved: Moved, *, store: bool) -> dict[str, Term]:
         rows = moved.rows
@@ -81,7 +119,7 @@ class Engine:
             words |= {"rows": amount(rows.whole[0]), "row_bytes": amount(rows.whole[1])}
         return {n: t for n, t in words.items() if n in self.dma.words}
 
-    def start(self, moved: Moved, near: Term, block: Callable[[int], str], *, store: bool) -> None:
+    def _changing(self, moved: Moved, near: Term, block: Callable[[int], str], *, store: bool) -> dict[str, Term]:
         rows, window = moved.rows, moved.window
         assert rows is not None
         array = f"array.{window.name}"
@@ -100,15 +138,11 @@ class Engine:
         for word, length in (("rows", rows.rows), ("row_bytes", rows.row_bytes)):
             if length.less:
                 words[word] = self._length(length, block)
-        channel = self.channels[window.name, store]
-        if channel in self.shared:
-            self._idle([channel])
-            words = self._fixed(moved, store=store) | words
-        self._write(channel, {**words, "go": ONE})
+        return words
 
-    def empty(self, moved: Moved, block: Callable[[int], str]) -> Term | None:
-        """Whether there may be nothing to move, as sizes are known at run time only: then a number that is not 0 if
-        there is something. None where there always is."""
+    def some(self, moved: Moved, block: Callable[[int], str]) -> Term | None:
+        """Whether there is anything to move, as sizes are known at run time only: 0 or 1. None where there always
+        is."""
         assert moved.rows is not None
         needed = [amount(n) for n in dict.fromkeys(moved.rows.sizes)]
         for length in (moved.rows.rows, moved.rows.row_bytes):
@@ -123,25 +157,45 @@ class Engine:
     def wait(self, windows: Sequence[Moved], *, store: bool) -> None:
         """Read `go` of the windows' channels until all are 0. What was in registers of constants is forgotten."""
         if windows:
-            self._idle({self.channels[m.window.name, store] for m in windows})
+            self._loop(self._channels(windows, store=store))
 
-    def _idle(self, channels: Collection[int]) -> None:
-        """Wait until these have nothing to do."""
-        emitter, words = self.emitter, self.dma.words
-        places = sorted(channel * len(words) + words.index("go") for channel in channels)
-        base = self.pointers.constant(self.dma.base + places[0] * self.dma.word_bytes)
+    def make_sure(self, windows: Sequence[Moved], *, store: bool) -> None:
+        """The same where they are most likely done: one look is enough then, and no place for code to stand still."""
+        if windows:
+            channels = self._channels(windows, store=store)
+            left = self.emitter.whole(self._left(channels))
+            self.emitter.items.append(If(left, tuple(section(self.emitter, lambda: self._loop(channels)))))
+            forget(self.emitter)
+
+    def _channels(self, windows: Sequence[Moved], *, store: bool) -> list[int]:
+        return sorted({self.channels[m.window.name, store] for m in windows})
+
+    def _loop(self, channels: Sequence[int]) -> None:
+        """Wait until these channels have nothing to do."""
+        emitter = self.emitter
+        bases = [b for b in (self._place(channel, "go").base for channel in channels) if isinstance(b, VReg)]
         self.marks += 1
         name = f"{self.name}_wait{self.marks}"
         emitter.items.append(Mark(name))
-        left = self._loaded(Mem(base, 0, None))
-        for place in places[1:]:
-            go = self._loaded(Mem(base, (place - places[0]) * self.dma.word_bytes, None))
-            left = self._either(left, go)
+        left = emitter.whole(self._left(channels))
         branch = Index(self.target).branch()
         if branch is None:
             raise emitter.missing("branch", "i32")
-        jump = Instr(branch.instruction, (Label(name),), Predicate(emitter.whole(left)))
-        emitter.items.append(Jump(jump, (base,)))
+        jump = Instr(branch.instruction, (Label(name),), Predicate(left))
+        emitter.items.append(Jump(jump, tuple(dict.fromkeys(bases))))
+        forget(emitter)
+
+    def _left(self, channels: Sequence[int]) -> Reg:
+        """A register that is 0 if these channels have nothing to do."""
+        found: list[Term] = []
+        for channel in channels:
+            self.reads += 1
+            go = Var(f"go.{self.reads}", I32)
+            self.emitter.names[go.name] = self._loaded(self._place(channel, "go"))
+            found.append(go)
+        while len(found) > 1:
+            found = [*found[2:], Op("or", (found[0], found[1]), I32)]
+        return self.emitter.lower(found[0])
 
     def _length(self, length: Length, block: Callable[[int], str]) -> Term:
         found: Term = Const(length.full, I32)
@@ -159,19 +213,50 @@ class Engine:
         return found
 
     def _write(self, channel: int, words: Mapping[str, Term]) -> None:
-        """Store words of a channel, in their order."""
-        emitter = self.emitter
-        values = {name: emitter.lower(term) for name, term in words.items()}
-        base = self.pointers.constant(self.dma.base + channel * len(self.dma.words) * self.dma.word_bytes)
-        store = Store("dma", Address(0), 1, "i32", Var("word", I32))
-        for name, value in values.items():
-            for form in store_forms(emitter.table, store, self.target.lanes):
-                if emitter.part_class(value) in form.operand(len(form.args) - 1).classes:
-                    place = Mem(base, self.dma.words.index(name) * self.dma.word_bytes, None)
-                    emitter.emit(form, {form.args[0]: place, form.args[-1]: value})
-                    break
+        """Store words of a channel, two at once where the machine has a store for that; last what starts it."""
+        left, stores = dict(words), list[tuple[Form, Mem, Term]]()
+        for word, other in zip(self.dma.words, (*self.dma.words[1:], ""), strict=True):
+            if word not in left:
+                continue
+            term, found = left.pop(word), None
+            if self.pairs and other in left:
+                found = self._store(channel, (word, other), Op("pair", (term, left[other]), I32))
+            if found is not None:
+                del left[other]
             else:
-                raise emitter.missing("store", "i32")
+                found = self._store(channel, (word,), term)
+            if found is None:
+                raise self.emitter.missing("store", "i32")
+            stores.append(found)
+        for form, place, term in sorted(stores, key=lambda s: s[1].access is None):
+            self.emitter.emit(form, {form.args[0]: place, form.args[-1]: self.emitter.lower(term)})
+
+    def _store(self, channel: int, words: Sequence[str], term: Term) -> tuple[Form, Mem, Term] | None:
+        """The row that stores adjacent words, and where; None if there is none. What starts a transfer comes after all
+        that was done before."""
+        place = self._place(channel, words[0], len(words))
+        if "go" in words:
+            place = replace(place, access=None)
+        cls = self.emitter.classes.of_term(term)
+        for form in store_forms(self.emitter.table, Store("dma", Address(0), 1, "i32", term), self.target.lanes):
+            memory = form.instruction.memory
+            aligned = memory is not None and self._at(channel, words[0]) % memory.align == 0
+            if aligned and cls in form.operand(len(form.args) - 1).classes:
+                return form, place, term
+        return None
+
+    def _at(self, channel: int, word: str) -> int:
+        return self.dma.base + (channel * len(self.dma.words) + self.dma.words.index(word)) * self.dma.word_bytes
+
+    def _place(self, channel: int, word: str, words: int = 1) -> Mem:
+        """Where a channel's words are, by a register that others are reached from, too."""
+        at = self._at(channel, word)
+        first = at - (at - self.dma.base) % self.reach
+        key = ("address", first, self.target.address_modes.base_classes["scalar"])
+        if key not in self.emitter.constants:
+            self.emitter.constants[key] = Reg(self.pointers.constant(first))
+        access = MemRef("words of the engine", at, (), self.dma.word_bytes, words, self.dma.word_bytes)
+        return Mem(self.emitter.constants[key].vreg, at - first, access)
 
     def _loaded(self, place: Mem) -> Reg:
         emitter = self.emitter
@@ -181,12 +266,6 @@ class Engine:
                 emitter.emit(form, {form.result: found, form.args[0]: place})
                 return found
         raise emitter.missing("load", "i32")
-
-    def _either(self, a: Reg, b: Reg) -> Reg:
-        """A register that is 0 if both are."""
-        self.emitter.names |= {"go.a": a, "go.b": b}
-        self.emitter.values.clear()
-        return self.emitter.lower(Op("or", (Var("go.a", I32), Var("go.b", I32)), I32))
 
 
 def end(counter: int) -> str:

@@ -1,0 +1,37 @@
+"""What code may do before it has its data: the part of straight code that computes numbers and addresses only.
+
+Before: `a = base + 16; x = load a; s = 3; y = shift x, s`, to be run once the data are there.
+After:  `a = base + 16; s = 3` before that, `x = load a; y = shift x, s` after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dspgen.asmir.ir import Instr, Item, Phys, VReg, reads, writes
+
+
+def ahead(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
+    """What can be done before whatever the rest waits for, and the rest, both in their order."""
+    before: list[Item] = []
+    kept: list[Item] = []
+    read: set[VReg] = set()  # by what is kept
+    written: set[VReg] = set()
+    for k, item in enumerate(items):
+        if not isinstance(item, Instr):
+            return before, [*kept, *items[k:]]
+        uses, results = {r for r, _ in reads(item)}, {r for r, _ in writes(item)}
+        if _computes(item) and not uses & written and not results & (read | written):
+            before.append(item)
+        else:
+            kept.append(item)
+            read |= uses
+            written |= results
+    return before, kept
+
+
+def _computes(instr: Instr) -> bool:
+    """Whether it does nothing but make registers of registers."""
+    if instr.ordered or instr.masked or instr.instruction.memory is not None:
+        return False
+    return bool(list(writes(instr))) and not any(isinstance(v, Phys) for v in instr.operands)

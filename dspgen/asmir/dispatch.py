@@ -1,0 +1,209 @@
+"""The piece for the block at hand: which one it is, what it is given, and its code as a part of the function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from dspgen.asmir.counting import groups
+from dspgen.asmir.emitter import Emitter
+from dspgen.asmir.ir import Function, If, Item, Reg, VReg
+from dspgen.asmir.rename import prefixed
+from dspgen.asmir.sections import section, set_variable
+from dspgen.asmir.transfers import I32, ONE, ZERO, Moved, iterations, lacking, low_half, smaller
+from dspgen.asmir.turn_names import at, last
+from dspgen.target.model import Target
+from dspgen.vecdsl.ir import Const, Op, Term, Var
+from plant_core.loc import Loc
+from plant_core.windows import (
+    BETWEEN,
+    FIRST,
+    LAST,
+    ONLY,
+    SHORT,
+    SHORT_FIRST,
+    SHORT_LAST,
+    SHORT_ONLY,
+    Counter,
+    Place,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The code of one kind of block; `given`: its inputs by name."""
+
+    function: Function
+    given: tuple[tuple[VReg, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedNest:
+    """See `plant_core.blocks.Blocks`."""
+
+    counters: tuple[Counter, ...]
+    windows: tuple[Moved, ...]
+    pieces: tuple[Piece, ...]
+    piece: Mapping[Place, int]
+    origins: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, int], ...]
+    loc: Loc | None = None
+
+    def is_open(self, counter: int) -> bool:
+        """Whether only the run tells how many iterations a counter has."""
+        return self.counters[counter].extent is not None
+
+    @property
+    def open(self) -> bool:
+        return any(self.is_open(k) for k in range(len(self.counters)))
+
+
+def piece_prefix(nest: int, piece: int) -> str:
+    """What the labels and registers of a nest's piece begin with in the function that it is a part of."""
+    return f"b{nest}.{piece}."
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """For the nest of this `number`: `place` tells where a window of the block at hand is, `high` is the high half of
+    all such pointers, where pieces want it."""
+
+    nest: BlockedNest
+    number: int
+    target: Target
+    emitter: Emitter
+    place: Callable[[Moved], Term]
+    high: Reg | None
+
+    def items(self) -> list[Item]:
+        """The pieces, each under the condition that the counters are at one of its places."""
+        places: dict[int, list[Place]] = {}
+        for place, number in self.nest.piece.items():
+            places.setdefault(number, []).append(place)
+        if len(places) == 1:
+            return self._inlined(0)
+        if self.nest.open:
+            return self._by_number()
+        items: list[Item] = []
+        ways = {}
+        for number, found in places.items():
+            way = ways[number] = self.emitter.fresh(self.emitter.classes.scalar.name, "way")
+            self.emitter.names[f"way.{number}"] = Reg(way)
+            items += self._setting(f"way.{number}", self._is_one_of(found))
+        for number, way in ways.items():
+            items.append(If(way, tuple(self._inlined(number))))
+        return items
+
+    def _setting(self, name: str, term: Term) -> list[Item]:
+        return section(self.emitter, partial(set_variable, self.emitter, name, term))
+
+    def _by_number(self) -> list[Item]:
+        """The same where counters have more kinds of blocks: the piece's number is found by asking what tells."""
+        scalar = self.emitter.classes.scalar.name
+        self.emitter.names |= {n: Reg(self.emitter.fresh(scalar, "way")) for n in (_SHORT, _WAY)}
+
+        def found() -> None:
+            short: Term = ZERO
+            for k, counter in enumerate(self.nest.counters):
+                if self.nest.is_open(k):
+                    lacks = Op("lt", (ZERO, Var(lacking(k), I32)), I32)
+                    short = Op("or", (short, Op("and", (Var(last(k), I32), lacks), I32)), I32)
+                    if counter.adapts:
+                        short = Op("or", (short, Op("lt", (ZERO, Var(smaller(k), I32)), I32)), I32)
+            set_variable(self.emitter, _SHORT, short)
+            set_variable(self.emitter, _WAY, self._asked(self.nest.piece))
+
+        items = section(self.emitter, found)
+        for n in range(len(self.nest.pieces)):
+            way = self.emitter.names[f"way.{n}"] = Reg(self.emitter.fresh(scalar, "way"))
+            items += self._setting(f"way.{n}", Op("eq", (Var(_WAY, I32), Const(n, I32)), I32))
+            items.append(If(way.vreg, tuple(self._inlined(n))))
+        return items
+
+    def _asked(self, places: Mapping[Place, int]) -> Term:
+        """The number of the piece for a block at one of these places."""
+        numbers = set(places.values())
+        if len(numbers) == 1:
+            return Const(numbers.pop(), I32)
+        questions: list[tuple[Term, Callable[[Place], bool]]] = [
+            (Var(_SHORT, I32), lambda place: not SHORT.isdisjoint(place))
+        ]
+        for k in range(len(self.nest.counters)):
+            first = Op("eq", (Var(at(k), I32), ZERO), I32)
+            questions.append((first, partial(_is_at, k, (FIRST, SHORT_FIRST, ONLY, SHORT_ONLY))))
+            questions.append((Var(last(k), I32), partial(_is_at, k, (LAST, ONLY, SHORT_LAST, SHORT_ONLY))))
+        best: tuple[int, Term, dict[Place, int], dict[Place, int]] | None = None
+        for question, holds in questions:
+            yes = {p: n for p, n in places.items() if holds(p)}
+            no = {p: n for p, n in places.items() if not holds(p)}
+            left = len(set(yes.values())) + len(set(no.values()))
+            if yes and no and (best is None or left < best[0]):
+                best = left, question, yes, no
+        assert best is not None
+        return Op("select", (best[1], self._asked(best[2]), self._asked(best[3])), I32)
+
+    def _is_one_of(self, places: list[Place]) -> Term:
+        """Whether the block is at one of the places: 0 or 1."""
+        every = range(len(self.nest.counters))
+        sets = [{p[k] for p in places} for k in every]
+        if len(places) == math.prod(map(len, sets)):
+            known = [{p[k] for p in self.nest.piece} for k in every]
+            return _all(_is_any(k, sets[k]) for k in every if sets[k] != known[k])
+        singles = [_all(_is_any(k, {p[k]}) for k in every) for p in places]
+        return reduce(lambda a, b: Op("or", (a, b), I32), singles)
+
+    def _inlined(self, number: int) -> list[Item]:
+        piece = self.nest.pieces[number]
+        prefix = piece_prefix(self.number, number)
+        origins, counts = dict(self.nest.origins), dict(self.nest.counts)
+
+        def given() -> None:
+            for register, name in piece.given:
+                made = Reg(VReg(prefix + register.name, register.cls))
+                moved = next((m for m in self.nest.windows if m.window.name == name), None)
+                if moved is not None:
+                    low = low_half(made, self.target)
+                    self.emitter.lower(self.place(moved), low)
+                    if low != made and self.high is not None:
+                        self.emitter.move(Reg(made.vreg, "hi"), self.high)
+                elif name in origins:
+                    counter = self.nest.counters[origins[name]]
+                    each = iterations(self.nest.counters, origins[name])
+                    steps = Op("mul", (Var(at(origins[name]), I32), each), I32)
+                    self.emitter.lower(Op("add", (steps, Const(counter.low, I32)), I32), made)
+                elif name in counts:
+                    is_last = Var(last(counts[name]), I32)
+                    self.emitter.lower(groups(self.nest.counters, counts[name], is_last), made)
+                else:
+                    self.emitter.move(made, self.emitter.names[name])
+
+        return [*section(self.emitter, given), *prefixed(piece.function.body, prefix)]
+
+
+_SHORT = "short block"
+_WAY = "way"
+
+
+def _is_any(k: int, where: set[int]) -> Term:
+    """Whether the block is at one of a counter's places."""
+    if where == {ONLY}:
+        return ONE
+    is_first, is_last = Op("eq", (Var(at(k), I32), ZERO), I32), Var(last(k), I32)
+    ways: dict[int, Term] = {FIRST: is_first, LAST: is_last}
+    if BETWEEN not in where:
+        return reduce(lambda a, b: Op("or", (a, b), I32), [ways[place] for place in sorted(where)])
+    others = [ways[place] for place in (FIRST, LAST) if place not in where]
+    return _all(Op("xor", (other, ONE), I32) for other in others)
+
+
+def _is_at(counter: int, where: Collection[int], place: Place) -> bool:
+    return place[counter] in where
+
+
+def _all(terms: Iterable[Term]) -> Term:
+    found: Term = ONE
+    for term in terms:
+        found = term if found is ONE else Op("and", (found, term), I32)
+    return found
