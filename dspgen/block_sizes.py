@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import islpy as isl
 
-from dspgen.asmir.transfers import place_bytes, window_bytes
+from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step, window_bytes
 from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
 from dspgen.target.model import Target
@@ -23,6 +23,7 @@ from dspgen.target.views import views
 from dspgen.tiling.bound import arithmetic_cycles
 from dspgen.tiling.nests import nests
 from dspgen.vecdsl.ir import ELEM_BYTES
+from dspgen.vecdsl.subscripts import SPARE_VECTORS
 from plant_core.affine import read_accesses
 from plant_core.blocks import Blocks, Rooms, blocks, windows
 from plant_core.boxes import Boxes, NoBlocks, assumed, covers, meets, surely_written
@@ -31,11 +32,11 @@ from plant_core.dependence import live_in
 from plant_core.groups import in_groups
 from plant_core.ir import Buf, Comp, Func
 from plant_core.transposed import with_transposed_copies
-from plant_core.windows import BETWEEN, Counter, Window, rows_of
+from plant_core.windows import BETWEEN, Counter, Window, rows_of, slide_of
 
 # Cycles of the code between two blocks, and of starting a block's loops; and of that part in which nothing is moved.
-_BETWEEN = 300
-_IDLE = 100
+_BETWEEN = 200
+_IDLE = 30
 # What each kind of blocks that are shorter than others adds to the arithmetic: tiles fit them less well.
 _SHORTER = 0.02
 # The part of the near memory that is left to local arrays of the blocks.
@@ -66,13 +67,20 @@ def parts(func: Func, source: Func, target: Target, options: Options, judge: Jud
 class _Sizes:
     """Iterations of each loop in a block, the order of the loops over blocks, and the cycles that the model expects.
     `rooms`: the shapes that there is room for of arrays of run-time size that blocks touch all of. `small`: less is
-    better where loops are short."""
+    better where loops are short. `places`: of windows that slide how many places they have."""
 
     spans: tuple[int, ...]
     order: tuple[int, ...]
     cycles: float
     rooms: Rooms
     small: tuple[int, int]
+    places: Mapping[str, int] = field(default_factory=dict)
+
+    def made(self, boxes: Boxes, options: Options, spare: int) -> Blocks:
+        """Raises NoBlocks."""
+        reassoc, rooms = options.fp == "reassoc", self.rooms
+        found = blocks(boxes, self.spans, self.order, reassoc=reassoc, rooms=rooms, spare=spare if self.places else 0)
+        return replace(found, windows=_placed(found.windows, self.places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +174,7 @@ class _Parts:
         memory = target.memory(target.abi.stack_memory)
         self.room = memory.size - memory.size // _SPARE
         self.lanes = max(view.lanes for view in views(target.real))
+        self.spare = SPARE_VECTORS * self.lanes
         self.bufs = {b.name: b for b in func.bufs}
         self.groups = [self._group(nest.names) for nest in nests(func)]
 
@@ -223,7 +232,7 @@ class _Parts:
         """One nest, cut as the model likes best of what dependences allow."""
         func = self._only(self.groups[number].comps)
         refusal: NoBlocks | None = None
-        boxes, reassoc = Boxes(func, self.lanes, self._kept(number, number + 1)), self.options.fp == "reassoc"
+        boxes = Boxes(func, self.lanes, self._kept(number, number + 1))
         # What bounds the size of arrays comes last.
         ways = sorted(self._sizes(boxes, self.groups[number].work), key=lambda s: (len(s.rooms), s.cycles))
         if boxes.sizes and ways:
@@ -232,7 +241,7 @@ class _Parts:
             ways = sorted(near, key=lambda w: w.small) + ways[len(near) :]
         for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if not w.spans)):
             try:
-                made = blocks(boxes, sizes.spans, sizes.order, reassoc=reassoc, rooms=sizes.rooms)
+                made = sizes.made(boxes, self.options, self.spare)
             except NoBlocks as reason:
                 refusal = reason
             else:
@@ -268,7 +277,7 @@ class _Parts:
             other = max(alike, key=lambda w: min(_distance(w.spans, known) for known in before))
             hopeful.remove(other)
             try:
-                made = blocks(boxes, other.spans, other.order, reassoc=self.options.fp == "reassoc")
+                made = other.made(boxes, self.options, self.spare)
             except NoBlocks:
                 continue
             before.append(other.spans)
@@ -276,7 +285,8 @@ class _Parts:
 
     def _real(self, boxes: Boxes, sizes: _Sizes, cycles: Sequence[float | None], made: Blocks) -> float | None:
         """What is expected where the pieces take so many cycles."""
-        counters, found = windows(boxes, sizes.spans, sizes.order)
+        counters, found = windows(boxes, sizes.spans, sizes.order, self.spare if sizes.places else 0)
+        found = _placed(found, sizes.places)
         work = 0.0
         for place, piece in made.piece.items():
             each = cycles[piece]
@@ -312,19 +322,36 @@ class _Parts:
                 counters, found = windows(boxes, spans, order)
             except NoBlocks:
                 continue
-            if any(w.outside and self._rows(w) is None for w in found):
+            if not self._are_rows(found):
                 continue
-            rooms = self._rooms(found)
+            places: Mapping[str, int] = {}
+            if any(slide_of(w, counters) is not None for w in found):
+                _, apart = windows(boxes, spans, order, self.spare)
+                if self._are_rows(apart) and (places := self._places(counters, apart)):
+                    found = _placed(apart, places)
+            rooms = self._rooms(counters, found)
             if rooms is not None:
                 sized = [replace(w, shape=rooms[w.buf]) if w.extents else w for w in found]
                 cycles = self._expected(counters, sized, work)
-                yield _Sizes(spans, order, cycles, rooms, _small(counters, sized))
+                yield _Sizes(spans, order, cycles, rooms, _small(counters, sized), places)
 
-    def _rooms(self, found: Sequence[Window]) -> dict[str, tuple[int, ...]] | None:
+    def _places(self, counters: Sequence[Counter], found: Sequence[Window]) -> dict[str, int]:
+        """How many places there is room for of windows that slide; all of them do, or none."""
+        slides = {w.name: slide for w in found if (slide := may_slide(w, counters)) is not None}
+        left = self.room - sum(room_of(replace(w, places=1), slides.get(w.name)) for w in found)
+        steps = sum(sliding_step(w, slides[w.name]) for w in found if w.name in slides)
+        if not steps:
+            return {}
+        most = 1 + left // steps
+        if any(most < slide.least for slide in slides.values()):
+            return {}
+        return {n: min(most, max(counters[s.counter].trips, s.least)) for n, s in slides.items()}
+
+    def _rooms(self, counters: Sequence[Counter], found: Sequence[Window]) -> dict[str, tuple[int, ...]] | None:
         """The shapes that there is room for of arrays of run-time size, alike in all dimensions; None where the windows
         don't fit."""
         fixed = [w for w in found if not w.extents]
-        left = self.room - sum(place_bytes(window_bytes(w)) * (2 if w.counters else 1) for w in fixed)
+        left = self.room - sum(room_of(w, may_slide(w, counters) if w.places else None) for w in fixed)
         sized = [w for w in found if w.extents]
 
         def shapes(most: int) -> dict[str, tuple[int, ...]]:
@@ -339,8 +366,10 @@ class _Parts:
             most += step if fits(most + step) else 0
         return shapes(most) if left >= 0 and (most or not sized) else None
 
-    def _rows(self, window: Window) -> object | None:
-        return rows_of(window, self.bufs[window.buf].shape, ELEM_BYTES[window.dtype])
+    def _are_rows(self, found: Sequence[Window]) -> bool:
+        """Whether transfers can move all of these."""
+        outside = (w for w in found if w.outside)
+        return all(rows_of(w, self.bufs[w.buf].shape, ELEM_BYTES[w.dtype]) is not None for w in outside)
 
     def _together(self, group: _Group, kept: Collection[str]) -> float | None:
         """What the model expects of neighbouring nests as one block; None where their data don't fit."""
@@ -372,12 +401,21 @@ class _Parts:
             inner = max(window.counters, default=-1)
             times = math.prod(c.trips for c in counters[: inner + 1])
             each = window_bytes(window) / dma.bytes_per_cycle
+            slide = may_slide(window, counters) if window.places else None
+            if slide is not None:
+                trips = counters[slide.counter].trips
+                again = times - times // trips * -(-trips // window.places)
+                moving -= again * each * slide.kept / window.dims[slide.dim].extent.full
             moving += times * each * (window.load + window.store)
             first += each * window.load
             last += each * window.store
         ends = dma.startup * (any(w.load for w in found) + any(w.store for w in found))
         shorter = math.prod(2 if c.last < c.span else 1 for c in counters) - 1
         return max(work * (1 + shorter * _SHORTER) + number * _BETWEEN, moving) + number * _IDLE + first + last + ends
+
+
+def _placed(found: Sequence[Window], places: Mapping[str, int]) -> tuple[Window, ...]:
+    return tuple(replace(w, places=places.get(w.name, 0)) for w in found)
 
 
 def _small(counters: Sequence[Counter], found: Sequence[Window]) -> tuple[int, int]:
@@ -403,12 +441,18 @@ def _spans(extent: int, known: bool) -> list[int]:
     """Halves of a loop, halves of these, and so on; powers of two where its size is a guess."""
     found = [extent if known else 1 << max(extent, _FEWEST).bit_length() - 1]
     while found[-1] > _FEWEST:
-        found.append(-(-found[-1] // 2))
+        found.append(_even(-(-found[-1] // 2)))
     return found
+
+
+def _even(span: int) -> int:
+    """A few iterations more, so that tiles divide it that have a power of two of them: a sixteenth at most."""
+    granule = 1 << max((span // 16).bit_length() - 1, 0)
+    return -(-span // granule) * granule
 
 
 def _in_thirds(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """One of the loops in three parts, the others whole: blocks in thirds of several loops are of too many kinds."""
     for k, extent in enumerate(extents):
         if extent > 3 * _FEWEST:
-            yield tuple(-(-e // 3) if n == k else e for n, e in enumerate(extents))
+            yield tuple(_even(-(-e // 3)) if n == k else e for n, e in enumerate(extents))

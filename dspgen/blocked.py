@@ -13,7 +13,7 @@ from dataclasses import replace
 from dspgen.asmir.blocks import Blocked, composed
 from dspgen.asmir.dispatch import BlockedNest, Piece, piece_prefix
 from dspgen.asmir.ir import Function
-from dspgen.asmir.transfers import Moved, window_bytes
+from dspgen.asmir.places import moved, window_bytes
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
@@ -21,10 +21,10 @@ from dspgen.sched.ir import Lessons, Method, Packed, Scheduled
 from dspgen.sched.schedule import ATTEMPTS, schedule
 from dspgen.stages import CANDIDATE_LOOK, FINAL_LOOK, FINAL_TIMES, Compiled, schedule_remarks
 from dspgen.target.model import Target
-from dspgen.vecdsl.ir import ELEM_BYTES, ArrayDecl, ScalarDecl
+from dspgen.vecdsl.ir import ArrayDecl, ScalarDecl
 from plant_core.blocks import Blocks
 from plant_core.ir import Buf, Func
-from plant_core.windows import rows_of
+from plant_core.windows import Window
 
 
 def compile_blocked(
@@ -102,10 +102,14 @@ def _title(made: Blocks) -> str:
 def _told(made: Blocks) -> str:
     known = all(c.extent is None for c in made.counters)
     number = math.prod(c.trips for c in made.counters) if known else "as many as sizes tell"
-    sizes = ", ".join(
-        f"{w.name} {'up to ' * bool(w.extents)}{window_bytes(w)}{' twice' * bool(w.counters)}" for w in made.windows
-    )
+    sizes = ", ".join(f"{w.name} {'up to ' * bool(w.extents)}{window_bytes(w)}{_places(w)}" for w in made.windows)
     return f"{_title(made)}, {number} of them; bytes on the chip: {sizes}"
+
+
+def _places(window: Window) -> str:
+    if window.places:
+        return f" at {window.places} places that overlap"
+    return " twice" if window.counters else ""
 
 
 def _blocked(made: Sequence[Blocks], source: Func, pieces: Sequence[Sequence[Compiled]]) -> Blocked:
@@ -121,14 +125,11 @@ def _blocked(made: Sequence[Blocks], source: Func, pieces: Sequence[Sequence[Com
 
 def _nest(made: Blocks, source: Func, pieces: Sequence[Compiled]) -> BlockedNest:
     shapes = {p.name: p.shape for p in source.params if isinstance(p, Buf)}
-    moved = []
-    for window in made.windows:
-        rows = rows_of(window, shapes[window.buf], ELEM_BYTES[window.dtype]) if window.outside else None
-        moved.append(Moved(window, rows, window_bytes(window)))
+    windows = tuple(moved(w, shapes.get(w.buf, ()), made.counters) for w in made.windows)
     inlined = []
     for piece, code in zip(made.pieces, pieces, strict=True):
         names = [p.name for p in piece.params]
         given = tuple((r, n) for (r, _), n in zip(code.assembly.inputs, names, strict=True))
         inlined.append(Piece(code.assembly, given))
     loc = made.func.comps[0].loc
-    return BlockedNest(made.counters, tuple(moved), tuple(inlined), made.piece, made.origins, made.counts, loc)
+    return BlockedNest(made.counters, windows, tuple(inlined), made.piece, made.origins, made.counts, loc)

@@ -37,6 +37,7 @@ from plant_core.windows import (
     Place,
     Reach,
     Window,
+    slide_of,
 )
 
 _ALL = 1 << 30  # iterations of a block that is all of a loop
@@ -69,7 +70,13 @@ class Blocks:
 
 
 def blocks(
-    boxes: Boxes, spans: Sequence[int], order: Sequence[int], *, reassoc: bool, rooms: Rooms | None = None
+    boxes: Boxes,
+    spans: Sequence[int],
+    order: Sequence[int],
+    *,
+    reassoc: bool,
+    rooms: Rooms | None = None,
+    spare: int = 0,
 ) -> Blocks:
     """A nest over boxes of constant size in blocks of `spans` iterations of its `loops`, the loops over blocks in
     `order`. Rows of windows lie a multiple of its `granule` of elements apart. `rooms`: the shapes that there is room
@@ -78,13 +85,15 @@ def blocks(
     Without any loop over blocks, the nest is one block, whatever its iterations, with all of its arrays.
     Raises NoBlocks where blocks break a dependence, or iterations are no boxes.
     """
-    return _Blocking(boxes, _counters(boxes, spans, order), rooms or {}).run(reassoc)
+    return _Blocking(boxes, _counters(boxes, spans, order), rooms or {}, spare).run(reassoc)
 
 
-def windows(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple[tuple[Counter, ...], tuple[Window, ...]]:
+def windows(
+    boxes: Boxes, spans: Sequence[int], order: Sequence[int], spare: int = 0
+) -> tuple[tuple[Counter, ...], tuple[Window, ...]]:
     """The counters and windows of such blocks, whether or not they keep the dependences, at little cost. Windows with
     `extents` have a shape of ones there."""
-    blocking = _Blocking(boxes, _counters(boxes, spans, order), {})
+    blocking = _Blocking(boxes, _counters(boxes, spans, order), {}, spare)
     blocking.find_windows()
     return blocking.counters, tuple(blocking.windows.values())
 
@@ -124,9 +133,9 @@ class _Key:
 
 
 class _Blocking:
-    def __init__(self, boxes: Boxes, counters: tuple[Counter, ...], rooms: Rooms) -> None:
+    def __init__(self, boxes: Boxes, counters: tuple[Counter, ...], rooms: Rooms, spare: int = 0) -> None:
         func = boxes.func
-        self.rooms = rooms
+        self.rooms, self.spare = rooms, spare
         self.boxes, self.func, self.counters, self.bufs = boxes, func, counters, boxes.bufs
         depths = [boxes.main.iters.index(c.name) for c in counters]
         self.prefixes = [boxes.places[boxes.main.name].constants[: d + 1] for d in depths]
@@ -357,13 +366,15 @@ class _Blocking:
             return None
         load = not writes or self._revisited(reach) or not self._covers(users, reach)
         load = load or self.boxes.is_live(buf.name)
-        shape = self._padded(tuple(d.extent.full for d in reach))
-        return Window(name, buf.name, buf.dtype, shape, reach, load and outside, writes and outside, outside)
+        shape = tuple(d.extent.full for d in reach)
+        made = Window(name, buf.name, buf.dtype, shape, reach, load and outside, writes and outside, outside)
+        slides = self.spare and slide_of(made, self.counters) is not None
+        return replace(made, shape=self._padded(shape, self.spare if slides else 0))
 
-    def _padded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def _padded(self, shape: tuple[int, ...], spare: int) -> tuple[int, ...]:
         if len(shape) < 2:
             return shape
-        return (*shape[:-1], -(-shape[-1] // self.boxes.granule) * self.boxes.granule)
+        return (*shape[:-1], -(-(shape[-1] + spare) // self.boxes.granule) * self.boxes.granule)
 
     def _interval(self, comp: Comp, form: Form) -> tuple[int, int]:
         """The least and the greatest value of a subscript in the first block of its full size."""

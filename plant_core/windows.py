@@ -2,7 +2,7 @@
 
 Counter ::= name, low, span, trips, last, extent, group, adapts     iterations low, low + span, ... begin a block; the
                                                                   last may be shorter
-Window  ::= name, buf, shape, dims, load, store
+Window  ::= name, buf, shape, dims, load, store, places
 Reach   ::= low, steps, extent               elements low + sum(step * counter) and on, of one dimension
 Length  ::= full, less                       shorter by `less` for each iteration that a counter's last block lacks
 """
@@ -10,6 +10,7 @@ Length  ::= full, less                       shorter by `less` for each iteratio
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plant_core.affine import integer
@@ -81,7 +82,7 @@ class Window:
 
     `load`: its contents matter before the block; `store`: after it. `outside` False: `buf` has no other place, so that
     there is nothing to move. `extents`: those of all of an array whose size is known at run time only; `shape` is then
-    what there is room for.
+    what there is room for. `places`: how many it has one after the other, if it slides over them (see `Slide`).
     """
 
     name: str
@@ -93,11 +94,49 @@ class Window:
     store: bool
     outside: bool = True
     extents: tuple[Extent, ...] = ()
+    places: int = 0
 
     @property
     def counters(self) -> tuple[int, ...]:
         """The counters on which its place depends."""
         return tuple(sorted({k for d in self.dims for k, _ in d.steps}))
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """What blocks that follow each other along `counter` have in common of a window that is only read: the window moves
+    by `step` elements of dimension `dim`, its outermost, and `kept` of them are the next one's first. Where that lies
+    `step` elements further on, it has them already. After the last place it goes back to the first one, and as the
+    new place must not meet the one at hand, there are `least` places; where outer counters begin anew at any of
+    them, the last place is where it goes from one of the first."""
+
+    counter: int
+    dim: int
+    step: int
+    kept: int
+    least: int
+    anew: bool
+
+
+def slide_of(window: Window, counters: Sequence[Counter]) -> Slide | None:
+    """None where there is nothing in common."""
+    if window.store or not window.load or not window.outside or window.extents or not window.counters:
+        return None
+    if any(c.extent is not None for c in counters):
+        return None
+    k = window.counters[-1]
+    moving = [d for d, reach in enumerate(window.dims) if any(c == k for c, _ in reach.steps)]
+    if len(moving) > 1 or moving[0] == len(window.dims) - 1:  # what is read beyond a window would be of the next one
+        return None
+    if any(reach.extent != Length(1) for reach in window.dims[: moving[0]]):
+        return None
+    reach = window.dims[moving[0]]
+    step = dict(reach.steps)[k]
+    kept = reach.extent.full - step
+    if step <= 0 or kept <= 0:
+        return None
+    anew = any(c.several for c in counters[:k])
+    return Slide(k, moving[0], step, kept, 2 + (1 + anew) * -(-kept // step), anew)
 
 
 @dataclass(frozen=True, slots=True)

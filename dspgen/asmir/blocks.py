@@ -19,10 +19,11 @@ from dspgen.asmir.counting import NUMBER, measured
 from dspgen.asmir.dispatch import BlockedNest, Dispatch
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import Function, If, Item, Loop, Reg, VReg
+from dspgen.asmir.places import Moved, Slid
 from dspgen.asmir.pointers import Pointers
 from dspgen.asmir.sections import forget, section, set_variable
-from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, Moved, amount, end, low_half, place_bytes
-from dspgen.asmir.turn_names import FINAL, at, both, following, last, near, stepping
+from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, amount, end, low_half
+from dspgen.asmir.turn_names import FINAL, ahead_of, at, both, following, fresh, last, near, stepping
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Side, Target
 from dspgen.target.operations import OperationTable
@@ -81,14 +82,14 @@ class _Composer:
             for moved in nest.windows:
                 if not moved.window.outside and moved.window.buf not in kept:
                     kept[moved.window.buf] = size
-                    size += place_bytes(moved.bytes)
+                    size += moved.room
         most = size
         for number, nest in enumerate(self.blocked.nests):
             at = size
             for moved in nest.windows:
                 if moved.window.outside:
                     self.offsets[number, moved.window.name] = at
-                    at += place_bytes(moved.bytes) * (1 + moved.twice)
+                    at += moved.room
                 else:
                     self.offsets[number, moved.window.name] = kept[moved.window.buf]
             most = max(most, at)
@@ -132,7 +133,7 @@ class _Composer:
             items += self._section(self._measure)
             trips = self.emitter.names[NUMBER].vreg
         items += self._section(partial(self._begin, several=trips != 1))
-        wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False))
+        wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False, just=4))
         if trips == 1:
             before, block = ahead(self._dispatch())
             items += [*before, *wait, *block]
@@ -187,9 +188,13 @@ class _Composer:
             if moved.twice:
                 emitter.names[near(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, near(moved.window)))
                 self._set(near(moved.window), self._first_place(moved))
-                emitter.names[both(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, "both"))
-                twice = Op("add", (Var(near(moved.window), I32), Var(near(moved.window), I32)), I32)
-                self._set(both(moved.window), Op("add", (twice, Const(place_bytes(moved.bytes), I32)), I32))
+                if moved.slid is not None:
+                    for made in (fresh(moved.window), ahead_of(moved.window)):
+                        emitter.names[made] = Reg(emitter.fresh(emitter.classes.scalar.name, made))
+                else:
+                    emitter.names[both(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, "both"))
+                    twice = Op("add", (Var(near(moved.window), I32), Var(near(moved.window), I32)), I32)
+                    self._set(both(moved.window), Op("add", (twice, Const(moved.place, I32)), I32))
         emitter.names[FINAL] = Reg(emitter.fresh(emitter.classes.scalar.name, FINAL))
         self._at_ends(next_=several)
 
@@ -214,7 +219,8 @@ class _Composer:
         """Start to fetch what the next block needs anew; those first that need not wait for what is put back."""
         moving = [m for m in self._moved(store=False) if m.twice]
         for moved in sorted(moving, key=lambda m: m.window.store):
-            start = partial(self._start, moved, self._other(moved), following, store=False)
+            whole = ONE if moved.slid is None else self._slide(moved, moved.slid)
+            start = partial(self._start, moved, self._other(moved), following, store=False, whole=whole)
             if not moved.window.store and not self.engine.shares(moved, store=False):
                 start(condition=self._renewed(moved))
             elif self._moves_always(moved) and not self.engine.shares(moved, store=False):
@@ -262,7 +268,8 @@ class _Composer:
                 self._start(moved, self._first_place(moved), at, store=True)
             else:
                 self.engine.go(moved, store=True, condition=self._if_any(moved, at))
-        self.engine.wait(stores, store=True)
+        just = not any(m.twice or self.engine.shares(m, store=True) for m in stores)
+        self.engine.wait(stores, store=True, just=int(just))
 
     def _start(
         self,
@@ -273,10 +280,11 @@ class _Composer:
         store: bool,
         first: bool = False,
         condition: Term = ONE,
+        whole: Term = ONE,
     ) -> None:
         """Start to move a window where the condition is 1, if there is anything to move."""
         condition = _both(condition, self._if_any(moved, block))
-        self.engine.start(moved, place, block, store=store, first=first, condition=condition)
+        self.engine.start(moved, place, block, store=store, first=first, condition=condition, whole=whole)
 
     def _if_any(self, moved: Moved, block: Callable[[int], str]) -> Term:
         """Whether there is anything to move: 0 or 1."""
@@ -291,7 +299,22 @@ class _Composer:
         """Whether each block has another window."""
         return not any(c.several for c in self.nest.counters[max(moved.window.counters) + 1 :])
 
+    def _slide(self, moved: Moved, slid: Slid) -> Term:
+        """Find the place of the next block's window; whether all of it is to be fetched: 0 or 1."""
+        here, first, new = near(moved.window), self._first_place(moved), fresh(moved.window)
+        at_end: Term = Op("add", (first, Const(slid.last, I32)), I32)
+        begins = Op("eq", (Var(following(slid.counter), I32), ZERO), I32)
+        self._set(new, Op("or", (Op("eq", (Var(here, I32), at_end), I32), begins), I32))
+        if slid.anew:
+            beyond = Op("add", (first, Const(slid.apart, I32)), I32)
+            first = Op("select", (Op("lt", (Var(here, I32), beyond), I32), at_end, first), I32)
+        on = Op("add", (Var(here, I32), Const(slid.step, I32)), I32)
+        self._set(ahead_of(moved.window), Op("select", (Var(new, I32), first, on), I32))
+        return Var(new, I32)
+
     def _other(self, moved: Moved) -> Term:
+        if moved.slid is not None:
+            return Var(ahead_of(moved.window), I32)
         return Op("sub", (Var(both(moved.window), I32), Var(near(moved.window), I32)), I32)
 
     def _first_place(self, moved: Moved) -> Term:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dspgen.asmir.transfers import I32, ONE, ZERO, Moved, amount, end, iterations, lacking, smaller
+from dspgen.asmir.places import Moved
+from dspgen.asmir.transfers import I32, ONE, ZERO, amount, end, iterations, lacking, smaller
 from dspgen.target.model import Dma
 from dspgen.vecdsl.ir import Const, Op, Term, Var
 from plant_core.windows import Counter, Length

@@ -10,9 +10,10 @@ from functools import partial, reduce
 from dspgen.asmir.counting import groups
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import Function, If, Item, Reg, VReg
+from dspgen.asmir.places import Moved
 from dspgen.asmir.rename import prefixed
 from dspgen.asmir.sections import section, set_variable
-from dspgen.asmir.transfers import I32, ONE, ZERO, Moved, iterations, lacking, low_half, smaller
+from dspgen.asmir.transfers import I32, ONE, ZERO, iterations, lacking, low_half, smaller
 from dspgen.asmir.turn_names import at, last
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import Const, Op, Term, Var

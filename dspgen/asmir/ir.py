@@ -165,9 +165,11 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in the code that jumps of its function name."""
+    """A place in the code that jumps of its function name. Code that comes from above is there so many cycles after the
+    last store of unknown place before it, if that is in the same straight code; no sooner, as it would have to wait."""
 
     name: str
+    idle: int = 0
 
 
 @dataclass(frozen=True, slots=True)

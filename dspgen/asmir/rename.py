@@ -24,8 +24,8 @@ def prefixed(items: Sequence[Item], prefix: str) -> Iterator[Item]:
                 )
             case If(condition, then):
                 yield If(_register(condition, prefix), tuple(prefixed(then, prefix)))
-            case Mark(name):
-                yield Mark(prefix + name)
+            case Mark(name, idle):
+                yield Mark(prefix + name, idle)
             case Jump(branch, keeps):
                 yield Jump(_renamed(branch, prefix), tuple(_register(r, prefix) for r in keeps))
 

@@ -6,40 +6,26 @@ words is written once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.forms import load_forms, store_forms
 from dspgen.asmir.ir import If, Instr, Jump, Label, Mark, Mem, MemRef, Predicate, Reg, VReg
+from dspgen.asmir.places import Moved, Slid
 from dspgen.asmir.pointers import Pointers
 from dspgen.asmir.sections import forget, section
+from dspgen.asmir.turn_names import at
 from dspgen.target.model import Dma, Target
 from dspgen.target.operations import Form
 from dspgen.target.query import Index
-from dspgen.vecdsl.ir import ELEM_BYTES, Address, Const, Load, Op, Store, Term, Var, VType
-from plant_core.windows import Counter, Length, Rows, Size, Window, products
+from dspgen.vecdsl.ir import Address, Const, Load, Op, Store, Term, Var, VType
+from plant_core.windows import Counter, Length, Size, products
 
 I32 = VType("i32", False)
+_LONGEST = 256  # cycles to stand still: of what takes longer, looks cost a small part
+_LOOK = 3  # cycles from a transfer's end to a look that tells it
 ONE, ZERO = Const(1, I32), Const(0, I32)
-_ALIGN = 256  # bytes; a vector's at least lie between two windows
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A window, its rows (None: nothing is moved), the bytes of one of its places, and whether it has two."""
-
-    window: Window
-    rows: Rows | None
-    bytes: int
-
-    @property
-    def twice(self) -> bool:
-        return self.rows is not None and bool(self.window.counters)
-
-    def moves(self, *, store: bool) -> bool:
-        return self.rows is not None and (self.window.store if store else self.window.load)
 
 
 class Engine:
@@ -96,10 +82,14 @@ class Engine:
         store: bool,
         first: bool = False,
         condition: Term = ONE,
+        whole: Term = ONE,
     ) -> None:
         """Write what differs from transfer to transfer, of the first one everything, and start it; where the
-        `condition` is 0, nothing comes of that."""
+        `condition` is 0, nothing comes of that. `whole`: 0 where what the window has in common with the last one is
+        there."""
         words = self._changing(moved, near, block, store=store)
+        if moved.slid is not None and whole != ONE:
+            words = _without(moved.slid, words, whole)
         if first or self.shares(moved, store=store):
             words = self._fixed(moved, store=store) | words
         channel = self.channels[moved.window.name, store]
@@ -114,7 +104,7 @@ class Engine:
         if rows.whole is not None or rows.rows.less or rows.rows.full > 1:
             pitches = (rows.local_pitch, rows.pitch) if store else (rows.pitch, rows.local_pitch)
             words |= {"source_step": amount(pitches[0]), "destination_step": amount(pitches[1])}
-        words |= {n: Const(x.full, I32) for n, x in (("rows", rows.rows), ("row_bytes", rows.row_bytes)) if not x.less}
+        words |= {n: Const(x.full, I32) for n, x in _lengths(moved) if not x.less}
         if rows.whole is not None:
             words |= {"rows": amount(rows.whole[0]), "row_bytes": amount(rows.whole[1])}
         return {n: t for n, t in words.items() if n in self.dma.words}
@@ -135,8 +125,8 @@ class Engine:
                 each = amount(step, self.counters[k].span)
             far = Op("add", (far, Op("mul", (number, each), I32)), I32)
         words = {"source": near if store else far, "destination": far if store else near}
-        for word, length in (("rows", rows.rows), ("row_bytes", rows.row_bytes)):
-            if length.less:
+        for word, length in _lengths(moved):
+            if length.less or (moved.slid is not None and moved.slid.word == word):
                 words[word] = self._length(length, block)
         return words
 
@@ -145,7 +135,7 @@ class Engine:
         is."""
         assert moved.rows is not None
         needed = [amount(n) for n in dict.fromkeys(moved.rows.sizes)]
-        for length in (moved.rows.rows, moved.rows.row_bytes):
+        for _, length in _lengths(moved):
             if any(self.counters[k].extent is not None for k, _ in length.less):
                 needed.append(self._length(length, block))
         found: Term | None = None
@@ -154,10 +144,25 @@ class Engine:
             found = some if found is None else Op("and", (found, some), I32)
         return found
 
-    def wait(self, windows: Sequence[Moved], *, store: bool) -> None:
-        """Read `go` of the windows' channels until all are 0. What was in registers of constants is forgotten."""
+    def wait(self, windows: Sequence[Moved], *, store: bool, just: int = 0) -> None:
+        """Read `go` of the windows' channels until all are 0. What was in registers of constants is forgotten. `just`:
+        if the transfers have only just been told, so many stores each; then it is known when they end."""
         if windows:
-            self._loop(self._channels(windows, store=store))
+            idle = self._duration(windows, just) if just else 0
+            self._loop(self._channels(windows, store=store), idle if idle <= _LONGEST else 0)
+
+    def _duration(self, windows: Sequence[Moved], stores: int) -> int:
+        """Cycles from the start of the last of these transfers to the first look at which all are done; 0 where only
+        the run tells."""
+        bytes_, longest = 0, 0
+        for later, each in enumerate(reversed(windows)):
+            assert each.rows is not None
+            if self.some(each, at) is not None or each.rows.whole is not None:
+                return 0
+            bytes_ += each.rows.rows.full * each.rows.row_bytes.full
+            moving = -(-bytes_ // self.dma.bytes_per_cycle)
+            longest = max(longest, self.dma.startup + moving - later * stores)
+        return longest - len(windows) + _LOOK
 
     def make_sure(self, windows: Sequence[Moved], *, store: bool) -> None:
         """The same where they are most likely done: one look is enough then, and no place for code to stand still."""
@@ -170,13 +175,13 @@ class Engine:
     def _channels(self, windows: Sequence[Moved], *, store: bool) -> list[int]:
         return sorted({self.channels[m.window.name, store] for m in windows})
 
-    def _loop(self, channels: Sequence[int]) -> None:
-        """Wait until these channels have nothing to do."""
+    def _loop(self, channels: Sequence[int], idle: int = 0) -> None:
+        """Wait until these channels have nothing to do, with a first look after `idle` cycles."""
         emitter = self.emitter
         bases = [b for b in (self._place(channel, "go").base for channel in channels) if isinstance(b, VReg)]
         self.marks += 1
         name = f"{self.name}_wait{self.marks}"
-        emitter.items.append(Mark(name))
+        emitter.items.append(Mark(name, idle))
         left = emitter.whole(self._left(channels))
         branch = Index(self.target).branch()
         if branch is None:
@@ -268,6 +273,25 @@ class Engine:
         raise emitter.missing("load", "i32")
 
 
+def _lengths(moved: Moved) -> tuple[tuple[str, Length], ...]:
+    assert moved.rows is not None
+    return ("rows", moved.rows.rows), ("row_bytes", moved.rows.row_bytes)
+
+
+def _without(slid: Slid, words: Mapping[str, Term], whole: Term) -> dict[str, Term]:
+    """A fetch without what is there already, unless it is to be `whole`."""
+
+    def part(size: int) -> Term:
+        return Op("select", (whole, ZERO, Const(size, I32)), I32)
+
+    return {
+        **words,
+        "source": Op("add", (words["source"], part(slid.far)), I32),
+        "destination": Op("add", (words["destination"], part(slid.near)), I32),
+        slid.word: Op("sub", (words[slid.word], part(slid.kept)), I32),
+    }
+
+
 def end(counter: int) -> str:
     """The variable with the number of the last block."""
     return f"end.{counter}"
@@ -304,13 +328,3 @@ def amount(of: Size, share: int = 1) -> Term:
 def low_half(pointer: Reg, target: Target) -> Reg:
     pair = target.register_class(pointer.vreg.cls).pair_of is not None
     return Reg(pointer.vreg, "lo") if pair and not pointer.part else pointer
-
-
-def place_bytes(size: int) -> int:
-    """The bytes that a window's place takes, with what lies between it and the next."""
-    return (size // _ALIGN + 2) * _ALIGN
-
-
-def window_bytes(window: Window) -> int:
-    """The bytes of one place of a window."""
-    return ELEM_BYTES[window.dtype] * math.prod(window.shape)

@@ -35,4 +35,14 @@ def both(window: Window) -> str:
     return f"both.{window.name}"
 
 
+def ahead_of(window: Window) -> str:
+    """Where the next block's window is, of those that slide."""
+    return f"ahead.{window.name}"
+
+
+def fresh(window: Window) -> str:
+    """Whether all of a window that slides is to be fetched."""
+    return f"fresh.{window.name}"
+
+
 FINAL = "final"  # whether the block is the last of all

@@ -21,7 +21,7 @@ from dspgen.sched.nests import nest_of
 from dspgen.sched.ops import Op, make_op, relabelled
 from dspgen.sched.pipelining import Plan, pieces_of
 from dspgen.sched.plans import Known, Plans, Run
-from dspgen.sched.sections import Block, Section
+from dspgen.sched.sections import Block, Section, stand_still
 from dspgen.sched.settings import Settings
 from dspgen.sched.straight import straight_ops
 from dspgen.sched.unroll import (
@@ -93,8 +93,11 @@ class Layout:
             match item:
                 case Loop():
                     self._loop(item, live[k + 1])
-                case Mark(name):
+                case Mark(name, idle):
+                    before = len(self.laid.blocks)
                     self.flush()
+                    if len(self.laid.blocks) > before:
+                        stand_still(self.laid.blocks[-1], idle)
                     self.labels.append(name)
                     self.trips = None
                 case Jump(branch=branch):

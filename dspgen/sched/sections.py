@@ -58,6 +58,13 @@ class Block:
     end: Op | None = None
 
 
+def stand_still(block: Block, cycles: int) -> None:
+    """Let a block end so many cycles after its last store of unknown place, if it has any; or later, as it does."""
+    starts = [at for at, packet in enumerate(block.cycles) for op, _ in packet if op.is_store and op.access is None]
+    if starts:
+        block.cycles = [*block.cycles, *([] for _ in range(max(starts) + cycles - len(block.cycles)))]
+
+
 def envelope_of(members: Iterable[tuple[Op, int]], facts: Facts, *, first: bool) -> Envelope:
     """The earliest times (`first`) or the latest ones; the latest `lands` and `stores` are those from
     which results are readable, and the last before."""

@@ -18,7 +18,7 @@ from plant_core.ir import Binary, Buf, Cast, Expr, Load, Unary, Val
 # A name that no C identifier can be, for a statement's iterators while its subscripts are flattened.
 _POINT = "%"
 _LONG = ("i64", "u32")
-_SPARE_VECTORS = 4  # that may be read beyond an array's ends
+SPARE_VECTORS = 4  # that may be read beyond an array's ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Located:
         what the others access than a few vectors."""
         if self.index is not None:
             return False
-        spare = _SPARE_VECTORS * lanes.count
+        spare = SPARE_VECTORS * lanes.count
         every = self._offsets(lanes, lanes.count)
         running = every[: lanes.running] if lanes.present is None and lanes.limit is None else every[:1]
         if min(every) >= min(running) - spare and max(every) <= max(running) + spare:

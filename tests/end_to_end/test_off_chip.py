@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.block_sizes import parts
+from dspgen.block_sizes import _Parts, parts
 from dspgen.errors import DspgenError, NoSchedule
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
@@ -277,3 +277,30 @@ def test_arrays_lie_where_there_is_most_room(tmp_path: Path) -> None:
     )
     small = load_target("ft_mt3000", (("memories.GSM.size", str(1 << 21)),))
     assert run_file(str(file), small, Options(data="ddr")).verified
+
+
+SHARED_ROWS = """void f(const float x[47][101], float y[45][100]) {
+  for (int i = 0; i < 45; i++) for (int j = 0; j < 100; j++) y[i][j] = x[i][j] + x[i + 1][j + 1] - x[i + 2][j]; }"""
+STRIDED_ROWS = """void f(const int x[94][70], const int z[45][60], int y[45][60]) {
+  for (int i = 0; i < 45; i++) for (int j = 0; j < 60; j++)
+    y[i][j] = 2 * x[2 * i][j] + x[2 * i + 3][j + 9] - x[2 * i + 5][j] * z[i][j]; }"""
+ROOMY = load_target("ft_m7002", [("memories.AM.size", "65536")])
+
+
+@pytest.mark.parametrize(("text", "spans", "order"), [
+    (SHARED_ROWS, (8, 100), (0, 1)),
+    (SHARED_ROWS, (12, 25), (1, 0)),
+    (SHARED_ROWS, (3, 50), (1, 0)),
+    (STRIDED_ROWS, (8, 60), (0, 1)),
+    (STRIDED_ROWS, (8, 15), (1, 0)),
+])  # fmt: skip
+def test_rows_that_blocks_share_stay_on_the_chip(
+    text: str, spans: tuple[int, ...], order: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered = _Parts._sizes
+    monkeypatch.setattr("dspgen.block_sizes._spans", lambda extent, _: [{45: spans[0]}.get(extent, spans[1])])
+    monkeypatch.setattr(_Parts, "_sizes", lambda *given: [w for w in offered(*given) if w.places and w.order == order])
+    path = tmp_path / "kernel.c"
+    path.write_text(text, encoding="utf-8")
+    result = run_file(str(path), ROOMY, DDR)
+    assert result.verified and "places that overlap" in blocks(result)

@@ -1,0 +1,38 @@
+"""What code does before it has its data."""
+
+from __future__ import annotations
+
+from dspgen.asmir.ahead import ahead
+from dspgen.asmir.ir import If, Imm, Instr, Mem, Reg, VReg
+from dspgen.target.load import load_target
+
+TARGET = load_target("ft_m7002")
+A, B, C, D, P = VReg("a", "R"), VReg("b", "R"), VReg("c", "R"), VReg("d", "R"), VReg("p", "ARS")
+
+
+def constant(register: VReg, value: int) -> Instr:
+    return Instr(TARGET.instruction("SMOVIL"), (Imm(value), Reg(register)))
+
+
+def added(a: VReg, b: VReg, result: VReg) -> Instr:
+    return Instr(TARGET.instruction("SADD"), (Reg(a), Reg(b), Reg(result)))
+
+
+def loaded(result: VReg) -> Instr:
+    return Instr(TARGET.instruction("SLDW"), (Mem(P, 0, None), Reg(result)))
+
+
+def test_numbers_and_what_is_made_of_them_go_ahead() -> None:
+    one, load, two, total, sum_ = constant(A, 1), loaded(B), constant(C, 2), added(A, C, D), added(A, B, VReg("e", "R"))
+    assert ahead([one, load, two, total, sum_]) == ([one, two, total], [load, sum_])
+
+
+def test_what_is_read_first_is_not_overwritten() -> None:
+    load, use, again = loaded(B), added(A, B, C), constant(A, 5)
+    assert ahead([load, use, again]) == ([], [load, use, again])
+    assert ahead([load, constant(B, 1)])[0] == []
+
+
+def test_only_straight_code_goes_ahead() -> None:
+    one, branch, two = constant(A, 1), If(A, (constant(B, 1),)), constant(C, 2)
+    assert ahead([one, branch, two]) == ([one], [branch, two])
