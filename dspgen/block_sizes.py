@@ -8,14 +8,17 @@ into blocks of a size and an order of its own.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import islpy as isl
 
 from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step, window_bytes
+from dspgen.block_model import BETWEEN_BLOCKS, Sizes, distance, expected, in_thirds, placed, small, spans_of
 from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
 from dspgen.target.model import Target
@@ -25,28 +28,20 @@ from dspgen.tiling.nests import nests
 from dspgen.vecdsl.ir import ELEM_BYTES
 from dspgen.vecdsl.subscripts import SPARE_VECTORS
 from plant_core.affine import read_accesses
-from plant_core.blocks import Blocks, Rooms, blocks, windows
-from plant_core.boxes import Boxes, NoBlocks, assumed, covers, meets, surely_written
-from plant_core.canonical.passes import canonical
+from plant_core.block_tree import Around, Blocks
+from plant_core.blocks import blocks, windows
+from plant_core.boxes import Boxes, NoBlocks, accesses_of, assumed, covers, meets, surely_written
 from plant_core.dependence import live_in
-from plant_core.groups import in_groups
 from plant_core.ir import Buf, Comp, Func
-from plant_core.transposed import with_transposed_copies
-from plant_core.windows import BETWEEN, Counter, Window, rows_of, slide_of
+from plant_core.windows import NOTHING, Counter, Window, rows_of, slide_of
 
-# Cycles of the code between two blocks, and of starting a block's loops; and of that part in which nothing is moved.
-_BETWEEN = 200
-_IDLE = 30
-# What each kind of blocks that are shorter than others adds to the arithmetic: tiles fit them less well.
-_SHORTER = 0.02
 # The part of the near memory that is left to local arrays of the blocks.
 _SPARE = 4
-_COPIES = 4  # copies of arrays take a part of the memory that is one in so many, at most
 _TRIED = 40
-_FEWEST = 8  # iterations of a loop in a block
-# What is expected of blocks that are alike, at most; and how many iterations a short loop of unknown size has.
+# What is expected of blocks that are alike, at most.
 _ALIKE = 1.01
-_MODERATE = 256
+# Where a loop has more sizes, it is looked first whether any of them fits.
+_FEW_SIZES = 3
 # Feedback: how many sizes are compiled, how near to the model's cycles is good enough, and how much above the best
 # a size may be expected to be.
 _COMPILED = 3
@@ -56,31 +51,23 @@ _HOPEFUL = 1.1
 Judge = Callable[[Blocks], Sequence[float | None]]  # the cycles of the code of each piece, None where not known
 
 
-def parts(func: Func, source: Func, target: Target, options: Options, judge: Judge | None = None) -> tuple[Blocks, ...]:
+Means = Literal["apart", "in step", "rounds"]
+MEANS: tuple[Means, ...] = ("apart", "in step", "rounds")
+
+
+def parts(
+    func: Func,
+    source: Func,
+    target: Target,
+    options: Options,
+    judge: Judge | None = None,
+    means: Means = "apart",
+) -> tuple[Blocks | Around, ...]:
     """The nests of `func` in blocks, or neighbours as one block. With a `judge`, sizes whose code takes much longer
-    than the model expects are compared with others. Raises NoSchedule where data don't fit, NoBlocks where sizes are
-    known at run time only."""
-    return _Parts(func, source, target, options, judge).best()
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """Iterations of each loop in a block, the order of the loops over blocks, and the cycles that the model expects.
-    `rooms`: the shapes that there is room for of arrays of run-time size that blocks touch all of. `small`: less is
-    better where loops are short. `places`: of windows that slide how many places they have."""
-
-    spans: tuple[int, ...]
-    order: tuple[int, ...]
-    cycles: float
-    rooms: Rooms
-    small: tuple[int, int]
-    places: Mapping[str, int] = field(default_factory=dict)
-
-    def made(self, boxes: Boxes, options: Options, spare: int) -> Blocks:
-        """Raises NoBlocks."""
-        reassoc, rooms = options.fp == "reassoc", self.rooms
-        found = blocks(boxes, self.spans, self.order, reassoc=reassoc, rooms=rooms, spare=spare if self.places else 0)
-        return replace(found, windows=_placed(found.windows, self.places))
+    than the model expects are compared with others. `means`: whether nests whose data don't fit otherwise may have
+    windows that are fetched and put back in step with their blocks, or be taken apart within their outer loops, too.
+    Raises NoSchedule where data don't fit, NoBlocks where sizes are known at run time only."""
+    return _Parts(func, source, target, options, judge, means).best()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +77,8 @@ class _Part:
     begin: int
     end: int
     cycles: float
-    blocks: Blocks | None
-    sizes: _Sizes | None = None
+    blocks: Blocks | Around | None
+    sizes: Sizes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,29 +138,18 @@ def _union(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
     return a if b is None else b if a is None else a.union(b).coalesce()
 
 
-def grouped(source: Func, target: Target, options: Options) -> Func | None:
-    """The function with its loops of unknown size in groups of iterations; None where there is nothing to gain."""
-    if not options.vectorize:
-        return None
-    func = canonical(source, reassoc=options.fp == "reassoc", symbolic=True)
-    return in_groups(func, [n.names for n in nests(func)], target.lanes, reassoc=options.fp == "reassoc")
-
-
-def with_copies(source: Func, target: Target, options: Options) -> Func | None:
-    """The function in canonical form with copies of arrays in which lanes lie side by side, if that is worth while."""
-    if not options.vectorize:
-        return None
-    func = canonical(source, reassoc=options.fp == "reassoc", symbolic=options.data == "ddr")
-    return with_transposed_copies(func, target.memory(target.abi.stack_memory).size // _COPIES)
-
-
 class _Parts:
-    def __init__(self, func: Func, source: Func, target: Target, options: Options, judge: Judge | None) -> None:
+    def __init__(
+        self, func: Func, source: Func, target: Target, options: Options, judge: Judge | None, means: Means
+    ) -> None:
         self.func, self.source, self.target, self.options, self.judge = func, source, target, options, judge
-        self.ways: dict[int, tuple[Boxes, list[_Sizes]]] = {}  # of each nest
+        self.means = means
+        self.ways: dict[int, tuple[Boxes, list[Sizes]]] = {}  # of each nest
         memory = target.memory(target.abi.stack_memory)
         self.room = memory.size - memory.size // _SPARE
         self.lanes = max(view.lanes for view in views(target.real))
+        assert target.dma is not None
+        self.dma = target.dma
         self.spare = SPARE_VECTORS * self.lanes
         self.bufs = {b.name: b for b in func.bufs}
         self.groups = [self._group(nest.names) for nest in nests(func)]
@@ -184,7 +160,7 @@ class _Parts:
         work = arithmetic_cycles(self.func.with_comps(comps), self.target, assumed(self.func.with_comps(comps)))
         return _Group(comps, work, touched, {c.target.buf for c in comps} & touched)
 
-    def best(self) -> tuple[Blocks, ...]:
+    def best(self) -> tuple[Blocks | Around, ...]:
         cuts: list[_Cut | None] = [_Cut(0.0, ())]
         refusal: NoSchedule | None = None
         for end in range(1, len(self.groups) + 1):
@@ -212,7 +188,9 @@ class _Parts:
             raise refusal
         return tuple(self._made(part) for part in cuts[-1].parts)
 
-    def _made(self, part: _Part) -> Blocks:
+    def _made(self, part: _Part) -> Blocks | Around:
+        if isinstance(part.blocks, Around):
+            return part.blocks
         if part.blocks is not None:
             return self._compared(part, part.blocks)
         comps = tuple(c for group in self.groups[part.begin : part.end] for c in group.comps)
@@ -229,25 +207,70 @@ class _Parts:
         return {name for name in mine & others if self.bufs[name].kind == "local"}
 
     def _nest(self, number: int) -> _Part:
-        """One nest, cut as the model likes best of what dependences allow."""
-        func = self._only(self.groups[number].comps)
+        """One nest, cut as the model likes best of what dependences and the means allow."""
+        comps, kept = self.groups[number].comps, self._kept(number, number + 1)
+        try:
+            boxes, ways, sizes, made = self._cut(comps, kept, ())
+        except NoSchedule:
+            if self.means != "rounds":
+                raise
+            cycles, whole = self._in_rounds(comps, kept, ())
+            return _Part(number, number + 1, cycles, whole)
+        self.ways[number] = boxes, ways
+        return _Part(number, number + 1, sizes.cycles, made, sizes)
+
+    def _cut(
+        self, comps: tuple[Comp, ...], kept: Collection[str], around: Sequence[tuple[int, int]]
+    ) -> tuple[Boxes, list[Sizes], Sizes, Blocks]:
+        """A nest, or what a nest has in its outermost loops `around`, in blocks; and the sizes that it might have."""
+        func = self._only(comps)
+        work = arithmetic_cycles(func, self.target, assumed(func))
+        boxes = Boxes(func, self.lanes, kept, around=around)
         refusal: NoBlocks | None = None
-        boxes = Boxes(func, self.lanes, self._kept(number, number + 1))
-        # What bounds the size of arrays comes last.
-        ways = sorted(self._sizes(boxes, self.groups[number].work), key=lambda s: (len(s.rooms), s.cycles))
-        if boxes.sizes and ways:
-            # What is expected of large sizes hardly tells shapes apart that matter to smaller ones.
-            near = [w for w in ways if len(w.rooms) == len(ways[0].rooms) and w.cycles <= _ALIKE * ways[0].cycles]
-            ways = sorted(near, key=lambda w: w.small) + ways[len(near) :]
-        for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if not w.spans)):
-            try:
-                made = sizes.made(boxes, self.options, self.spare)
-            except NoBlocks as reason:
-                refusal = reason
-            else:
-                self.ways[number] = boxes, ways
-                return _Part(number, number + 1, sizes.cycles, made, sizes)
+        for in_step in (False, True) if self.means != "apart" else (False,):
+            # What bounds the size of arrays comes last.
+            ways = sorted(self._sizes(boxes, work, in_step), key=lambda s: (len(s.rooms), s.cycles))
+            if boxes.sizes and ways:
+                # What is expected of large sizes hardly tells shapes apart that matter to smaller ones.
+                near = [w for w in ways if len(w.rooms) == len(ways[0].rooms) and w.cycles <= _ALIKE * ways[0].cycles]
+                ways = sorted(near, key=lambda w: w.small) + ways[len(near) :]
+            for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if not w.spans)):
+                try:
+                    made = sizes.made(boxes, self.options, self.spare)
+                except NoBlocks as reason:
+                    refusal = reason
+                else:
+                    return boxes, ways, sizes, made
         raise NoSchedule(self._problem(func, refusal))
+
+    def _in_rounds(
+        self, comps: tuple[Comp, ...], kept: Collection[str], around: tuple[tuple[int, int], ...]
+    ) -> tuple[float, Blocks | Around]:
+        """What is within the outermost loops `around`, one after the other within the next loop, too, where it can't be
+        cut otherwise; and the cycles expected of it."""
+        depth = len(around)
+        if depth:
+            try:
+                _, _, sizes, made = self._cut(comps, kept, around)
+                return sizes.cycles, made
+            except NoSchedule as reason:
+                refusal = reason
+        boxes = Boxes(self._only(comps), self.lanes, kept, around=around, known=())
+        if depth >= len(boxes.loops) or boxes.sizes or not all(boxes.shares(c, depth) for c in comps):
+            raise refusal if depth else NoSchedule(self._problem(self._only(comps), None))
+        name, low, number = boxes.loops[depth]
+        inside: dict[int, list[Comp]] = {}
+        for comp in comps:
+            inside.setdefault(boxes.places[comp.name].constants[depth + 1], []).append(comp)
+        touched = {n: {a.buf for c in found for a in accesses_of(c)} for n, found in inside.items()}
+        cycles, made_of = 0.0, []
+        for n, found in sorted(inside.items()):
+            others = set().union(*(bufs for k, bufs in touched.items() if k != n))
+            passed = {b for b in touched[n] & others if self.bufs[b].kind == "local"}
+            each, part = self._in_rounds(tuple(found), {*kept, *passed}, (*around, (low, number)))
+            cycles += each
+            made_of.append(part)
+        return cycles, Around(Counter(name, low, 1, number, 1), tuple(made_of))
 
     def _compared(self, part: _Part, first: Blocks) -> Blocks:
         """The nest in blocks of these sizes, or of others, where the code of these takes far longer than the model
@@ -266,15 +289,15 @@ class _Parts:
         return best[1]
 
     def _differing(
-        self, boxes: Boxes, ways: Sequence[_Sizes], sizes: _Sizes, first: Blocks
-    ) -> Iterator[tuple[_Sizes, Blocks]]:
+        self, boxes: Boxes, ways: Sequence[Sizes], sizes: Sizes, first: Blocks
+    ) -> Iterator[tuple[Sizes, Blocks]]:
         """These sizes, then what differs most from those before it, of all that are about as good by the model."""
         yield sizes, first
         before = [sizes.spans]
         hopeful = [w for w in ways if w.spans and w.cycles <= _HOPEFUL * sizes.cycles]
         while hopeful := [w for w in hopeful if w.spans not in before]:
             alike = [w for w in hopeful if w.cycles <= _ALIKE * sizes.cycles] or hopeful
-            other = max(alike, key=lambda w: min(_distance(w.spans, known) for known in before))
+            other = max(alike, key=lambda w: min(distance(w.spans, known) for known in before))
             hopeful.remove(other)
             try:
                 made = other.made(boxes, self.options, self.spare)
@@ -283,17 +306,17 @@ class _Parts:
             before.append(other.spans)
             yield other, made
 
-    def _real(self, boxes: Boxes, sizes: _Sizes, cycles: Sequence[float | None], made: Blocks) -> float | None:
+    def _real(self, boxes: Boxes, sizes: Sizes, cycles: Sequence[float | None], made: Blocks) -> float | None:
         """What is expected where the pieces take so many cycles."""
-        counters, found = windows(boxes, sizes.spans, sizes.order, self.spare if sizes.places else 0)
-        found = _placed(found, sizes.places)
+        counters, found = windows(boxes, sizes.spans, sizes.order, spare=self.spare if sizes.places else 0)
+        found = placed(found, sizes.places)
         work = 0.0
-        for place, piece in made.piece.items():
-            each = cycles[piece]
+        for piece, times in made.times().items():
+            each = 0.0 if piece == NOTHING else cycles[piece]
             if each is None:
                 return None
-            work += each * math.prod(c.trips - 2 if at == BETWEEN else 1 for c, at in zip(counters, place, strict=True))
-        return self._expected(counters, found, work)
+            work += each * times
+        return expected(self.dma, counters, found, work)
 
     def _problem(self, func: Func, refusal: NoBlocks | None) -> Problem:
         why = "the data of no block fit on the chip" if refusal is None else refusal.message
@@ -302,38 +325,49 @@ class _Parts:
             remedy = "give the parameters' values with -D NAME=VALUE"
         return Problem("DG318", why, func.comps[0].loc or self.source.loc, remedy)
 
-    def _sizes(self, boxes: Boxes, work: float) -> Iterator[_Sizes]:
+    def _sizes(self, boxes: Boxes, work: float, in_step: bool) -> Iterator[Sizes]:
         """Sizes whose windows fit, with what the model expects of them."""
+        outer = len(boxes.around)
         try:
             known = [boxes.symbolic(boxes.main, d) is None for d in range(len(boxes.loops))]
-            sizes = [_spans(extent, k) for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
-            ways = [
-                (spans, order)
-                for spans in itertools.product(*sizes)
-                for order in itertools.permutations(range(len(boxes.loops)))
-            ]
-            if all(known):
+            sizes = [spans_of(extent, k) for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
+            sizes[:outer] = [[1]] * outer
+            orders = [(*range(outer), *o) for o in itertools.permutations(range(outer, len(boxes.loops)))]
+            if any(len(s) > _FEW_SIZES for s in sizes) and not self._may_fit(boxes, sizes, orders, in_step):
+                return
+            ways = [(spans, order) for spans in itertools.product(*sizes) for order in orders]
+            if all(known) and not outer:
                 extents = [extent for _, _, extent in boxes.loops]
-                ways += [(spans, tuple(range(len(extents)))) for spans in _in_thirds(extents)]
+                ways += [(spans, tuple(range(len(extents)))) for spans in in_thirds(extents)]
         except NoBlocks:
             ways = []
-        for spans, order in [((), ()), *ways]:
+        for spans, order in ways if outer else [((), ()), *ways]:
             try:
-                counters, found = windows(boxes, spans, order)
+                counters, found = windows(boxes, spans, order, in_step=in_step)
             except NoBlocks:
                 continue
             if not self._are_rows(found):
                 continue
             places: Mapping[str, int] = {}
-            if any(slide_of(w, counters) is not None for w in found):
-                _, apart = windows(boxes, spans, order, self.spare)
+            if not (outer or in_step) and any(slide_of(w, counters) is not None for w in found):
+                _, apart = windows(boxes, spans, order, spare=self.spare)
                 if self._are_rows(apart) and (places := self._places(counters, apart)):
-                    found = _placed(apart, places)
+                    found = placed(apart, places)
             rooms = self._rooms(counters, found)
             if rooms is not None:
                 sized = [replace(w, shape=rooms[w.buf]) if w.extents else w for w in found]
-                cycles = self._expected(counters, sized, work)
-                yield _Sizes(spans, order, cycles, rooms, _small(counters, sized), places)
+                cycles = expected(self.dma, counters, sized, work, outer)
+                yield Sizes(spans, order, cycles, rooms, small(counters, sized), places, in_step)
+
+    def _may_fit(
+        self, boxes: Boxes, sizes: Sequence[Sequence[int]], orders: Sequence[tuple[int, ...]], in_step: bool
+    ) -> bool:
+        """Whether data of the smallest blocks fit, or all of the arrays."""
+        for spans, order in [((), ()), *((tuple(s[-1] for s in sizes), o) for o in orders)]:
+            with contextlib.suppress(NoBlocks):
+                if self._rooms(*windows(boxes, spans, order, in_step=in_step)) is not None:
+                    return True
+        return False
 
     def _places(self, counters: Sequence[Counter], found: Sequence[Window]) -> dict[str, int]:
         """How many places there is room for of windows that slide; all of them do, or none."""
@@ -381,78 +415,15 @@ class _Parts:
         moved = [self.bufs[name] for name in sorted(group.touched) if self.bufs[name].kind == "param"]
         loaded = [buf for buf in moved if self._loads(group, buf)]
         stored = [buf for buf in moved if buf.name in group.written]
-        dma = self.target.dma
-        assert dma is not None
-        ends = dma.startup * (bool(loaded) + bool(stored))
-        moving = sum(_bytes(buf) for buf in (*loaded, *stored)) / dma.bytes_per_cycle
-        return max(group.work + _BETWEEN, moving) + moving + ends
+        ends = self.dma.startup * (bool(loaded) + bool(stored))
+        moving = sum(_bytes(buf) for buf in (*loaded, *stored)) / self.dma.bytes_per_cycle
+        return max(group.work + BETWEEN_BLOCKS, moving) + moving + ends
 
     def _loads(self, group: _Group, buf: Buf) -> bool:
         if buf.name not in group.written or not covers(group.sure(buf.name), buf.extents):
             return True
         return meets(group.live(self.func, buf.name), buf.extents)
 
-    def _expected(self, counters: Sequence[Counter], found: Sequence[Window], work: float) -> float:
-        dma = self.target.dma
-        assert dma is not None
-        moving = first = last = 0.0
-        number = math.prod(c.trips for c in counters)
-        for window in found:
-            inner = max(window.counters, default=-1)
-            times = math.prod(c.trips for c in counters[: inner + 1])
-            each = window_bytes(window) / dma.bytes_per_cycle
-            slide = may_slide(window, counters) if window.places else None
-            if slide is not None:
-                trips = counters[slide.counter].trips
-                again = times - times // trips * -(-trips // window.places)
-                moving -= again * each * slide.kept / window.dims[slide.dim].extent.full
-            moving += times * each * (window.load + window.store)
-            first += each * window.load
-            last += each * window.store
-        ends = dma.startup * (any(w.load for w in found) + any(w.store for w in found))
-        shorter = math.prod(2 if c.last < c.span else 1 for c in counters) - 1
-        return max(work * (1 + shorter * _SHORTER) + number * _BETWEEN, moving) + number * _IDLE + first + last + ends
-
-
-def _placed(found: Sequence[Window], places: Mapping[str, int]) -> tuple[Window, ...]:
-    return tuple(replace(w, places=places.get(w.name, 0)) for w in found)
-
-
-def _small(counters: Sequence[Counter], found: Sequence[Window]) -> tuple[int, int]:
-    """How many blocks loops of a moderate length have; then the length of the rows that are moved, the longer the
-    less."""
-    number = math.prod(-(-min(_MODERATE, _extent(c)) // c.span) for c in counters)
-    return number, -sum(w.shape[-1] for w in found if w.outside)
-
-
-def _distance(one: Sequence[int], other: Sequence[int]) -> float:
-    return sum(abs(math.log2(a / b)) for a, b in zip(one, other, strict=True))
-
-
-def _extent(counter: Counter) -> int:
-    return (counter.trips - 1) * counter.span + counter.last
-
 
 def _bytes(buf: Buf) -> int:
     return math.prod(buf.extents or (1,)) * ELEM_BYTES[buf.dtype]
-
-
-def _spans(extent: int, known: bool) -> list[int]:
-    """Halves of a loop, halves of these, and so on; powers of two where its size is a guess."""
-    found = [extent if known else 1 << max(extent, _FEWEST).bit_length() - 1]
-    while found[-1] > _FEWEST:
-        found.append(_even(-(-found[-1] // 2)))
-    return found
-
-
-def _even(span: int) -> int:
-    """A few iterations more, so that tiles divide it that have a power of two of them: a sixteenth at most."""
-    granule = 1 << max((span // 16).bit_length() - 1, 0)
-    return -(-span // granule) * granule
-
-
-def _in_thirds(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """One of the loops in three parts, the others whole: blocks in thirds of several loops are of too many kinds."""
-    for k, extent in enumerate(extents):
-        if extent > 3 * _FEWEST:
-            yield tuple(_even(-(-e // 3)) if n == k else e for n, e in enumerate(extents))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dspgen.asmir.blocks import Blocked, composed
-from dspgen.asmir.dispatch import BlockedNest, Piece, piece_prefix
+from dspgen.asmir.dispatch import BlockedNest, Piece, Round, piece_prefix
 from dspgen.asmir.ir import Function
 from dspgen.asmir.places import moved, window_bytes
 from dspgen.errors import NoSchedule
@@ -22,13 +22,13 @@ from dspgen.sched.schedule import ATTEMPTS, schedule
 from dspgen.stages import CANDIDATE_LOOK, FINAL_LOOK, FINAL_TIMES, Compiled, schedule_remarks
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import ArrayDecl, ScalarDecl
-from plant_core.blocks import Blocks
+from plant_core.block_tree import Around, Blocks, flat
 from plant_core.ir import Buf, Func
 from plant_core.windows import Window
 
 
 def compile_blocked(
-    made: Sequence[Blocks],
+    parts: Sequence[Blocks | Around],
     source: Func,
     target: Target,
     options: Options,
@@ -38,8 +38,9 @@ def compile_blocked(
 
     Raises NoSchedule.
     """
+    made = flat(parts)
     pieces = [compiled(m) for m in made]
-    blocked = _blocked(made, source, pieces)
+    blocked = _blocked(parts, source, pieces)
     function = composed(blocked, target)
     rooms = tuple((w.buf, w.shape) for w in blocked.sized)
     lessons, known = Lessons(), dict[object, Packed]()
@@ -102,34 +103,47 @@ def _title(made: Blocks) -> str:
 def _told(made: Blocks) -> str:
     known = all(c.extent is None for c in made.counters)
     number = math.prod(c.trips for c in made.counters) if known else "as many as sizes tell"
-    sizes = ", ".join(f"{w.name} {'up to ' * bool(w.extents)}{window_bytes(w)}{_places(w)}" for w in made.windows)
+    sizes = ", ".join(
+        f"{w.name} {'up to ' * bool(w.extents)}{window_bytes(w)}{_places(w, made.outer)}" for w in made.windows
+    )
     return f"{_title(made)}, {number} of them; bytes on the chip: {sizes}"
 
 
-def _places(window: Window) -> str:
+def _places(window: Window, outer: int) -> str:
+    if window.in_step:
+        return " in step with blocks"
     if window.places:
         return f" at {window.places} places that overlap"
-    return " twice" if window.counters else ""
+    return " twice" if any(k >= outer for k in window.counters) else ""
 
 
-def _blocked(made: Sequence[Blocks], source: Func, pieces: Sequence[Sequence[Compiled]]) -> Blocked:
+def _blocked(parts: Sequence[Blocks | Around], source: Func, pieces: Sequence[Sequence[Compiled]]) -> Blocked:
     arrays = tuple(
         ArrayDecl(p.name, p.dtype, math.prod(n for n in p.shape if isinstance(n, int)), False, p.const)
         for p in source.params
         if isinstance(p, Buf)
     )
     scalars = tuple(ScalarDecl(p.name, p.dtype) for p in source.params if not isinstance(p, Buf))
-    found = tuple(_nest(m, source, code) for m, code in zip(made, pieces, strict=True))
+    codes = iter(pieces)
+
+    def nests(parts: Sequence[Blocks | Around]) -> tuple[BlockedNest | Round, ...]:
+        return tuple(
+            Round(p.counter, nests(p.parts)) if isinstance(p, Around) else _nest(p, source, next(codes)) for p in parts
+        )
+
+    found = nests(parts)
     return Blocked(source.name, tuple(p.name for p in source.params), arrays, scalars, found)
 
 
 def _nest(made: Blocks, source: Func, pieces: Sequence[Compiled]) -> BlockedNest:
     shapes = {p.name: p.shape for p in source.params if isinstance(p, Buf)}
-    windows = tuple(moved(w, shapes.get(w.buf, ()), made.counters) for w in made.windows)
+    windows = tuple(moved(w, shapes.get(w.buf, ()), made.counters, made.outer) for w in made.windows)
     inlined = []
     for piece, code in zip(made.pieces, pieces, strict=True):
         names = [p.name for p in piece.params]
         given = tuple((r, n) for (r, _), n in zip(code.assembly.inputs, names, strict=True))
         inlined.append(Piece(code.assembly, given))
     loc = made.func.comps[0].loc
-    return BlockedNest(made.counters, windows, tuple(inlined), made.piece, made.origins, made.counts, loc)
+    return BlockedNest(
+        made.counters, windows, tuple(inlined), made.piece, made.origins, made.counts, made.kinds, made.outer, loc
+    )

@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 
 from dspgen import oracle
-from dspgen.block_sizes import grouped, parts, with_copies
+from dspgen.block_forms import forms, grouped, with_copies
+from dspgen.block_sizes import MEANS, parts
 from dspgen.blocked import compile_blocked
 from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
 from dspgen.collecting import seldom_collecting
@@ -49,7 +50,7 @@ from dspgen.tiling.search import PATIENT, Choice
 from dspgen.tiling.splitting import split
 from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_on_parameters
 from plant_core.beside import beside
-from plant_core.blocks import Blocks
+from plant_core.block_tree import Blocks
 from plant_core.canonical.passes import canonical
 from plant_core.ir import Buf, Func
 from plant_core.remembered import forget
@@ -210,22 +211,22 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     pieces = _Pieces(target, options, seen)
     judge = pieces.cycles if options.tiler == "feedback" and options.tile == "search" else None
     view = next(v for v in views(target) if v.packed == 1)
-    # A scalar of each iteration is no help where its iterations are no block.
-    plain = partial(canonical, source, reassoc=reassoc)
-    forms: tuple[_Form, ...] = partial(with_copies, source, target, options), lambda: func, plain
-    for form in forms:
+    fits = False
+    for means, form in forms(source, func, target, options):
+        if fits and means != MEANS[0]:
+            break  # other blocks would not give the machine what it lacks
         try:
-            if (able := form()) is not None:
-                whole = compile_blocked(parts(able, source, target, options, judge), source, view, options, pieces.told)
-                break
+            made = parts(form, source, target, options, judge, means)
+            fits = True
+            whole = compile_blocked(made, source, view, options, pieces.told)
         except NoSchedule as error:
-            refusal = error
-    else:
-        assert refusal is not None
-        raise refusal
-    seen("lasm", whole.assembly)
-    seen("packets", whole.scheduled)
-    return whole, ()
+            refusal = refusal or error
+        else:
+            seen("lasm", whole.assembly)
+            seen("packets", whole.scheduled)
+            return whole, ()
+    assert refusal is not None
+    raise refusal
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from plant_core.boxes import Boxes, accesses_of
 from plant_core.defined import used_parameters
 from plant_core.ir import Binary, Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
 from plant_core.schedule import Line, Position, schedule_map
+from plant_core.slopes import Cut, Shape
 from plant_core.windows import LAST, ONLY, SHORT, Counter, Place, Window
 
 
@@ -32,7 +33,7 @@ class Pieces:
     """What makes them. `iterators`: by comp, of each counter its iterator of that loop, None where it isn't in it.
     `near`: windows that are more than the block's own; `window_of` tells an access's window, and whether that is all of
     the array; None for arrays without one. `strips`: the counters, outermost loop first, round whose groups of
-    iterations short blocks have loops; all comps are in theirs."""
+    iterations short blocks have loops; all comps are in theirs. `cuts`: the comps whose iterations are no boxes."""
 
     boxes: Boxes
     counters: tuple[Counter, ...]
@@ -41,11 +42,12 @@ class Pieces:
     near: Collection[str]
     window_of: Callable[[Comp, Load], tuple[Window, bool] | None]
     strips: tuple[int, ...]
+    cuts: Mapping[str, Cut]
 
-    def piece(self, place: Place, number: int, comps: Sequence[Comp]) -> Func:
-        """The function for the blocks at a place, in which `comps` run."""
+    def piece(self, place: Place, number: int, comps: Sequence[Comp], shape: Shape) -> Func:
+        """The function for the blocks of a shape at a place, in which `comps` run."""
         func = self.boxes.func
-        comps = tuple(_Local(self, comp, place).made() for comp in comps)
+        comps = _aligned([_Local(self, comp, place, shape).made() for comp in comps])
         written = {c.target.buf for c in func.comps}
         bufs: dict[str, Buf] = {}
         for window in self.windows:
@@ -66,6 +68,16 @@ class Pieces:
         return Func(f"{func.name}_block{number}", params, used, comps, func.loc)
 
 
+def _aligned(comps: Sequence[Comp]) -> tuple[Comp, ...]:
+    """The statements, their domains in the same parameters."""
+    space = isl.Set("{ : }").get_space()
+    for comp in comps:
+        space = space.align_params(comp.domain.get_space().params())
+    return tuple(
+        replace(c, domain=c.domain.align_params(space), schedule=c.schedule.align_params(space)) for c in comps
+    )
+
+
 def _reads(comps: Sequence[Comp], name: str) -> bool:
     return any(name in used_parameters(c) for c in comps)
 
@@ -73,8 +85,8 @@ def _reads(comps: Sequence[Comp], name: str) -> bool:
 class _Local:
     """One statement of a piece."""
 
-    def __init__(self, pieces: Pieces, comp: Comp, place: Place) -> None:
-        self.pieces, self.comp, self.place = pieces, comp, place
+    def __init__(self, pieces: Pieces, comp: Comp, place: Place, shape: Shape) -> None:
+        self.pieces, self.comp, self.place, self.shape = pieces, comp, place, shape
         self.short = not SHORT.isdisjoint(place)
         names = pieces.iterators[comp.name]
         self.counter = {name: k for k, name in enumerate(names) if name is not None}
@@ -93,6 +105,9 @@ class _Local:
         ranges = [r for depth, name in enumerate(comp.iters) for r in self._ranges(depth, name)]
         head = f"[{', '.join(counts)}] -> " if counts else ""
         domain = isl.Set(f"{head}{{ {comp.name}[{', '.join(self.iters)}] : {' and '.join(ranges) or 'true'} }}")
+        cut = self.pieces.cuts.get(comp.name)
+        if cut is not None and comp.name not in self.shape.whole:
+            domain = self._left(domain, cut)
         comp = replace(comp, domain=domain, iters=self.iters)
         old = self.pieces.boxes.places[comp.name]
         outer = tuple(Line(0, ((name, 1),)) for name in self.groups.values())
@@ -112,6 +127,25 @@ class _Local:
             whole = counter.extent is not None or self.place[k] not in (LAST, ONLY)
             low, high = 0, (counter.span if whole else counter.last) - 1
         return [f"{low} <= {name} <= {high}"]
+
+    def _left(self, box: isl.Set, cut: Cut) -> isl.Set:
+        """What slopes leave of the statement's iterations: of a block like this one, or of any."""
+        names, where = [], []
+        for name in self.comp.iters:
+            where.append(name)
+            if name in self.counter:
+                k = self.counter[name]
+                counter = self.pieces.counters[k]
+                first = str(counter.low)
+                if counter.several and self.shape.like is not None:
+                    first = str(counter.low + counter.span * self.shape.like[k])
+                elif counter.several:
+                    first = origin_name(counter)
+                    names.append(first)
+                where[-1] += f" + {first}"
+        space = f"{self.comp.name}[{', '.join(self.comp.iters)}] -> {self.comp.name}[{', '.join(where)}]"
+        there = isl.Map(f"[{', '.join(names)}] -> {{ {space} }}")
+        return there.intersect_domain(box).intersect_range(cut.rest).domain().coalesce()
 
     def _rewritten(self, expr: Expr) -> Expr:
         match expr:

@@ -11,7 +11,6 @@ while another is computed; an array of which that isn't so is near as a whole.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,20 +18,25 @@ import islpy as isl
 
 from plant_core.affine import from_linear, is_integer, linear
 from plant_core.block_pieces import Pieces, count_name, origin_name
+from plant_core.block_tree import Blocks
 from plant_core.boxes import Boxes, Form, NoBlocks, Use, apart, covers, in_text, surely_written
 from plant_core.excess import grouped
-from plant_core.ir import Comp, Expr, Func, Load
+from plant_core.in_step import put_back_order
+from plant_core.ir import Comp, Expr, Extent, Func, Load
 from plant_core.schedule import Line
+from plant_core.slopes import Shape, cut_statements, shapes
 from plant_core.windows import (
     BETWEEN,
     FIRST,
     LAST,
+    NOTHING,
     ONLY,
     SHORT_BETWEEN,
     SHORT_FIRST,
     SHORT_LAST,
     SHORT_ONLY,
     Counter,
+    Kind,
     Length,
     Place,
     Reach,
@@ -45,30 +49,6 @@ _ALL = 1 << 30  # iterations of a block that is all of a loop
 Rooms = Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """`counters`, outermost first. `pieces` are the functions of blocks, `piece` tells which one is for the blocks that
-    are FIRST, BETWEEN, LAST or ONLY along each counter. A piece's parameters are the windows by name, the scalars that
-    it uses, of `origins` (name, counter) the iterations that the block begins with, and of `counts` how many
-    groups of them it has of a counter whose extent is known at run time, in blocks that may be shorter than others."""
-
-    func: Func
-    counters: tuple[Counter, ...]
-    windows: tuple[Window, ...]
-    pieces: tuple[Func, ...]
-    piece: Mapping[Place, int]
-    origins: tuple[tuple[str, int], ...]
-    counts: tuple[tuple[str, int], ...] = ()
-
-    def share(self, number: int) -> float:
-        """The part of all iterations that one of the pieces does."""
-        found = 0.0
-        for place, piece in self.piece.items():
-            if piece == number:
-                found += math.prod(_done(c, at) / _extent(c) for c, at in zip(self.counters, place, strict=True))
-        return found
-
-
 def blocks(
     boxes: Boxes,
     spans: Sequence[int],
@@ -76,24 +56,28 @@ def blocks(
     *,
     reassoc: bool,
     rooms: Rooms | None = None,
+    in_step: bool = False,
     spare: int = 0,
 ) -> Blocks:
     """A nest over boxes of constant size in blocks of `spans` iterations of its `loops`, the loops over blocks in
     `order`. Rows of windows lie a multiple of its `granule` of elements apart. `rooms`: the shapes that there is room
     for of arrays that blocks touch all of, and whose sizes are known at run time only.
 
-    Without any loop over blocks, the nest is one block, whatever its iterations, with all of its arrays.
-    Raises NoBlocks where blocks break a dependence, or iterations are no boxes.
+    Without any loop over blocks, the nest is one block, whatever its iterations, with all of its arrays. Iterations
+    that are no boxes need known sizes: their blocks are of several kinds (`slopes.py`). `in_step`: what blocks share
+    of an array that is written is fetched right before each block and put back right after it (`in_step.py`), and not
+    near as a whole.
+    Raises NoBlocks where blocks break a dependence.
     """
-    return _Blocking(boxes, _counters(boxes, spans, order), rooms or {}, spare).run(reassoc)
+    return _Blocking(boxes, _counters(boxes, spans, order), rooms or {}, in_step, spare).run(reassoc)
 
 
 def windows(
-    boxes: Boxes, spans: Sequence[int], order: Sequence[int], spare: int = 0
+    boxes: Boxes, spans: Sequence[int], order: Sequence[int], *, in_step: bool = False, spare: int = 0
 ) -> tuple[tuple[Counter, ...], tuple[Window, ...]]:
     """The counters and windows of such blocks, whether or not they keep the dependences, at little cost. Windows with
     `extents` have a shape of ones there."""
-    blocking = _Blocking(boxes, _counters(boxes, spans, order), {}, spare)
+    blocking = _Blocking(boxes, _counters(boxes, spans, order), {}, in_step, spare)
     blocking.find_windows()
     return blocking.counters, tuple(blocking.windows.values())
 
@@ -133,9 +117,11 @@ class _Key:
 
 
 class _Blocking:
-    def __init__(self, boxes: Boxes, counters: tuple[Counter, ...], rooms: Rooms, spare: int = 0) -> None:
+    def __init__(
+        self, boxes: Boxes, counters: tuple[Counter, ...], rooms: Rooms, in_step: bool = False, spare: int = 0
+    ) -> None:
         func = boxes.func
-        self.rooms, self.spare = rooms, spare
+        self.rooms, self.in_step, self.spare = rooms, in_step, spare
         self.boxes, self.func, self.counters, self.bufs = boxes, func, counters, boxes.bufs
         depths = [boxes.main.iters.index(c.name) for c in counters]
         self.prefixes = [boxes.places[boxes.main.name].constants[: d + 1] for d in depths]
@@ -144,6 +130,7 @@ class _Blocking:
         self.lasting: set[str] = set()  # locals whose window stays while blocks pass values to each other in it
         self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
         self.windows: dict[_Key, Window] = {}
+        self.cut = bool(counters) and not boxes.sizes and bool(boxes.cut)
         for comp in func.comps if counters else ():
             for depth, name in enumerate(comp.iters):
                 if boxes.symbolic(comp, depth) is not None and name not in self.iterators[comp.name]:
@@ -154,7 +141,7 @@ class _Blocking:
             raise _refused(func, "it has statements that are no assignments to arrays")
 
     def run(self, reassoc: bool) -> Blocks:
-        if self.counters:
+        if self.counters and self.boxes.sizes:
             for comp in self.func.comps:
                 self.check_box(comp)
         if (broken := self._broken(reassoc, ())) is not None:
@@ -162,23 +149,44 @@ class _Blocking:
         self.find_windows()
         self.counters = grouped(self.boxes, self.counters, self.iterators, self.whole)
         near = {w.name for key, w in self.windows.items() if w.outside or key.moves is None or key.buf in self.lasting}
-        windows, strips = tuple(self.windows.values()), self.strips(reassoc)
+        windows, strips = self._in_order(), self.strips(reassoc)
         if not strips:
             self.counters = tuple(replace(c, adapts=False) for c in self.counters)
-        maker = Pieces(self.boxes, self.counters, self.iterators, windows, near, self._window_of, strips)
+        cuts = cut_statements(self.boxes, self.counters, self.iterators) if self.cut else {}
+        maker = Pieces(self.boxes, self.counters, self.iterators, windows, near, self._window_of, strips, cuts)
         pieces: list[Func] = []
-        piece: dict[Place, int] = {}
-        for place in itertools.product(*(_places(c) for c in self.counters)):
-            made = maker.piece(place, len(pieces), [c for c in self.func.comps if self._runs(c, place)])
-            same = next((k for k, p in enumerate(pieces) if _alike(p, made)), len(pieces))
-            if same == len(pieces):
-                pieces.append(made)
-            piece[place] = same
+        kinds = [Kind(shape.tests, self._placed(maker, shape, pieces)) for shape, _ in shapes(cuts, self.counters)]
         used = {p.name for f in pieces for p in f.params}
         origins = tuple((origin_name(c), k) for k, c in enumerate(self.counters) if origin_name(c) in used)
         counts = tuple((count_name(c), k) for k, c in enumerate(self.counters) if count_name(c) in used)
-        outside = tuple(w for w in self.windows.values() if w.name in used)
-        return Blocks(self.func, self.counters, outside, tuple(pieces), piece, origins, counts)
+        outside = tuple(w for w in windows if w.name in used)
+        plain = kinds.pop().piece
+        return Blocks(
+            self.func,
+            self.counters,
+            outside,
+            tuple(pieces),
+            plain,
+            origins,
+            counts,
+            tuple(kinds),
+            len(self.boxes.around),
+        )
+
+    def _placed(self, maker: Pieces, shape: Shape, pieces: list[Func]) -> dict[Place, int]:
+        """The pieces of a kind of blocks by place, added to those that there are."""
+        found: dict[Place, int] = {}
+        for place in itertools.product(*(_places(c) for c in self.counters)):
+            comps = [c for c in self.func.comps if self._runs(c, place) and c.name not in shape.gone]
+            if not comps and shape.gone:
+                found[place] = NOTHING
+                continue
+            made = maker.piece(place, len(pieces), comps, shape)
+            same = next((k for k, p in enumerate(pieces) if _alike(p, made)), len(pieces))
+            if same == len(pieces):
+                pieces.append(made)
+            found[place] = same
+        return found
 
     # -- which iterations a block has
 
@@ -270,7 +278,7 @@ class _Blocking:
         uses = [u for u in self.boxes.uses if u.access.buf not in self.own]
         for use in uses:
             buf = use.access.buf
-            if not self.counters or buf in self.boxes.kept:
+            if not (self.counters or self.in_step) or buf in self.boxes.kept:
                 self.whole.add(buf)
             elif any(form is None or not set(form[1]) <= set(use.comp.iters) for form in use.forms):
                 self.whole.add(buf)
@@ -289,13 +297,25 @@ class _Blocking:
             for key, users in found.items():
                 several = sum(k.buf == key.buf for k in found) > 1
                 window = self._window(key, users, len(self.windows) if several else None)
-                if window is None or (several and key.buf in written):
+                if window is not None and several and key.buf in written:
+                    store = any(u.writes for u in users)
+                    able = self.in_step and window.outside
+                    window = replace(window, load=True, store=store, in_step=True) if able else None
+                if window is None:
                     more.add(key.buf)
                 else:
                     self.windows[key] = window
             if not more:
                 return
             self.whole |= more
+
+    def _in_order(self) -> tuple[Window, ...]:
+        """The windows in an order in which those that are in step may be put back."""
+        found = tuple(self.windows.values())
+        users = [(u, self._window_of(u.comp, u.access)) for u in self.boxes.uses]
+        shared = [(u, w[0]) for u, w in users if w is not None and w[0].in_step]
+        order = put_back_order(shared, {c.name: self._times(c) for c in self.func.comps}, self.boxes) if shared else []
+        return (*(w for w in found if not w.in_step), *order)
 
     def _crossing(self) -> dict[str, int]:
         """Of the arrays and variables by which one block passes values to another, the outermost counter in which two
@@ -362,14 +382,30 @@ class _Blocking:
             less = tuple((k, step // self.counters[k].span) for k, step in moves if self.counters[k].ragged)
             dims.append(Reach(low, moves if outside else (), Length(high - low + 1, less)))
         reach = tuple(dims)
-        if writes and not apart(reach):
+        shared = writes and not apart(reach)
+        if (shared and not (self.in_step and outside)) or (self.cut and not self._inside(reach, buf.shape)):
             return None
-        load = not writes or self._revisited(reach) or not self._covers(users, reach)
+        load = not writes or shared or not self.counters or self._revisited(reach) or not self._covers(users, reach)
         load = load or self.boxes.is_live(buf.name)
         shape = tuple(d.extent.full for d in reach)
-        made = Window(name, buf.name, buf.dtype, shape, reach, load and outside, writes and outside, outside)
+        made = Window(
+            name, buf.name, buf.dtype, shape, reach, load and outside, writes and outside, outside, in_step=shared
+        )
         slides = self.spare and slide_of(made, self.counters) is not None
         return replace(made, shape=self._padded(shape, self.spare if slides else 0))
+
+    def _inside(self, dims: Sequence[Reach], shape: Sequence[Extent]) -> bool:
+        """Whether the window is in the array for all blocks, whichever iterations they have."""
+        for reach, extent in zip(dims, shape, strict=True):
+            low, high = reach.low, reach.low + reach.extent.full
+            for k, step in reach.steps:
+                ends = 0, step * (self.counters[k].trips - 1)
+                low, high = low + min(ends), high + max(ends)
+            for k, less in reach.extent.less:
+                high -= less * (self.counters[k].span - self.counters[k].last)
+            if low < 0 or (isinstance(extent, int) and high > extent):
+                return False
+        return True
 
     def _padded(self, shape: tuple[int, ...], spare: int) -> tuple[int, ...]:
         if len(shape) < 2:
@@ -383,7 +419,8 @@ class _Blocking:
         for name, factor in form[1].items():
             first, last = self.boxes.ends(comp, comp.iters.index(name))
             if name in self.iterators[comp.name]:
-                last = first + self.counters[self.iterators[comp.name].index(name)].span - 1
+                counter = self.counters[self.iterators[comp.name].index(name)]
+                first, last = counter.low, counter.low + counter.span - 1
             ends = sorted((factor * first, factor * last))
             low, high = low + ends[0], high + ends[1]
         return low, high
@@ -405,7 +442,11 @@ class _Blocking:
             )
         along = {k for d in dims for k, _ in d.steps}
         for use in users:
-            if use.writes and not self._may_not_run(use.comp, along):
+            if (
+                use.writes
+                and not (self.cut and use.comp.name in self.boxes.cut)
+                and not self._may_not_run(use.comp, along)
+            ):
                 names = [n for f in use.forms if f is not None for n in f[1]]
                 plain = all(f is not None and len(f[1]) <= 1 and set(f[1].values()) <= {1, -1} for f in use.forms)
                 if plain and len(set(names)) == len(names):
@@ -433,19 +474,6 @@ def _places(counter: Counter) -> tuple[int, ...]:
     if counter.trips == 1:
         return (ONLY,)
     return (FIRST, LAST) if counter.trips == 2 else (FIRST, BETWEEN, LAST)
-
-
-def _extent(counter: Counter) -> int:
-    return (counter.trips - 1) * counter.span + counter.last
-
-
-def _done(counter: Counter, place: int) -> int:
-    """The iterations of all blocks that are at a place."""
-    if place == BETWEEN:
-        return (counter.trips - 2) * counter.span
-    if place in (SHORT_FIRST, SHORT_BETWEEN):
-        return 0
-    return counter.last if place in (LAST, ONLY) else counter.span
 
 
 def _alike(a: Func, b: Func) -> bool:

@@ -45,6 +45,7 @@ class Boxes:
     """What cutting one nest into blocks asks of it, whatever the sizes of the blocks.
 
     Local arrays that are `kept` are of use to others. `known`: its dependences, found here where they aren't given.
+    `around`: of the outermost loops, which have other nests in them, too, the first iteration and how many there are.
     """
 
     def __init__(
@@ -53,8 +54,9 @@ class Boxes:
         granule: int,
         kept: Collection[str] = (),
         known: Sequence[Dependence] | None = None,
+        around: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self.func, self.granule, self.kept = func, granule, frozenset(kept)
+        self.func, self.granule, self.kept, self.around = func, granule, frozenset(kept), tuple(around)
         self.known = memory_dependences(func) if known is None else known
         self.bufs = all_bufs(func)
         self.places = {c.name: position(c) for c in func.comps}
@@ -74,15 +76,43 @@ class Boxes:
 
     @cached_property
     def loops(self) -> list[tuple[str, int, int]]:
-        """The loops round the main statement, outermost first: iterator, first iteration, how many."""
+        """The loops round the main statement, outermost first: iterator, first iteration of any statement that is in
+        the loop, too, and how many there are up to the last one."""
         place = self.places[self.main.name]
         found = []
         for depth, name in enumerate(self.main.iters):
             if place.loops[depth] != Line(0, ((name, 1),)):
                 break
-            low, high = self.ends(self.main, depth)
-            found.append((name, low, high - low + 1))
+            ends = [self.ends(c, depth) for c in self.func.comps if self.shares(c, depth)]
+            if self.sizes:
+                ends = [self.ends(self.main, depth)]
+            low = min(low for low, _ in ends)
+            number = max(high for _, high in ends) - low + 1
+            found.append((name, *(self.around[depth] if depth < len(self.around) else (low, number))))
         return found
+
+    @cached_property
+    def cut(self) -> dict[str, isl.Set]:
+        """The statements whose iterations are no box, or a part only of a loop that others run in all of: what tells
+        theirs from that box's."""
+        found = {}
+        for comp in self.func.comps:
+            ranges = []
+            for depth, name in enumerate(comp.iters):
+                low, high = self.ends(comp, depth)
+                if depth < len(self.loops) and self.shares(comp, depth):
+                    _, low, number = self.loops[depth]
+                    high = low + number - 1
+                ranges.append(f"{low} <= {name} <= {high}")
+            box = isl.Set(f"{{ {comp.name}[{', '.join(comp.iters)}] : {' and '.join(ranges) or 'true'} }}")
+            if not box.is_equal(comp.domain):
+                found[comp.name] = comp.domain.coalesce().gist(box)
+        return found
+
+    def shares(self, comp: Comp, depth: int) -> bool:
+        """Whether a statement is in the main one's loop of a depth."""
+        prefix = self.places[self.main.name].constants[: depth + 1]
+        return len(comp.iters) > depth and self.places[comp.name].constants[: depth + 1] == prefix
 
     @cached_property
     def flows(self) -> list[Dependence]:
@@ -128,6 +158,8 @@ class Boxes:
 
     def is_live(self, buf: str) -> bool:
         """Whether an element of the array may be read before it is written."""
+        if self.around:  # what other nests wrote since this one last ran
+            return any(u.access.buf == buf and not u.writes for u in self.uses)
         if buf not in self._live:
             self._live[buf] = meets(live_in(self.func, buf, doubt=True), self.bufs[buf].shape)
         return self._live[buf]

@@ -4,13 +4,14 @@ Counter ::= name, low, span, trips, last, extent, group, adapts     iterations l
                                                                   last may be shorter
 Window  ::= name, buf, shape, dims, load, store, places
 Reach   ::= low, steps, extent               elements low + sum(step * counter) and on, of one dimension
+Kind    ::= tests, pieces                    of blocks that have less than all iterations of a box
 Length  ::= full, less                       shorter by `less` for each iteration that a counter's last block lacks
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from plant_core.affine import integer
@@ -24,6 +25,7 @@ FIRST, BETWEEN, LAST, ONLY = -1, 0, 1, 2
 SHORT_LAST, SHORT_ONLY = 3, 4  # where only the run tells whether the last block is shorter than others, those that are
 SHORT_FIRST, SHORT_BETWEEN = 5, 6  # where all blocks are short
 SHORT = frozenset({SHORT_FIRST, SHORT_BETWEEN, SHORT_LAST, SHORT_ONLY})
+NOTHING = -1  # the piece of blocks that have nothing to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,43 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
+class Margin:
+    """`constant + sum(factor * number of the block along the counter)`."""
+
+    constant: int
+    factors: tuple[tuple[int, int], ...]
+
+    def plus(self, constant: int) -> Margin:
+        return Margin(self.constant + constant, self.factors)
+
+    def negative(self) -> Margin:
+        return Margin(-self.constant, tuple((k, -factor) for k, factor in self.factors))
+
+    def at(self, numbers: Sequence[int]) -> int:
+        return self.constant + sum(factor * numbers[k] for k, factor in self.factors)
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """Whether a block's margin is `value`, or, if that is None, at least 0."""
+
+    margin: Margin
+    value: int | None
+
+    def holds(self, numbers: Sequence[int]) -> bool:
+        margin = self.margin.at(numbers)
+        return margin >= 0 if self.value is None else margin == self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Blocks for which all `tests` hold: their pieces by place, NOTHING where there is nothing to do."""
+
+    tests: tuple[Test, ...]
+    piece: Mapping[Place, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Length:
     """`full`; for each (counter, n) of `less` shorter by n for each iteration that the counter's last block lacks."""
 
@@ -82,7 +121,9 @@ class Window:
 
     `load`: its contents matter before the block; `store`: after it. `outside` False: `buf` has no other place, so that
     there is nothing to move. `extents`: those of all of an array whose size is known at run time only; `shape` is then
-    what there is room for. `places`: how many it has one after the other, if it slides over them (see `Slide`).
+    what there is room for. `in_step`: blocks or other windows share elements of it, so that it is fetched anew for each
+    block and put back after it, in the order of the windows.
+    `places`: how many it has one after the other, if it slides over them (see `Slide`).
     """
 
     name: str
@@ -94,6 +135,7 @@ class Window:
     store: bool
     outside: bool = True
     extents: tuple[Extent, ...] = ()
+    in_step: bool = False
     places: int = 0
 
     @property
@@ -120,7 +162,7 @@ class Slide:
 
 def slide_of(window: Window, counters: Sequence[Counter]) -> Slide | None:
     """None where there is nothing in common."""
-    if window.store or not window.load or not window.outside or window.extents or not window.counters:
+    if window.store or window.in_step or not window.load or not window.outside or window.extents or not window.counters:
         return None
     if any(c.extent is not None for c in counters):
         return None

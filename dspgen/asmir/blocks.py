@@ -10,13 +10,13 @@ The words that start a transfer, and the wait for its end, are in `transfers.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from dspgen.asmir.ahead import ahead
 from dspgen.asmir.counting import NUMBER, measured
-from dspgen.asmir.dispatch import BlockedNest, Dispatch
+from dspgen.asmir.dispatch import BlockedNest, Dispatch, Round
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import Function, If, Item, Loop, Reg, VReg
 from dspgen.asmir.places import Moved, Slid
@@ -43,12 +43,16 @@ class Blocked:
     params: tuple[str, ...]
     arrays: tuple[ArrayDecl, ...]
     scalars: tuple[ScalarDecl, ...]
-    nests: tuple[BlockedNest, ...]
+    nests: tuple[BlockedNest | Round, ...]
+
+    @property
+    def all_nests(self) -> list[BlockedNest]:
+        return _flat(self.nests)
 
     @property
     def sized(self) -> list[Window]:
         """Windows of all of an array whose size is known at run time only; of each array those with different rooms."""
-        found = (m.window for nest in self.nests for m in nest.windows if m.window.extents)
+        found = (m.window for nest in self.all_nests for m in nest.windows if m.window.extents)
         return list({(w.buf, w.shape): w for w in found}.values())
 
 
@@ -64,9 +68,10 @@ class _Composer:
     def __init__(self, blocked: Blocked, target: Target, dma: Dma) -> None:
         self.blocked, self.target, self.dma = blocked, target, dma
         self.emitter = Emitter(target, OperationTable(target))
-        self.nest = blocked.nests[0]
+        self.nests = blocked.all_nests
+        self.nest = self.nests[0]
         self.offsets: dict[tuple[int, str], int] = {}  # of a nest's window its place in the frame
-        frame = max((b for n in blocked.nests for p in n.pieces for _, b in p.function.below), default=0)
+        frame = max((b for n in self.nests for p in n.pieces for _, b in p.function.below), default=0)
         size = self._placed() + frame
         places = (ArrayDecl(_FRAME, "i32", -(-size // 4), True),)
         self.program = Program(blocked.name, blocked.params, (*blocked.arrays, *places), blocked.scalars, ())
@@ -78,13 +83,13 @@ class _Composer:
         """Give each window its place: what lives on from nest to nest first. Returns the bytes of all."""
         kept: dict[str, int] = {}
         size = 0
-        for nest in self.blocked.nests:
+        for nest in self.nests:
             for moved in nest.windows:
                 if not moved.window.outside and moved.window.buf not in kept:
                     kept[moved.window.buf] = size
                     size += moved.room
         most = size
-        for number, nest in enumerate(self.blocked.nests):
+        for number, nest in enumerate(self.nests):
             at = size
             for moved in nest.windows:
                 if moved.window.outside:
@@ -98,11 +103,8 @@ class _Composer:
     def run(self) -> Function:
         inputs = self.pointers.inputs()
         items = self._section(self.pointers.enter)
-        nests: list[Item] = []
-        for number, nest in enumerate(self.blocked.nests):
-            self.number, self.nest = number, nest
-            nests += self._whole_nest()
-        items += self._where_they_fit(nests)
+        self.number = -1
+        items += self._where_they_fit(self._one_by_one(self.blocked.nests, 0))
         below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
         return Function(self.blocked.name, inputs, tuple(items), below=below)
 
@@ -120,6 +122,23 @@ class _Composer:
         self.emitter.names[_FITS] = Reg(register)
         return [*self._section(lambda: self._set(_FITS, found)), If(register, tuple(items))]
 
+    def _one_by_one(self, nests: Sequence[BlockedNest | Round], depth: int) -> list[Item]:
+        """`depth`: of the loops that go round these nests."""
+        items: list[Item] = []
+        for nest in nests:
+            if isinstance(nest, BlockedNest):
+                self.number, self.nest = self.number + 1, nest
+                items += self._whole_nest()
+                continue
+            place, name = _round(depth), f"{self.blocked.name}_round{self.number + 1}_{depth}"
+            self.emitter.names[place] = Reg(self.emitter.fresh(self.emitter.classes.scalar.name, place))
+            up = partial(self._set, place, Op("add", (Var(place, I32), ONE), I32))
+            body = (*self._one_by_one(nest.nests, depth + 1), *self._section(up))
+            items += self._section(partial(self._set, place, ZERO))
+            trips = nest.counter.trips
+            items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=trips, pipeline=False, loc=self.nest.loc))
+        return items
+
     def _whole_nest(self) -> list[Item]:
         nest, name = self.nest, f"{self.blocked.name}_blocks{self.number}"
         self.engine = Engine(name, nest.windows, nest.counters, self.target, self.dma, self.emitter, self.pointers)
@@ -127,22 +146,42 @@ class _Composer:
         for k in range(len(nest.counters)):
             for made in (at(k), following(k), stepping(k), last(k)):
                 self.emitter.names[made] = Reg(self.emitter.fresh(scalar, made))
+        for k in range(nest.outer):
+            self.emitter.names[at(k)] = self.emitter.names[following(k)] = self.emitter.names[_round(k)]
         items: list[Item] = []
-        trips: int | VReg = math.prod(c.trips for c in nest.counters)
+        trips: int | VReg = math.prod(c.trips for c in nest.counters[nest.outer :])
         if nest.open:
             items += self._section(self._measure)
             trips = self.emitter.names[NUMBER].vreg
         items += self._section(partial(self._begin, several=trips != 1))
         wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False, just=4))
         if trips == 1:
-            before, block = ahead(self._dispatch())
+            before, block = ahead(self._in_step(self._dispatch()))
             items += [*before, *wait, *block]
         else:
-            body = (*self._section(self._fetch), *self._dispatch(), *self._section(self._go_on))
+            block = self._in_step(self._dispatch())
+            body = (*self._section(self._fetch), *block, *self._section(self._go_on))
             least = trips if isinstance(trips, int) else 1
             items += wait
             items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=least, pipeline=False, loc=nest.loc))
         return items + self._section(self._end)
+
+    def _in_step(self, block: list[Item]) -> list[Item]:
+        """A block with what is fetched right before it, and put back right after it."""
+        shared = [m for m in self.nest.windows if m.window.in_step]
+        loads, stores = ([m for m in shared if m.moves(store=store)] for store in (False, True))
+
+        def fetch() -> None:
+            for moved in loads:
+                self._start(moved, self._first_place(moved), at, store=False, first=True)
+            self.engine.wait(loads, store=False)
+
+        def put_back() -> None:
+            for moved in stores:  # an array's windows one after the other
+                self._start(moved, self._first_place(moved), at, store=True, first=True)
+                self.engine.wait([moved], store=True)
+
+        return [*self._section(fetch), *block, *self._section(put_back)] if shared else block
 
     # -- code
 
@@ -175,7 +214,7 @@ class _Composer:
         that are put back, while the first are on their way."""
         emitter = self.emitter
         emitter.names[_FRAME] = low_half(self.pointers.base[_FRAME], self.target)
-        for k in range(len(self.nest.counters)):
+        for k in range(self.nest.outer, len(self.nest.counters)):
             self._set(at(k), ZERO)
         for moved in self._moved(store=False):
             self._start(moved, self._first_place(moved), at, store=False, first=True)
@@ -207,7 +246,7 @@ class _Composer:
         if not next_:
             return
         steps: Term = ONE
-        for k in range(len(counters) - 1, -1, -1):
+        for k in range(len(counters) - 1, self.nest.outer - 1, -1):
             self._set(stepping(k), steps)
             up = Op("add", (Var(at(k), I32), ONE), I32)
             inner = Op("select", (Var(last(k), I32), ZERO, up), I32)
@@ -254,7 +293,7 @@ class _Composer:
             if moved.twice:
                 here = Var(near(moved.window), I32)
                 self._set(near(moved.window), Op("select", (self._renewed(moved), self._other(moved), here), I32))
-        for k in range(len(self.nest.counters)):
+        for k in range(self.nest.outer, len(self.nest.counters)):
             self._set(at(k), Var(following(k), I32))
         self._at_ends(next_=True)
         self.engine.make_sure([m for m in self._moved(store=False) if m.twice], store=False)
@@ -325,7 +364,20 @@ class _Composer:
         return Var(near(moved.window), I32) if moved.twice else self._first_place(moved)
 
     def _moved(self, *, store: bool) -> list[Moved]:
-        return [m for m in self.nest.windows if m.moves(store=store)]
+        """What is not in step with blocks."""
+        return [m for m in self.nest.windows if m.moves(store=store) and not m.window.in_step]
+
+
+def _round(depth: int) -> str:
+    """The variable that counts the iterations of a loop round several nests."""
+    return f"round.{depth}"
+
+
+def _flat(nests: Sequence[BlockedNest | Round]) -> list[BlockedNest]:
+    found: list[BlockedNest] = []
+    for nest in nests:
+        found += _flat(nest.nests) if isinstance(nest, Round) else [nest]
+    return found
 
 
 def _both(one: Term, other: Term) -> Term:

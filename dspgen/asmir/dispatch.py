@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
@@ -28,7 +28,9 @@ from plant_core.windows import (
     SHORT_LAST,
     SHORT_ONLY,
     Counter,
+    Kind,
     Place,
+    Test,
 )
 
 
@@ -42,7 +44,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class BlockedNest:
-    """See `plant_core.blocks.Blocks`."""
+    """See `plant_core.block_tree.Blocks`. `outer`: the counters of `Round`s, which come first."""
 
     counters: tuple[Counter, ...]
     windows: tuple[Moved, ...]
@@ -50,6 +52,8 @@ class BlockedNest:
     piece: Mapping[Place, int]
     origins: tuple[tuple[str, int], ...]
     counts: tuple[tuple[str, int], ...]
+    kinds: tuple[Kind, ...] = ()
+    outer: int = 0
     loc: Loc | None = None
 
     def is_open(self, counter: int) -> bool:
@@ -59,6 +63,14 @@ class BlockedNest:
     @property
     def open(self) -> bool:
         return any(self.is_open(k) for k in range(len(self.counters)))
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Nests that are done one after the other for each block of a counter."""
+
+    counter: Counter
+    nests: tuple[BlockedNest | Round, ...]
 
 
 def piece_prefix(nest: int, piece: int) -> str:
@@ -79,23 +91,38 @@ class Dispatch:
     high: Reg | None
 
     def items(self) -> list[Item]:
-        """The pieces, each under the condition that the counters are at one of its places."""
-        places: dict[int, list[Place]] = {}
-        for place, number in self.nest.piece.items():
-            places.setdefault(number, []).append(place)
-        if len(places) == 1:
+        """The pieces, each under the condition that the counters are at one of its places, in a block of its kinds."""
+        if not self.nest.kinds and len(set(self.nest.piece.values())) == 1:
             return self._inlined(0)
         if self.nest.open:
             return self._by_number()
-        items: list[Item] = []
+        items, kinds = self._kinds()
         ways = {}
-        for number, found in places.items():
+        for number in range(len(self.nest.pieces)):
+            found: list[Term] = []
+            for is_kind, piece in kinds:
+                places = [place for place, n in piece.items() if n == number]
+                if places:
+                    found.append(_all(t for t in (is_kind, self._is_one_of(places)) if t != ONE))
             way = ways[number] = self.emitter.fresh(self.emitter.classes.scalar.name, "way")
             self.emitter.names[f"way.{number}"] = Reg(way)
-            items += self._setting(f"way.{number}", self._is_one_of(found))
+            items += self._setting(f"way.{number}", _any(found))
         for number, way in ways.items():
             items.append(If(way, tuple(self._inlined(number))))
         return items
+
+    def _kinds(self) -> tuple[list[Item], list[tuple[Term, Mapping[Place, int]]]]:
+        """What finds out of which kind a block is; of each kind whether it is, and its pieces by place. The rest comes
+        last."""
+        items: list[Item] = []
+        found: list[tuple[Term, Mapping[Place, int]]] = []
+        for k, kind in enumerate(self.nest.kinds):
+            name = f"kind.{k}"
+            self.emitter.names[name] = Reg(self.emitter.fresh(self.emitter.classes.scalar.name, name))
+            items += self._setting(name, _all(map(_holds, kind.tests)))
+            found.append((Var(name, I32), kind.piece))
+        rest = [Op("xor", (is_kind, ONE), I32) for is_kind, _ in found]
+        return items, [*found, (_all(rest), self.nest.piece)]
 
     def _setting(self, name: str, term: Term) -> list[Item]:
         return section(self.emitter, partial(set_variable, self.emitter, name, term))
@@ -153,7 +180,7 @@ class Dispatch:
             known = [{p[k] for p in self.nest.piece} for k in every]
             return _all(_is_any(k, sets[k]) for k in every if sets[k] != known[k])
         singles = [_all(_is_any(k, {p[k]}) for k in every) for p in places]
-        return reduce(lambda a, b: Op("or", (a, b), I32), singles)
+        return _any(singles)
 
     def _inlined(self, number: int) -> list[Item]:
         piece = self.nest.pieces[number]
@@ -194,13 +221,27 @@ def _is_any(k: int, where: set[int]) -> Term:
     is_first, is_last = Op("eq", (Var(at(k), I32), ZERO), I32), Var(last(k), I32)
     ways: dict[int, Term] = {FIRST: is_first, LAST: is_last}
     if BETWEEN not in where:
-        return reduce(lambda a, b: Op("or", (a, b), I32), [ways[place] for place in sorted(where)])
+        return _any([ways[place] for place in sorted(where)])
     others = [ways[place] for place in (FIRST, LAST) if place not in where]
     return _all(Op("xor", (other, ONE), I32) for other in others)
 
 
 def _is_at(counter: int, where: Collection[int], place: Place) -> bool:
     return place[counter] in where
+
+
+def _holds(test: Test) -> Term:
+    """Whether a test of the block at hand holds: 0 or 1."""
+    margin: Term = Const(test.margin.constant - (test.value or 0), I32)
+    for k, factor in test.margin.factors:
+        margin = Op("add", (margin, Op("mul", (Var(at(k), I32), Const(factor, I32)), I32)), I32)
+    if test.value is not None:
+        return Op("eq", (margin, ZERO), I32)
+    return Op("xor", (Op("lt", (margin, ZERO), I32), ONE), I32)
+
+
+def _any(terms: Sequence[Term]) -> Term:
+    return reduce(lambda a, b: Op("or", (a, b), I32), terms)
 
 
 def _all(terms: Iterable[Term]) -> Term:

@@ -42,16 +42,20 @@ class Slid:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A window, its rows (None: nothing is moved), and its places, if it slides over them."""
+    """A window, its rows (None: nothing is moved), and its places, if it slides over them. `outer` counters stay as
+    they are while the nest's blocks come and go."""
 
     window: Window
     rows: Rows | None
     slid: Slid | None = None
+    outer: int = 0
 
     @property
     def twice(self) -> bool:
         """Whether there is another place for the next block's."""
-        return self.rows is not None and bool(self.window.counters)
+        if self.rows is None or self.window.in_step:
+            return False
+        return any(k >= self.outer for k in self.window.counters)
 
     @property
     def place(self) -> int:
@@ -69,13 +73,13 @@ class Moved:
         return self.rows is not None and (self.window.store if store else self.window.load)
 
 
-def moved(window: Window, shape: tuple[Size, ...], counters: Sequence[Counter]) -> Moved:
+def moved(window: Window, shape: tuple[Size, ...], counters: Sequence[Counter], outer: int = 0) -> Moved:
     """A window of an array of a `shape`, which is rows of bytes in it."""
     if not window.outside:
-        return Moved(window, None)
+        return Moved(window, None, outer=outer)
     rows = rows_of(window, shape, ELEM_BYTES[window.dtype])
     assert rows is not None
-    return Moved(window, rows, _slid(window, rows, counters))
+    return Moved(window, rows, _slid(window, rows, counters), outer)
 
 
 def may_slide(window: Window, counters: Sequence[Counter]) -> Slide | None:
@@ -89,7 +93,7 @@ def room_of(window: Window, slide: Slide | None) -> int:
     place = place_bytes(window_bytes(window))
     if window.places and slide is not None:
         return place + (window.places - 1) * sliding_step(window, slide)
-    return place * (2 if window.counters else 1)
+    return place * (2 if window.counters and not window.in_step else 1)
 
 
 def sliding_step(window: Window, slide: Slide) -> int:

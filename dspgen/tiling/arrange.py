@@ -15,8 +15,9 @@ import islpy as isl
 from dspgen.tiling.nests import CompInfo, LoopId, Nest
 from plant_core.autoschedule.facts import facts_of
 from plant_core.autoschedule.graph import Edge, Graph
-from plant_core.autoschedule.structure import Node, NoStructure, Seq, Shared, Single, structures
+from plant_core.autoschedule.structure import NoStructure, structures
 from plant_core.dependence import Dependence, reduction_of
+from plant_core.distribution import Places
 from plant_core.ir import Func
 from plant_core.schedule import Position, position, schedule_map
 from plant_core.values import is_float
@@ -119,32 +120,10 @@ def _distributed(nest: Nest, func: Func, known: Sequence[Dependence], reassoc: b
         return
     first = min(position(c.comp).constants[0] for c in nest.comps)
     for node in nodes[:_STRUCTURES]:
-        places = _Places({}, {name: () for name in names})
-        places.visit(node, (), first)
-        yield _arranged(nest, places)
+        yield _arranged(nest, Places.of(node, names, first))
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    constants: dict[str, tuple[int, ...]]
-    orders: dict[str, tuple[str, ...]]
-
-    def visit(self, node: Node, prefix: tuple[int, ...], slot: int) -> None:
-        """`slot` is the textual position at the depth of `prefix`."""
-        match node:
-            case Single(name=name, loops=loops):
-                self.orders[name] = (*self.orders[name], *loops)
-                self.constants[name] = (*prefix, slot, *(0 for _ in loops))
-            case Shared(members=members, body=body):
-                for name, iterator in members:
-                    self.orders[name] = (*self.orders[name], iterator)
-                self.visit(body, (*prefix, slot), 0)
-            case Seq(children=children):
-                for number, child in enumerate(children):
-                    self.visit(child, prefix, slot + number)
-
-
-def _arranged(nest: Nest, places: _Places) -> Arrangement:
+def _arranged(nest: Nest, places: Places) -> Arrangement:
     comps = []
     for comp in nest.comps:
         order, constants = places.orders[comp.comp.name], places.constants[comp.comp.name]

@@ -16,7 +16,7 @@ from dspgen.pipeline import RunResult, compile_file, run_compiled, run_file
 from dspgen.stages import simulate_kernel
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
-from plant_core.blocks import Blocks
+from plant_core.block_tree import Blocks
 from plant_core.canonical.passes import canonical
 from plant_core.loc import PlantError
 

@@ -14,7 +14,8 @@ import pytest
 
 from dspgen.frontend.read import read_c
 from dspgen.tiling.nests import nests
-from plant_core.blocks import Blocks, blocks
+from plant_core.block_tree import Blocks
+from plant_core.blocks import blocks
 from plant_core.boxes import Boxes, NoBlocks
 from plant_core.canonical.passes import canonical
 from plant_core.evaluate import evaluate
@@ -24,6 +25,7 @@ from plant_core.windows import (
     BETWEEN,
     FIRST,
     LAST,
+    NOTHING,
     ONLY,
     SHORT_BETWEEN,
     SHORT_FIRST,
@@ -93,18 +95,21 @@ def run_blocks(
             contents[here] = arrays[window.buf][far]
         return contents
 
+    in_step = [w for w in made.windows if w.in_step]
     for w in made.windows:
-        if w.outside:
+        if w.outside and w not in in_step:
             near[w.name], fetched[w.name] = fetch(w, places[0]), moves(w, places[0])
     for n, at in enumerate(places):
         following = places[n + 1] if n + 1 < len(places) else None
         ahead = {
             w.name: fetch(w, following)
             for w in made.windows
-            if following is not None and w.outside and moves(w, following) != moves(w, at)
+            if following is not None and w.outside and w not in in_step and moves(w, following) != moves(w, at)
         }
+        near |= {w.name: fetch(w, at) for w in in_step}
         kinds = tuple(kind(at[k], c, k in spans) for k, c in enumerate(made.counters))
-        piece = made.pieces[made.piece[kinds]]
+        number = made.piece_of(at) if made.kinds else made.piece[kinds]
+        piece = made.pieces[number] if number != NOTHING else replace(made.func, params=(), bufs=(), comps=())
         given: dict[str, np.ndarray | int] = {}
         for p in piece.params:
             if isinstance(p, Buf):
@@ -119,7 +124,7 @@ def run_blocks(
                 given[p.name] = scalars.get(p.name, SCALAR)
         near |= evaluate(piece, given)
         for w in made.windows:
-            if w.store and (following is None or w.name in ahead):
+            if w.store and (w in in_step or following is None or w.name in ahead):
                 far, here = slices(w, at, made, spans)
                 arrays[w.buf][far] = near[w.name][here]
         near |= ahead
@@ -137,8 +142,8 @@ def kind(at: int, counter: Counter, smaller: bool) -> int:
     return FIRST if at == 0 else BETWEEN
 
 
-def check(func: Func, spans: tuple[int, ...], order: tuple[int, ...]) -> Blocks:
-    made = blocks(Boxes(func, GRANULE), spans, order, reassoc=False)
+def check(func: Func, spans: tuple[int, ...], order: tuple[int, ...], *, in_step: bool = False) -> Blocks:
+    made = blocks(Boxes(func, GRANULE), spans, order, reassoc=False, in_step=in_step)
     generator = np.random.default_rng(3)
     inputs = {p.name: generator.integers(-9, 9, p.extents).astype(np.int32) for p in func.params if isinstance(p, Buf)}
     scalars = {p.name: SCALAR for p in func.params if not isinstance(p, Buf)}
@@ -175,6 +180,24 @@ NESTS = {
     "sum": """void f(const int x[20], int s[1]) { s[0] = 0; for (int i = 0; i < 20; i++) s[0] += x[i]; }""",
     "written twice": """void f(const int x[20], int y[21]) {
         for (int i = 0; i < 20; i++) { y[i] = x[i]; y[i + 1] = x[i] + 1; } }""",
+    "triangle": """void f(const int a[12][9], int c[12][12]) {
+        for (int i = 0; i < 12; i++) for (int j = 0; j <= i; j++) { c[i][j] *= 3;
+            for (int k = 0; k < 9; k++) c[i][j] += a[i][k] * a[j][k]; } }""",
+    "upper triangle": """void f(const int a[12][12], const int x[12], int y[12]) {
+        for (int i = 0; i < 12; i++) { y[i] = 0; for (int j = i + 1; j < 12; j++) y[i] += a[i][j] * x[j]; } }""",
+    "band": """void f(const int a[13][13], const int x[13], int y[13]) {
+        for (int i = 0; i < 13; i++) { y[i] = 1;
+            for (int j = 0; j < 13; j++) if (j >= i - 2 && j <= i + 3) y[i] += a[i][j] * x[j]; } }""",
+    "tetrahedron": """void f(const int a[9][9], const int b[9][9], int c[9][9]) {
+        for (int i = 0; i < 9; i++) for (int j = 0; j < i; j++)
+            for (int k = j; k < i; k++) c[i][j] += a[i][k] * b[k][j]; }""",
+    "interior": """void f(const int x[12][12], int y[12][12]) {
+        for (int i = 0; i < 12; i++) for (int j = 0; j < 12; j++) { y[i][j] = x[i][j];
+            if (i >= 1 && i < 11 && j >= 1 && j < 11) y[i][j] += x[i - 1][j] + x[i + 1][j] - x[i][j + 1]; } }""",
+    "every third": """void f(const int x[14][14], int y[14][14]) {
+        for (int i = 0; i < 14; i++) for (int j = 0; j < 14; j++) if ((i + j) % 3 == 0) y[i][j] = x[j][i]; }""",
+    "lags": """void f(const int x[16], int r[16]) {
+        for (int k = 0; k < 16; k++) { r[k] = 0; for (int i = 0; i < 16 - k; i++) r[k] += x[i] * x[i + k]; } }""",
     "history": """void f(const int x[20], int y[20]) { for (int i = 1; i < 20; i++) y[i] = y[i - 1] + x[i]; }""",
 }
 
@@ -195,6 +218,38 @@ def test_blocks_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
     assert tried
 
 
+IN_PLACE = {
+    "triangular product": """void f(const int a[10][10], int b[10][8]) {
+        for (int i = 0; i < 10; i++) for (int j = 0; j < 8; j++)
+            for (int k = i + 1; k < 10; k++) b[i][j] += a[k][i] * b[k][j]; }""",
+    "neighbours": """void f(int a[11][12]) {
+        for (int i = 1; i < 10; i++) for (int j = 1; j < 11; j++)
+            a[i][j] = a[i - 1][j] + a[i][j - 1] + a[i][j + 1] - a[i + 1][j] + a[i][j]; }""",
+    "elimination": """void f(int a[9][9]) {
+        for (int k = 0; k < 9; k++) for (int i = k + 1; i < 9; i++) for (int j = k + 1; j < 9; j++)
+            a[i][j] -= a[i][k] * a[k][j]; }""",
+    "mirrored": """void f(int a[12][12]) {
+        for (int i = 0; i < 12; i++) for (int j = 0; j < i; j++) a[j][i] = a[i][j]; }""",
+    "both ways": """void f(int a[12][12]) {
+        for (int i = 0; i < 12; i++) for (int j = 0; j < i; j++) { a[j][i] = a[i][j] + i; a[i][j] = 3 * j; } }""",
+    "written twice": NESTS["written twice"],
+    "history": NESTS["history"],
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_blocks_in_step_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
+    func = read(IN_PLACE[name], tmp_path)
+    loops = Boxes(func, GRANULE).loops
+    draw = random.Random(name)
+    stepped = 0
+    for order in [*itertools.permutations(range(len(loops)))] * 3:
+        with contextlib.suppress(NoBlocks):
+            spans = tuple(draw.choice((1, 2, 3, 5, extent)) for _, _, extent in loops)
+            stepped += any(w.in_step for w in check(func, spans, order, in_step=True).windows)
+    assert stepped
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs_in_blocks(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
@@ -205,8 +260,10 @@ def test_random_programs_in_blocks(seed: int, tmp_path: Path) -> None:
         loops = Boxes(part, GRANULE).loops
         for _ in range(3):
             order = draw.sample(range(len(loops)), len(loops))
-            with contextlib.suppress(NoBlocks):
-                check(part, tuple(draw.randint(1, max(extent, 2)) for _, _, extent in loops), tuple(order))
+            spans = tuple(draw.randint(1, max(extent, 2)) for _, _, extent in loops)
+            for in_step in (False, True):
+                with contextlib.suppress(NoBlocks):
+                    check(part, spans, tuple(order), in_step=in_step)
 
 
 ANY_SIZE = {
@@ -381,10 +438,23 @@ def test_an_order_that_breaks_a_dependence_is_refused(tmp_path: Path) -> None:
         blocks(Boxes(func, GRANULE), (2, 2), (0, 1), reassoc=False)
 
 
-def test_triangles_are_refused(tmp_path: Path) -> None:
-    text = "void f(int a[9][9]) { for (int i = 0; i < 9; i++) for (int j = 0; j < i; j++) a[i][j] = 1; }"
-    with pytest.raises(NoBlocks, match="depend on another loop"):
+def test_triangles_of_run_time_size_are_refused(tmp_path: Path) -> None:
+    text = "void f(int n, int a[n][n]) { for (int i = 0; i < n; i++) for (int j = 0; j <= i; j++) a[i][j] = 1; }"
+    with pytest.raises(NoBlocks):
         blocks(Boxes(read(text, tmp_path), GRANULE), (2, 2), (0, 1), reassoc=False)
+
+
+def test_blocks_of_a_triangle_are_whole_cut_alike_or_empty(tmp_path: Path) -> None:
+    text = "void f(int a[12][12]) { for (int i = 0; i < 12; i++) for (int j = 0; j <= i; j++) a[i][j] += 7; }"
+    made = check(read(text, tmp_path), (3, 3), (0, 1))
+    assert made.times()[NOTHING] == 6 and len(made.pieces) == 2
+    assert not made.origins, "no piece needs to know where it is"
+
+
+def test_blocks_of_many_shapes_share_code_that_is_told_where_they_are(tmp_path: Path) -> None:
+    text = "void f(int a[40][40]) { for (int i = 0; i < 40; i++) for (int j = 0; j <= i; j++) a[i][j] += 7; }"
+    made = check(read(text, tmp_path), (8, 7), (0, 1))
+    assert len(made.pieces) == 4 and len(made.origins) == 2, "whole ones and all others, and those at the end"
 
 
 def test_windows_as_rows(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ ROOMS = {
 }
 # These see everything, and so does all of dspgen.bench.
 TOP = {
+    "dspgen.block_forms",
+    "dspgen.block_model",
     "dspgen.block_sizes",
     "dspgen.blocked",
     "dspgen.pipeline",

@@ -29,7 +29,7 @@ def found(
     path = folder / "f.c"
     path.write_text(text, encoding="utf-8")
     func = canonical(read_c(str(path)), reassoc=False)
-    counters, made = windows(Boxes(func, GRANULE), spans, order, spare)
+    counters, made = windows(Boxes(func, GRANULE), spans, order, spare=spare)
     return counters, {w.name: w for w in made}
 
 

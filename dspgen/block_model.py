@@ -1,0 +1,123 @@
+"""What is expected of a nest in blocks of a size: the cycles of transfers and arithmetic; and which sizes there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dspgen.asmir.places import may_slide, window_bytes
+from dspgen.options import Options
+from dspgen.target.model import Dma
+from plant_core.block_tree import Blocks
+from plant_core.blocks import Rooms, blocks
+from plant_core.boxes import Boxes
+from plant_core.windows import Counter, Window
+
+# Cycles of the code between two blocks, and of starting a block's loops; and of that part in which nothing is moved.
+BETWEEN_BLOCKS = 200
+_IDLE = 30
+# What each kind of blocks that are shorter than others adds to the arithmetic: tiles fit them less well.
+_SHORTER = 0.02
+_FEWEST = 8  # iterations of a loop in a block
+_MODERATE = 256  # iterations of a short loop of unknown size
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Iterations of each loop in a block, the order of the loops over blocks, and the cycles that the model expects.
+    `rooms`: the shapes that there is room for of arrays of run-time size that blocks touch all of. `small`: less is
+    better where loops are short. `places`: of windows that slide how many places they have."""
+
+    spans: tuple[int, ...]
+    order: tuple[int, ...]
+    cycles: float
+    rooms: Rooms
+    small: tuple[int, int]
+    places: Mapping[str, int] = field(default_factory=dict)
+    in_step: bool = False
+
+    def made(self, boxes: Boxes, options: Options, spare: int) -> Blocks:
+        """Raises NoBlocks."""
+        found = blocks(
+            boxes,
+            self.spans,
+            self.order,
+            reassoc=options.fp == "reassoc",
+            rooms=self.rooms,
+            in_step=self.in_step,
+            spare=spare if self.places else 0,
+        )
+        return replace(found, windows=placed(found.windows, self.places))
+
+
+def expected(dma: Dma, counters: Sequence[Counter], found: Sequence[Window], work: float, outer: int = 0) -> float:
+    """The cycles of blocks whose arithmetic takes `work`, `outer` of whose counters go round other nests, too."""
+    moving = first = last = waiting = 0.0
+    number = math.prod(c.trips for c in counters)
+    rounds = math.prod(c.trips for c in counters[:outer])
+    for window in found:
+        inner = max(window.counters, default=-1)
+        times = number if window.in_step else math.prod(c.trips for c in counters[: max(inner + 1, outer)])
+        each = window_bytes(window) / dma.bytes_per_cycle
+        if window.in_step:
+            waiting += times * (each + dma.startup) * (window.load + window.store)
+            continue
+        slide = may_slide(window, counters) if window.places else None
+        if slide is not None:
+            trips = counters[slide.counter].trips
+            again = times - times // trips * -(-trips // window.places)
+            moving -= again * each * slide.kept / window.dims[slide.dim].extent.full
+        moving += times * each * (window.load + window.store)
+        first += rounds * each * window.load
+        last += rounds * each * window.store
+    ends = rounds * dma.startup * (any(w.load for w in found) + any(w.store for w in found))
+    shorter = math.prod(2 if c.last < c.span else 1 for c in counters) - 1
+    return (
+        max(work * (1 + shorter * _SHORTER) + number * BETWEEN_BLOCKS, moving)
+        + number * _IDLE
+        + first
+        + last
+        + ends
+        + waiting
+    )
+
+
+def placed(found: Sequence[Window], places: Mapping[str, int]) -> tuple[Window, ...]:
+    return tuple(replace(w, places=places.get(w.name, 0)) for w in found)
+
+
+def small(counters: Sequence[Counter], found: Sequence[Window]) -> tuple[int, int]:
+    """How many blocks loops of a moderate length have; then the length of the rows that are moved, the longer the
+    less."""
+    number = math.prod(-(-min(_MODERATE, _extent(c)) // c.span) for c in counters)
+    return number, -sum(w.shape[-1] for w in found if w.outside)
+
+
+def distance(one: Sequence[int], other: Sequence[int]) -> float:
+    return sum(abs(math.log2(a / b)) for a, b in zip(one, other, strict=True))
+
+
+def _extent(counter: Counter) -> int:
+    return (counter.trips - 1) * counter.span + counter.last
+
+
+def spans_of(extent: int, known: bool) -> list[int]:
+    """Halves of a loop, halves of these, and so on; powers of two where its size is a guess."""
+    found = [extent if known else 1 << max(extent, _FEWEST).bit_length() - 1]
+    while found[-1] > _FEWEST:
+        found.append(_even(-(-found[-1] // 2)))
+    return found
+
+
+def _even(span: int) -> int:
+    """A few iterations more, so that tiles divide it that have a power of two of them: a sixteenth at most."""
+    granule = 1 << max((span // 16).bit_length() - 1, 0)
+    return -(-span // granule) * granule
+
+
+def in_thirds(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """One of the loops in three parts, the others whole: blocks in thirds of several loops are of too many kinds."""
+    for k, extent in enumerate(extents):
+        if extent > 3 * _FEWEST:
+            yield tuple(_even(-(-e // 3)) if n == k else e for n, e in enumerate(extents))

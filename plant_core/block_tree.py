@@ -1,0 +1,108 @@
+"""Nests in blocks as what comes of cutting them: the functions of their blocks, and loops round several nests."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter as Counted
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from plant_core.ir import Func
+from plant_core.windows import (
+    BETWEEN,
+    FIRST,
+    LAST,
+    NOTHING,
+    ONLY,
+    SHORT_BETWEEN,
+    SHORT_FIRST,
+    Counter,
+    Kind,
+    Place,
+    Window,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """`counters`, outermost first. `pieces` are the functions of blocks, `piece` tells which one is for the blocks that
+    are FIRST, BETWEEN, LAST or ONLY along each counter, and of none of `kinds`, NOTHING if such blocks have nothing to
+    do. A piece's parameters are the windows by name, the scalars that
+    it uses, of `origins` (name, counter) the iterations that the block begins with, and of `counts` how many
+    groups of them it has of a counter whose extent is known at run time, in blocks that may be shorter than others."""
+
+    func: Func
+    counters: tuple[Counter, ...]
+    windows: tuple[Window, ...]
+    pieces: tuple[Func, ...]
+    piece: Mapping[Place, int]
+    origins: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, int], ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    outer: int = 0
+
+    def times(self) -> Counted[int]:
+        """How many blocks each piece is for; a guess where sizes are known at run time only."""
+        found = Counted[int]()
+        if not self.kinds:
+            for place, piece in self.piece.items():
+                found[piece] += math.prod(
+                    max(c.trips - 2, 0) if at == BETWEEN else 1 for c, at in zip(self.counters, place, strict=True)
+                )
+        else:
+            for at in itertools.product(*(range(c.trips) for c in self.counters)):
+                found[self.piece_of(at)] += 1
+        return found
+
+    def piece_of(self, at: Sequence[int]) -> int:
+        """The piece for a block, where sizes are known."""
+        place = tuple(_place(c, n) for c, n in zip(self.counters, at, strict=True))
+        return next((k.piece for k in self.kinds if all(t.holds(at) for t in k.tests)), self.piece)[place]
+
+    def share(self, number: int) -> float:
+        """The part of all iterations that one of the pieces does; of all blocks, where these differ in kind."""
+        if self.kinds:
+            times = self.times()
+            return times[number] / sum(n for piece, n in times.items() if piece != NOTHING)
+        found = 0.0
+        for place, piece in self.piece.items():
+            if piece == number:
+                found += math.prod(_done(c, at) / _extent(c) for c, at in zip(self.counters, place, strict=True))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """A loop round several nests, which are done in blocks in each of its iterations: the outermost counter of all that
+    is not in another such loop, else the next one."""
+
+    counter: Counter
+    parts: tuple[Blocks | Around, ...]
+
+
+def flat(parts: Iterable[Blocks | Around]) -> list[Blocks]:
+    """The nests in their order."""
+    found: list[Blocks] = []
+    for part in parts:
+        found += flat(part.parts) if isinstance(part, Around) else [part]
+    return found
+
+
+def _place(counter: Counter, number: int) -> int:
+    if counter.trips == 1:
+        return ONLY
+    return FIRST if number == 0 else LAST if number == counter.trips - 1 else BETWEEN
+
+
+def _extent(counter: Counter) -> int:
+    return (counter.trips - 1) * counter.span + counter.last
+
+
+def _done(counter: Counter, place: int) -> int:
+    """The iterations of all blocks that are at a place."""
+    if place == BETWEEN:
+        return (counter.trips - 2) * counter.span
+    if place in (SHORT_FIRST, SHORT_BETWEEN):
+        return 0
+    return counter.last if place in (LAST, ONLY) else counter.span

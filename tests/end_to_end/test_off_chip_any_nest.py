@@ -1,0 +1,67 @@
+"""Data off the chip in nests that are no boxes, update arrays in place, or repeat others, on a machine with little
+memory of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dspgen.options import Options
+from dspgen.pipeline import run_file
+from dspgen.target.load import load_target
+
+SMALL = load_target("ft_m7002", [("memories.AM.size", "8192")])
+DDR = Options(data="ddr", tile="one")
+
+NESTS = {
+    "a triangle": """void f(const float a[48][20], float c[48][48]) {
+        for (int i = 0; i < 48; i++) for (int j = 0; j <= i; j++) { c[i][j] *= 2;
+            for (int k = 0; k < 20; k++) c[i][j] += a[i][k] * a[j][k]; } }""",
+    "a triangular product in place": """void f(const float a[40][40], float b[40][36]) {
+        for (int i = 0; i < 40; i++) for (int j = 0; j < 36; j++) {
+            for (int k = i + 1; k < 40; k++) b[i][j] += a[k][i] * b[k][j];
+            b[i][j] *= 3; } }""",
+    "forward substitution": """void f(const float l[60][60], const float b[60], float x[60]) {
+        for (int i = 0; i < 60; i++) { x[i] = b[i];
+            for (int j = 0; j < i; j++) x[i] -= l[i][j] * x[j];
+            x[i] /= l[i][i]; } }""",
+    "two grids in turn": """void f(float a[50][48], float b[50][48]) {
+        for (int t = 0; t < 3; t++) {
+            for (int i = 1; i < 49; i++) for (int j = 1; j < 47; j++)
+                b[i][j] = 0.25f * (a[i - 1][j] + a[i + 1][j] + a[i][j - 1] + a[i][j + 1]);
+            for (int i = 1; i < 49; i++) for (int j = 1; j < 47; j++) a[i][j] = b[i][j]; } }""",
+    "one grid in place": """void f(float a[50][48]) {
+        for (int t = 0; t < 2; t++) for (int i = 1; i < 49; i++) for (int j = 1; j < 47; j++)
+            a[i][j] = 0.25f * (a[i - 1][j] + a[i + 1][j] + a[i][j - 1] + a[i][j + 1]); }""",
+    "a decomposition": """void f(float a[44][44]) {
+        for (int i = 0; i < 44; i++) a[i][i] += 50;
+        for (int k = 0; k < 44; k++) {
+            for (int i = k + 1; i < 44; i++) a[i][k] /= a[k][k];
+            for (int i = k + 1; i < 44; i++) for (int j = k + 1; j < 44; j++) a[i][j] -= a[i][k] * a[k][j]; } }""",
+    "a symmetric result": """void f(const float x[20][50], float c[50][50]) {
+        for (int i = 0; i < 50; i++) for (int j = i; j < 50; j++) { c[i][j] = 0;
+            for (int k = 0; k < 20; k++) c[i][j] += x[k][i] * x[k][j];
+            c[j][i] = c[i][j]; }
+        c[49][49] = 1; }""",
+    "a sum that rounds pass on": """void f(const float a[30][90], float r[30]) { float s = 0;
+        for (int t = 0; t < 30; t++) {
+            for (int i = 0; i < 90; i++) s += a[t][i];
+            r[t] = s; } }""",
+}
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_nests_whose_data_do_not_fit_are_done_in_blocks(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text(NESTS[name], encoding="utf-8")
+    result = run_file(str(path), SMALL, DDR)
+    assert result.verified, result.details
+    assert any(r.kind == "blocks" and "blocks of" in r.message for r in result.remarks)
+
+
+def test_remarks_tell_what_is_in_step(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text(NESTS["one grid in place"], encoding="utf-8")
+    told = [r.message for r in run_file(str(path), SMALL, DDR).remarks if r.kind == "blocks"]
+    assert len(told) == 1 and told[0].endswith("in step with blocks")
