@@ -169,12 +169,15 @@ def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice 
         ordered.sort(key=lambda x: (x[0] != won, x[0].title in large, x[0].size if x[0].title in large else 0))
         found.visit(*ordered.pop(0), last=True)
         found.tried = 0  # most of its code was made then
-    scalar = next((x for x in ordered if not x[0].laned), None)
-    while ordered and not found.done:
-        # Where some are refused, scalar code comes next: it is quick to try, and what can't be faster is then given up.
-        early = scalar is not None and found.best is None and found.failed and scalar in ordered
-        found.visit(*ordered.pop(ordered.index(scalar) if early and scalar is not None else 0))
-    if not found.done:
+    scalar = next((c for c, _ in ordered if not c.laned), None)
+    for candidate, certain in ordered:
+        if found.failed and found.best is None and scalar is not None:
+            found.look_at(scalar)
+            scalar = None
+        found.visit(candidate, certain)
+        if found.done:
+            break
+    else:
         found.visit_waiting()
     found.experience.learn(found.seen)
 
@@ -196,6 +199,7 @@ class _Search:
     waiting: list[tuple[float, Candidate, bool]] = field(default_factory=list)
     large: list[tuple[object, float]] = field(default_factory=list)  # from which size on what kinds are too large
     ratio: float = math.inf
+    known: float = math.inf  # the cycles of scalar code, where these were looked at
     work: int = 0
     tried: int = 0
 
@@ -226,13 +230,13 @@ class _Search:
             return
         wait = self.best is None and not last and len(self.waiting) < _MOST_WAITING
         doubtful = _DOUBTFUL * candidate.cycles if wait else math.inf
-        limit = min(doubtful, self.enough + 1) if self.best is None else self.best[0]
+        limit = min(doubtful, self.enough + 1, self.known) if self.best is None else self.best[0]
         self.work += candidate.size
         self.tried += 1
         try:
             cycles = self.evaluate(candidate, limit)
         except Slower as bound:
-            if self.best is None and bound.certain and self.enough < bound.cycles < doubtful:
+            if self.best is None and bound.certain and self.enough < bound.cycles < min(doubtful, self.known):
                 self.outdone = bound
             elif wait:
                 self.waiting.append((bound.cycles, candidate, certain))
@@ -258,6 +262,14 @@ class _Search:
         if self.best is None or cycles < self.best[0]:
             self.best = (cycles, candidate)
 
+    def look_at(self, candidate: Candidate) -> None:
+        """Learn what a candidate takes that is quick to try, where others are refused: what takes longer is then given
+        up soon. Its turn comes as if that was not known."""
+        try:
+            self.known = self.evaluate(candidate, _DOUBTFUL * candidate.cycles)
+        except (Slower, NoSchedule, IllegalSchedule, PlantError):
+            pass
+
     def fitness(self, candidate: Candidate) -> float:
         """Its cycles; those that it takes at least, where it can't be the best; infinite where it is refused."""
         self.visit(candidate, True, last=True)
@@ -270,7 +282,8 @@ class _Search:
         if worked == self.most and not self.patient:
             return "enough others were tried"
         if self.best is None:
-            return ""
+            over = self.known < math.inf and self.tried >= self.tries + len(self.failed)
+            return "over the budget of code to try" if over and not certain else ""
         if candidate.whole and candidate.code in self.codes:
             return "it makes the same code as another"
         if self.patient:

@@ -183,7 +183,7 @@ def test_breeding_from_what_is_refused_ends() -> None:
         _search([_laned(t, c, 1) for t, c in grid().items()], {}, tiler="evolve")
 
 
-def test_scalar_code_is_next_where_the_first_is_refused() -> None:
+def test_scalar_code_is_looked_at_where_the_first_is_refused() -> None:
     finalists = [
         _laned("0", 100.0, 8),
         _laned("smallest", 110.0, 1),
@@ -191,7 +191,7 @@ def test_scalar_code_is_next_where_the_first_is_refused() -> None:
         Candidate((), 300.0, "plain"),
     ]
     choice, seen = _search(finalists, {"smallest": 90.0, "1": 80.0, "plain": 85.0}, least={"smallest": 86.0})
-    assert seen == ["0", "plain", "1"]
+    assert seen == ["0", "plain", "1", "plain"]
     assert choice.candidate.title == "1"
     _, seen = _search(finalists, {"0": 95.0, "smallest": 90.0, "1": 80.0, "plain": 85.0})
     assert seen == ["0", "smallest", "1", "plain"]
