@@ -447,13 +447,10 @@ class _Search:
         return self.made[plan]
 
     def told(self, choice: Choice, mode: RewriteMode) -> _Told:
-        """What is known of the code that was chosen; of loops of one nest among many only what is quicker counts."""
-        variants = self.variants(choice.candidate)
-        cycles = {mode: variants.told(mode, CLOSE * choice.cycles)}
-        looped = not isinstance(variants.planned, Planned) or variants.planned.has_loops
-        limit = choice.cycles * (1.0 if looped and len(self.chooser.searches) > FEW_NESTS else CLOSE)
-        cycles |= {other: variants.told(other, limit) for other in modes_up_to(mode)[-2::-1]}
-        return cycles, looped
+        """What is known of the code that was chosen."""
+        variants, limit = self.variants(choice.candidate), CLOSE * choice.cycles
+        cycles = {other: variants.told(other, limit) for other in modes_up_to(mode)[::-1]}
+        return cycles, not isinstance(variants.planned, Planned) or variants.planned.has_loops
 
     def _keeps(self, plans: Plans, form: Func | None = None) -> bool:
         """Whether the plans, of the nest or of another form of it, keep all dependences, found out at little cost."""
