@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from dspgen.block_sizes import MEANS, Means
 from dspgen.options import Options
@@ -11,7 +11,7 @@ from dspgen.tiling.nests import nests
 from plant_core.canonical.passes import canonical
 from plant_core.distribution import distributed
 from plant_core.groups import in_groups
-from plant_core.ir import Func
+from plant_core.ir import DType, Func
 from plant_core.transposed import with_transposed_copies
 
 _COPIES = 4  # copies of arrays take a part of the memory that is one in so many, at most
@@ -32,12 +32,14 @@ def forms(source: Func, func: Func, target: Target, options: Options) -> Iterato
             yield means, form
 
 
-def grouped(source: Func, target: Target, options: Options) -> Func | None:
-    """The function with its loops of unknown size in groups of iterations; None where there is nothing to gain."""
+def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[DType], bool]) -> Func | None:
+    """The function with its loops of unknown size in groups of iterations; None where there is nothing to gain.
+    `anywhere` tells whether vectors of a type may be stored at any place."""
     if not options.vectorize:
         return None
     func = canonical(source, reassoc=options.fp == "reassoc", symbolic=True)
-    return in_groups(func, [n.names for n in nests(func)], target.lanes, reassoc=options.fp == "reassoc")
+    names = [n.names for n in nests(func)]
+    return in_groups(func, names, target.lanes, reassoc=options.fp == "reassoc", anywhere=anywhere)
 
 
 def with_copies(source: Func, target: Target, options: Options) -> Func | None:

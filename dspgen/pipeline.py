@@ -190,7 +190,8 @@ def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> t
     be, or as it is."""
     refusal: NoSchedule | None = None
     given = source, target, options
-    forms: tuple[_Form, ...] = partial(grouped, *given), partial(with_copies, *given), lambda: source
+    groups = partial(grouped, *given, lambda dtype: store_granule(target, dtype) == 1)
+    forms: tuple[_Form, ...] = groups, partial(with_copies, *given), lambda: source
     for form in forms:
         try:
             if (func := form()) is not None:

@@ -6,34 +6,49 @@ After:  count_n = n / 8, count_m = m / 32
         S[i_group, j_group, i, j] for 0 <= i_group < count_n, 0 <= j_group < count_m, 0 <= i < 8, 0 <= j < 32
         S[i_group, i, j] for 0 <= i_group < count_n, 0 <= i < 8, 32 * count_m <= j < m
         S[i, j_group, j], S[i, j] for 8 * count_n <= i < n
+or, where iterations may run again since nothing is read that they or others wrote before, and vectors begin anywhere:
+        the first, and one group more that ends where the loop does:
+        S[i_group, i, j + m - 32] for 0 <= i_group < count_n, 0 <= i < 8, 0 <= j < 32
+        S[i + n - 8, j_group, j], S[i + n - 8, j + m - 32] for 0 <= i < 8
+        S[i, j] for 0 <= i < n, 0 <= j < m, where one of the loops is shorter than a group
 
-Loops are taken apart so along which each iteration has elements of its own, in nests where other loops are inside, so
-that elements of a group may stay in registers. Local arrays of such a size, with an element for each iteration, have
-elements for one group's only.
+Loops are taken apart so along which each iteration has elements of its own, in nests of several loops, so that elements
+of a group may stay in registers. Local arrays of such a size, with an element for each iteration, have elements for one
+group's only.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import islpy as isl
 
-from plant_core.affine import add, children, from_linear, integer, linear, rebuild
+from plant_core.affine import add, children, from_linear, integer, linear, rebuild, sub
 from plant_core.blocks import strips_of
 from plant_core.boxes import Boxes, NoBlocks, accesses_of, in_text
-from plant_core.ir import Binary, Buf, Comp, Expr, Func, Iter, Load, Param
+from plant_core.ir import Binary, Buf, Comp, DType, Expr, Func, Iter, Load, Param
+from plant_core.loc import Loc
 from plant_core.schedule import Line, Position, schedule_map
 from plant_core.windows import Counter
 
 
-def in_groups(func: Func, nests: Sequence[Sequence[str]], granule: int, *, reassoc: bool) -> Func | None:
+def in_groups(
+    func: Func,
+    nests: Sequence[Sequence[str]],
+    granule: int,
+    *,
+    reassoc: bool,
+    anywhere: Callable[[DType], bool] = lambda dtype: True,
+) -> Func | None:
     """The function with its `nests`, each the names of its statements, taken apart where that can be; None where it
-    can't anywhere, or a local array's size stays unknown. `granule`: elements of a vector."""
+    can't anywhere, or a local array's size stays unknown. `granule`: elements of a vector; `anywhere` tells whether
+    vectors of a type may be stored at any place."""
     if func.effects or any(c.defines for c in func.comps):
         return None
-    maker = _Maker(func, reassoc)
+    maker = _Maker(func, reassoc, anywhere)
     for names in nests:
         part = replace(func, comps=tuple(func.comp(n) for n in names))
         others = {a.buf for c in func.comps if c.name not in names for a in accesses_of(c)}
@@ -44,11 +59,30 @@ def in_groups(func: Func, nests: Sequence[Sequence[str]], granule: int, *, reass
     return maker.made()
 
 
+def count_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
+    """The statement that defines how many whole groups there are; not above 0 where there are no iterations."""
+    return _defining(name, Binary("div", extent, integer(group), "i32"), loc)
+
+
+def _defining(name: str, value: Expr, loc: Loc) -> Comp:
+    domain, schedule = isl.Set(f"{{ S_{name}[] }}"), isl.Map(f"{{ S_{name}[] -> [0] }}")
+    return Comp(f"S_{name}", (), domain, schedule, Load(name, (), "i32"), value, loc, name)
+
+
+def _least(names: Sequence[str]) -> Expr:
+    """The least of some parameters."""
+    found: Expr = Param(names[0], "i32")
+    for name in names[1:]:
+        found = Binary("min", found, Param(name, "i32"), "i32")
+    return found
+
+
 class _Maker:
-    def __init__(self, func: Func, reassoc: bool) -> None:
-        self.func, self.reassoc = func, reassoc
+    def __init__(self, func: Func, reassoc: bool, anywhere: Callable[[DType], bool]) -> None:
+        self.func, self.reassoc, self.anywhere = func, reassoc, anywhere
         self.bufs = {b.name: b for b in func.bufs}
         self.counts: dict[tuple[Expr, int], str] = {}
+        self.least: dict[tuple[str, ...], str] = {}
         self.placed: list[tuple[Comp, Position]] = []
         self.number = 0
         self.apart = False
@@ -60,33 +94,20 @@ class _Maker:
         ):
             return None
         length = max(2 * len(c.iters) + 1 for c, _ in self.placed)
-        comps = [self._count(extent, group, name) for (extent, group), name in self.counts.items()]
+        comps = [count_of(extent, group, name, self.func.loc) for (extent, group), name in self.counts.items()]
+        comps += [_defining(name, _least(counts), self.func.loc) for counts, name in self.least.items()]
+        made = [c.defines for c in comps if c.defines is not None]
         first = len(comps)
         placed = [(c, Position((k,), ())) for k, c in enumerate(comps)]
         placed += [(c, replace(p, constants=(p.constants[0] + first, *p.constants[1:]))) for c, p in self.placed]
         params = self.func.comps[0].domain.get_space().params()
         known = [str(params.get_dim_name(isl.dim_type.param, k)) for k in range(params.dim(isl.dim_type.param))]
-        every = isl.Set(f"[{', '.join([*known, *self.counts.values()])}] -> {{ : }}").get_space()
+        every = isl.Set(f"[{', '.join([*known, *made])}] -> {{ : }}").get_space()
         placed = [(replace(c, domain=c.domain.align_params(every)), p) for c, p in placed]
         done = tuple(replace(c, schedule=schedule_map(c, p, length).intersect_domain(c.domain)) for c, p in placed)
-        counts = tuple(Buf(n, "i32", (), "local", False, self.func.loc) for n in self.counts.values())
+        counts = tuple(Buf(n, "i32", (), "local", False, self.func.loc) for n in made)
         bufs = tuple(b for b in self.bufs.values() if b.kind == "param" or b.name in used)
         return replace(self.func, bufs=(*bufs, *counts), comps=done)
-
-    def _count(self, extent: Expr, group: int, name: str) -> Comp:
-        """How many whole groups there are; not above 0 where there are no iterations."""
-        value = Binary("div", extent, integer(group), "i32")
-        domain = isl.Set(f"{{ S_{name}[] }}")
-        return Comp(
-            f"S_{name}",
-            (),
-            domain,
-            isl.Map(f"{{ S_{name}[] -> [0] }}"),
-            Load(name, (), "i32"),
-            value,
-            self.func.loc,
-            name,
-        )
 
     def as_it_is(self, part: Func) -> None:
         boxes = Boxes(part, 1, known=())
@@ -97,20 +118,23 @@ class _Maker:
 
     def nest(self, boxes: Boxes, others: set[str]) -> None:
         counters, iterators, strips = strips_of(boxes, reassoc=self.reassoc)
-        if not strips or len(strips) == len(boxes.main.iters):
-            raise NoBlocks("no loop of it has groups, or none goes over the elements of one", loc=boxes.func.loc)
-        parts = []
-        for whole in itertools.product((True, False), repeat=len(strips)):
-            full = {k for k, is_full in zip(strips, whole, strict=True) if is_full}
-            parts.append(_Part(self, boxes, counters, strips, iterators, full))
-        local = [b for b in boxes.func.bufs if b.kind == "local" and not all(isinstance(x, int) for x in b.shape)]
+        if not strips or len(boxes.main.iters) == 1:
+            raise NoBlocks("no loop of it has groups, or there is no other", loc=boxes.func.loc)
         touched = {a.buf for c in boxes.func.comps for a in accesses_of(c)}
+        unknown = (b for b in boxes.func.bufs if not all(isinstance(x, int) for x in b.shape))
+        local = [b for b in unknown if b.kind == "local" and b.name in touched]
+        if any(boxes.is_live(name) or not self.anywhere(boxes.bufs[name].dtype) for name in boxes.written):
+            kinds = list(itertools.product(_ONCE, repeat=len(strips)))
+        elif local:
+            kinds = list(_again(len(strips)))
+        else:
+            kinds = [*itertools.product(_AGAIN, repeat=len(strips)), _ANY * len(strips)]
+        parts = [_Part(self, boxes, counters, strips, iterators, dict(zip(strips, k, strict=True))) for k in kinds]
         shapes = {}
         for buf in local:
-            if buf.name in touched:
-                if buf.name in others or (shape := parts[0].shape_of(buf)) is None:
-                    raise NoBlocks(f"'{buf.name}' is of use to several groups", loc=boxes.func.loc)
-                shapes[buf.name] = shape
+            if buf.name in others or (shape := parts[0].shape_of(buf)) is None:
+                raise NoBlocks(f"'{buf.name}' is of use to several groups", loc=boxes.func.loc)
+            shapes[buf.name] = shape
         for part in parts:
             for comp in boxes.func.comps:
                 self.placed.append(part.of(comp, shapes, self.number))
@@ -123,34 +147,67 @@ class _Maker:
         key = (counter.extent, counter.group)
         return self.counts.setdefault(key, f"groups{len(self.counts)}")
 
+    def least_of(self, counts: Sequence[str]) -> str:
+        return self.least.setdefault(tuple(counts), f"fewest{len(self.least)}")
+
+
+# What a part of a nest does of a loop that is taken apart: its whole groups, or what is left over; where iterations may
+# run again, one last group that ends where the loop does, all of a loop that is shorter than a group, or all of it
+# where one of the loops is so short.
+Kind = Literal["whole", "over", "last", "short", "any"]
+_ONCE: tuple[Kind, Kind] = ("whole", "over")
+_AGAIN: tuple[Kind, Kind] = ("whole", "last")
+_ANY: tuple[Kind] = ("any",)
+
+
+def _again(strips: int) -> Iterator[tuple[Kind, ...]]:
+    """The parts of a nest whose iterations may run again, of which none goes over more than a group of each loop."""
+    if strips == 0:
+        yield ()
+        return
+    for first in _AGAIN:
+        yield from ((first, *others) for others in _again(strips - 1))
+    yield from (("short", *others) for others in itertools.product(_ONCE, repeat=strips - 1))
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The iterations that are in whole groups of the counters `full`, and in none of the other `strips`."""
+    """The iterations that are of such `kinds` by each of the `strips` among the counters."""
 
     maker: _Maker
     boxes: Boxes
     counters: tuple[Counter, ...]
     strips: tuple[int, ...]
     iterators: dict[str, list[str | None]]
-    full: set[int]
+    kinds: dict[int, Kind]
 
     def of(self, comp: Comp, shapes: dict[str, tuple[int, ...]], number: int) -> tuple[Comp, Position]:
         """A statement of it, and its place."""
         loops = {name: k for k in self.strips if (name := self.iterators[comp.name][k]) is not None}
-        groups = {name: f"{name}_group" for name, k in loops.items() if k in self.full}
+        groups = {name: f"{name}_group" for name, k in loops.items() if self.kinds[k] == "whole"}
         iters = (*groups.values(), *comp.iters)
-        sizes = [*self.boxes.sizes, *(self.maker.count(self.counters[k]) for k in self.strips)]
+        counts = [self.maker.count(self.counters[k]) for k in self.strips]
+        sizes = [*self.boxes.sizes, *counts]
         ranges = [f"0 <= {g} < {self.maker.count(self.counters[loops[name]])}" for name, g in groups.items()]
+        if "any" in self.kinds.values():
+            sizes.append(self.maker.least_of(counts))
+            ranges.append(f"{sizes[-1]} <= 0")
         for depth, name in enumerate(comp.iters):
             low, high = self.boxes.range_of(comp, depth)
             last = str(high) if isinstance(high, int) else in_text(high)
             first = str(low)
-            if name in groups:
-                first, last = "0", str(self.counters[loops[name]].group - 1)
-            elif name in loops:
-                counter = self.counters[loops[name]]
-                first = f"{low} + {counter.group} * {self.maker.count(counter)}"
+            if name in loops:
+                counter, kind = self.counters[loops[name]], self.kinds[loops[name]]
+                count = self.maker.count(counter)
+                if kind in ("whole", "last"):
+                    first, last = "0", str(counter.group - 1)
+                if kind == "last":
+                    assert not isinstance(high, int)
+                    ranges.append(f"{count} > 0 and {counter.group}*{count} < {in_text(high)} - {low} + 1")
+                elif kind == "short":
+                    ranges.append(f"{count} <= 0")
+                elif kind == "over":
+                    first = f"{low} + {counter.group} * {count}"
             ranges.append(f"{first} <= {name} <= {last}")
         new = f"{comp.name}_{number}"
         domain = isl.Set(f"[{', '.join(sizes)}] -> {{ {new}[{', '.join(iters)}] : {' and '.join(ranges) or 'true'} }}")
@@ -190,24 +247,28 @@ class _Part:
         self, expr: Expr, loops: dict[str, int], groups: dict[str, str], shapes: dict[str, tuple[int, ...]]
     ) -> Expr:
         match expr:
-            case Iter(name) if name in groups:
+            case Iter(name) if name in loops and self.kinds[loops[name]] in ("whole", "last"):
                 counter = self.counters[loops[name]]
-                before = Binary("mul", integer(counter.group), Iter(groups[name]), "i32")
+                if name in groups:
+                    before: Expr = Binary("mul", integer(counter.group), Iter(groups[name]), "i32")
+                else:
+                    assert counter.extent is not None
+                    before = sub(counter.extent, integer(counter.group))
                 return add(add(before, Iter(name)), integer(counter.low)) if counter.low else add(before, Iter(name))
             case Load() if expr.buf in shapes:
-                return replace(expr, indices=tuple(self._within(i, loops, groups) for i in expr.indices))
+                return replace(expr, indices=tuple(self._within(i, loops) for i in expr.indices))
             case _:
                 parts = tuple(self._rewritten(p, loops, groups, shapes) for p in children(expr))
                 return rebuild(expr, parts) if parts else expr
 
-    def _within(self, index: Expr, loops: dict[str, int], groups: dict[str, str]) -> Expr:
+    def _within(self, index: Expr, loops: dict[str, int]) -> Expr:
         """A subscript as it is counted from the first iteration of the group."""
         form = linear(index)
         assert form is not None
         name = next((n for n in form[1] if n in loops), None)
         if name is None:
             return index
-        if name in groups:
+        if self.kinds[loops[name]] in ("whole", "last"):
             return Iter(name)
         counter = self.counters[loops[name]]
         before = Binary("mul", integer(counter.group), Param(self.maker.count(counter), "i32"), "i32")

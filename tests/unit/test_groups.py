@@ -17,17 +17,27 @@ from plant_core.ir import Buf, Func
 from plant_core.printer import print_expr
 from tests.unit.test_blocks import ANY_SIZE, GRANULE
 
-# Iterations have no elements of their own, or may divide by zero, or there are no loops inside.
-ALONE = ("one after the other", "skewed", "next to each other", "quotients", "columns")
+# Iterations have no elements of their own, or may divide by zero, or there is one loop only.
+ALONE = ("one after the other", "skewed", "next to each other", "quotients")
 FIXED = {  # arrays of known size, so that parameters may be negative
     "fixed arrays": """void f(int n, int m, const int x[40][40], int y[40][40]) {
         for (int i = 0; i < n; i++) for (int j = 2; j < m; j++) { int s = 1;
             for (int k = 0; k < j - j + 3; k++) s += x[i][j - k + 1] * k; y[i][j - 1] = s; } }""",
 }
+ALSO = {
+    "updated": """void f(int n, int m, const int x[n][m], int y[n][m]) {
+        for (int i = 0; i < n; i++) for (int j = 1; j < m; j++) y[i][j] += x[i][j - 1]; }""",
+    "rows in a variable": """void f(int n, int m, const int x[n][m], int y[n][m]) {
+        for (int i = 1; i < n; i++) for (int j = 0; j < m; j++) { int s = i;
+            for (int k = 0; k < 3; k++) s = 3 * s + x[i - 1][j]; y[i][j] = s; } }""",
+}
 LOOPS = {  # of the statement in whole groups of all its loops that have them
     "product": 5,
     "sum in a variable": 5,
     "convolution": 6,
+    "columns": 4,
+    "updated": 4,
+    "rows in a variable": 5,
     "rows and their sums": 3,
     "fixed arrays": 5,
 }
@@ -38,10 +48,10 @@ def grouped(source: Func) -> Func | None:
     return in_groups(func, [n.names for n in nests(func)], GRANULE, reassoc=False)
 
 
-@pytest.mark.parametrize("name", [*ANY_SIZE, *FIXED])
+@pytest.mark.parametrize("name", [*ANY_SIZE, *ALSO, *FIXED])
 def test_groups_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
     path = tmp_path / "f.c"
-    path.write_text((ANY_SIZE | FIXED)[name], encoding="utf-8")
+    path.write_text((ANY_SIZE | ALSO | FIXED)[name], encoding="utf-8")
     func = read_c(str(path))
     made = grouped(func)
     assert (made is None) == (name in ALONE)
