@@ -53,6 +53,7 @@ from plant_core.beside import beside
 from plant_core.block_tree import Blocks
 from plant_core.canonical.passes import canonical
 from plant_core.ir import Buf, Func
+from plant_core.lane_sums import with_lane_sums
 from plant_core.remembered import forget
 
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
@@ -283,7 +284,9 @@ def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: 
 
 
 def _chooser(source: Func, target: Target, options: Options, seen: OnStage, share: float = 1.0) -> Chooser:
-    func = split(canonical(source, reassoc=options.fp == "reassoc"))
+    reassoc = options.fp == "reassoc"
+    func = split(canonical(source, reassoc=reassoc))
+    func = with_lane_sums(func, target.lanes, reassoc=reassoc) if options.vectorize else func
     func = spaced(align_stores(func, partial(store_granule, target), target.lanes))
     return Chooser(func, target, options, seen=seen, share=share)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import islpy as isl
+
 from plant_core.affine import Linear
 from plant_core.boxes import NoBlocks, affine_in_parameters, assumed, ends_of
 from plant_core.defined import defined_parameters
@@ -18,6 +20,7 @@ _MOST = 20_000  # runs of a statement, where loops of known size are inside
 _FEWEST = 2
 _GROUPS = 2  # that parameters count which the program itself computes
 _ALIKE = {1: 300, 2: 50, 3: 19}  # where one parameter bounds several loops
+_REST = 7  # iterations of what whole groups leave over
 
 
 def trial_sizes(func: Func) -> dict[str, int]:
@@ -26,16 +29,21 @@ def trial_sizes(func: Func) -> dict[str, int]:
     most = assumed(func)
     defined = defined_parameters(func)
     caps: dict[str, set[tuple[int, int]]] = {}  # by parameter, depth and cap
-    later: list[tuple[str, Linear, int]] = []  # parameters, the first iteration of a loop that tells of others, and cap
+    # Parameters, the first iteration of a loop that tells of others, and its cap.
+    later: list[tuple[str, Linear, int]] = []
     deepest = 0
     for comp in func.comps:
         count = len(comp.iters)
         deepest = max(deepest, count)
         inner = _CAPS.get(min(count, 3), ())
         for depth, limit in enumerate((_OUTER,) * (count - len(inner)) + inner):
-            low, names = _bounds(comp, depth)
-            for name in names & found.keys():
-                if low is None:
+            low, high = _bounds(comp, depth)
+            fewer = {n: -factor for n, factor in high.items() if factor < 0}
+            for name in high.keys() & found.keys():
+                if fewer and low is None:
+                    if high[name] == 1:
+                        later.append((name, (0, fewer), _REST))
+                elif low is None:
                     caps.setdefault(name, set()).add((depth, limit))
                 else:
                     later.append((name, low, limit))
@@ -73,13 +81,17 @@ def _runs(comp: Comp, values: Mapping[str, int]) -> tuple[int, set[str]] | None:
     return runs, names
 
 
-def _bounds(comp: Comp, depth: int) -> tuple[Linear | None, set[str]]:
-    """The first iteration of a loop, where it is no constant, and the parameters that the last one depends on."""
+def _bounds(comp: Comp, depth: int) -> tuple[Linear | None, dict[str, int]]:
+    """The first iteration of a loop, where it is no constant, and how the last one depends on parameters; the first
+    that it depends on, where it is the least of several."""
     try:
         form = ends_of(comp, depth)[2]
     except NoBlocks:
         low, form = (affine_in_parameters(x) for x in (comp.domain.dim_min(depth), comp.domain.dim_max(depth)))
         if low is not None and form is not None:
-            return low, set(form[1])
+            return low, form[1]
         form = None
-    return None, set() if form is None else set(form[1])
+    if form is None and comp.domain.dim(isl.dim_type.param):
+        ends = (isl.PwAff.from_aff(aff) for _, aff in comp.domain.dim_max(depth).get_pieces())
+        form = next((f for f in map(affine_in_parameters, ends) if f is not None and f[1]), None)
+    return None, {} if form is None else form[1]

@@ -129,7 +129,7 @@ def _info(func: Func, comp: Comp, constants: tuple[int, ...]) -> CompInfo:
     loops = []
     tied = _tied(comp.domain)
     for depth, iterator in enumerate(comp.iters):
-        low, high = _range(comp.domain, depth)
+        low, high = _range(comp.domain, depth, free=depth not in tied)
         loops.append(LoopInfo(constants[: depth + 1], iterator, low, high, depth not in tied))
     flats = [_flat(func, a, write) for a, write in [*((a, False) for a, _ in reads(comp)), (comp.target, True)]]
     box = _is_box(comp.domain, loops)
@@ -193,9 +193,16 @@ def _iterators(expr: Expr) -> Iterator[str]:
         yield from _iterators(part)
 
 
-def _range(domain: isl.Set, dim: int) -> tuple[int | None, int | None]:
+def _range(domain: isl.Set, dim: int, *, free: bool) -> tuple[int | None, int | None]:
+    """The least and the greatest value. None where it is no constant; of a loop that is `free` of others, where sizes
+    tell that it is less."""
     low, high = domain.dim_min_val(dim), domain.dim_max_val(dim)
+    bounded = high.is_int() and not (free and domain.dim(isl.dim_type.param) and not _is_constant(domain.dim_max(dim)))
     return (
         int(low.to_python()) if low.is_int() else None,
-        int(high.to_python()) if high.is_int() else None,
+        int(high.to_python()) if bounded else None,
     )
+
+
+def _is_constant(value: isl.PwAff) -> bool:
+    return all(piece.is_cst() for _, piece in value.get_pieces())
