@@ -76,6 +76,15 @@ def test_a_kernel_by_all_tilers(script: Script) -> None:
     assert script("tilers").row("stencil").endswith(" | 1.000 |")
 
 
+def test_any_size_and_one(script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = script("sizes")
+    saxpy = sizes.KERNELS["saxpy"]
+    assert "int n, float a" in saxpy.source(known=False) and "int n" not in saxpy.source(known=True)
+    monkeypatch.setitem(sizes.KERNELS, "saxpy", sizes.Kernel(saxpy.text, saxpy.names, ((100,),)))
+    ((line, share),) = sizes.rows("saxpy", "onchip", tmp_path)
+    assert line.startswith("| saxpy | 100 | ") and "wrong" not in line and share > 0.1
+
+
 def test_a_kernel_packed(script: Script) -> None:
     packing = script("packing")
     lines = packing.rows("contract3d", packing.CASES["contract3d"], "mini", 0)
