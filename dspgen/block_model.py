@@ -15,7 +15,7 @@ from plant_core.boxes import Boxes
 from plant_core.windows import Counter, Window
 
 # Cycles of the code between two blocks, and of starting a block's loops; and of that part in which nothing is moved.
-BETWEEN_BLOCKS = 200
+BETWEEN_BLOCKS = 300
 _IDLE = 30
 # What each kind of blocks that are shorter than others adds to the arithmetic: tiles fit them less well.
 _SHORTER = 0.02
