@@ -32,6 +32,9 @@ _MOST_SPANNED_UNKNOWN = 2
 _MOST_POINTS = 160
 _SMALL_POINTS = 72
 _WITHOUT_REDUCTION = 3
+# What is refused is tried with so many times fewer vectors, down to so many.
+_SMALLER = 4
+_FEW_POINTS = 8
 _FALLBACKS = 3
 # How much slower loops taken apart are thought to be, for what they keep in memory in place of registers.
 MOVED = 1.1
@@ -70,6 +73,8 @@ class Candidate:
     fixed: bool = True  # rows have the same constant length
     sure: bool = True  # takes no more iterations of a loop of unknown size at once than a vector has
     form: Func | None = field(default=None, compare=False)  # the nest in strips, which the plans are of
+    # To be tried where this one is refused: fewer vectors, the reductions unrolled in the same way.
+    instead: Candidate | None = field(default=None, compare=False, repr=False)
 
     @property
     def code(self) -> tuple[object, ...]:
@@ -136,7 +141,8 @@ def candidates(
     for unrolled in ("own", "none"):
         plain = [[c for c in here if c.unrolled in (unrolled, "none")] for here in groups]
         chosen += _unique([here[0] for here in plain if here])[:_FALLBACKS]
-    return sorted(_unique(chosen), key=_rank)
+    homes = {id(c): here for here in groups for c in here}
+    return [_with_smaller(c, homes[id(c)]) if c.family else c for c in sorted(_unique(chosen), key=_rank)]
 
 
 def _ragged(groups: list[list[Candidate]], most: int, nest: Nest) -> list[Candidate]:
@@ -265,6 +271,14 @@ def _diverse(ranked: list[Candidate]) -> list[Candidate]:
         if taken[key] <= (1 if candidate.family else _WITHOUT_REDUCTION):
             kept.append(candidate)
     return kept
+
+
+def _with_smaller(candidate: Candidate, ranked: list[Candidate]) -> Candidate:
+    """The candidate, with the best one of far fewer vectors in its place."""
+    most = max(candidate.points // _SMALLER, _FEW_POINTS)
+    found = (c for c in ranked if c.family == candidate.family and c.points <= most and c.points < candidate.points)
+    smaller = next(found, None)
+    return candidate if smaller is None else replace(candidate, instead=_with_smaller(smaller, ranked))
 
 
 def scalar_candidate(nest: Nest) -> Candidate:

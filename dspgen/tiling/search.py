@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -32,6 +32,9 @@ _MARGIN_KNOWN = 1.1
 _MOST_WORK = 640
 # Refused ones that are tried besides the others.
 _MOST_REFUSED = 2
+
+# Smaller ones that are tried where those are refused that they are like, besides.
+_MOST_INSTEAD = 4
 
 # A candidate waits for others if its code takes so many times the model's cycles, at least; but few do.
 _DOUBTFUL = 2.0
@@ -164,7 +167,9 @@ def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice 
     known, most = found.experience.expected, found.most
     hopeful = finalists if most is not None else sorted(finalists, key=lambda c: (c.large, known(c) or c.cycles))
     ordered = _in_order(hopeful)
-    if before is not None and before.candidate in hopeful:
+    if before is not None and any(before.candidate in _in_turn(c) for c in hopeful):
+        if before.candidate not in hopeful:
+            ordered.append((before.candidate, False))
         won, large = before.candidate, {t.title for t in before.trials if t.large > _MUCH}
         ordered.sort(key=lambda x: (x[0] != won, x[0].title in large, x[0].size if x[0].title in large else 0))
         found.visit(*ordered.pop(0), last=True)
@@ -175,6 +180,9 @@ def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice 
             found.look_at(scalar)
             scalar = None
         found.visit(candidate, certain)
+        while found.refused(candidate) and candidate.instead is not None and not found.done:
+            candidate = candidate.instead
+            found.visit_instead(candidate)
         if found.done:
             break
     else:
@@ -202,11 +210,24 @@ class _Search:
     known: float = math.inf  # the cycles of scalar code, where these were looked at
     work: int = 0
     tried: int = 0
+    stood_in: list[Candidate] = field(default_factory=list)
 
     @property
     def done(self) -> bool:
         """Whether it is known that the nest takes over enough cycles."""
         return self.outdone is not None or (self.best is not None and self.best[0] > self.enough)
+
+    def visit_instead(self, candidate: Candidate) -> None:
+        """Evaluate what stands in for a candidate that was refused: so many at most, besides all others."""
+        if len(self.stood_in) < _MOST_INSTEAD and candidate not in self.stood_in:
+            work, tried = self.work, self.tried
+            self.visit(candidate, False)
+            self.work, self.tried = work, tried
+            self.stood_in.append(candidate)
+
+    def refused(self, candidate: Candidate) -> bool:
+        """Whether there is no code of it, or too much."""
+        return any(t.title == candidate.title and t.large for t in self.trials) or candidate.title in self.failed
 
     def visit_waiting(self) -> None:
         """Those that were doubtful when there was nothing to compare them with, by what they take at least."""
@@ -218,6 +239,8 @@ class _Search:
     def visit(self, candidate: Candidate, certain: bool, *, last: bool = False) -> None:
         """Evaluate the candidate, unless that is thought to be in vain, or, if it is not the `last` chance, better put
         off. `certain`: beyond the budget, too."""
+        if candidate in self.stood_in:
+            return
         too_large = (loops == _pattern(candidate)[0] and candidate.size >= size for loops, size in self.large)
         if not self.patient and any(too_large):
             self.trials.append(
@@ -310,6 +333,13 @@ class _Search:
         if certain:
             return _MARGIN_SMALLEST, small
         return (_MARGIN_LARGE, self.ratio) if candidate.large else (_MARGIN, small)
+
+
+def _in_turn(candidate: Candidate | None) -> Iterator[Candidate]:
+    """The candidate, and what is tried in its place."""
+    while candidate is not None:
+        yield candidate
+        candidate = candidate.instead
 
 
 def _in_order(finalists: Sequence[Candidate]) -> list[tuple[Candidate, bool]]:

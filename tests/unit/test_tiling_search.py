@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -195,3 +196,17 @@ def test_scalar_code_is_looked_at_where_the_first_is_refused() -> None:
     assert choice.candidate.title == "1"
     _, seen = _search(finalists, {"0": 95.0, "smallest": 90.0, "1": 80.0, "plain": 85.0})
     assert seen == ["0", "smallest", "1", "plain"]
+
+
+def test_what_is_refused_is_tried_with_fewer_vectors() -> None:
+    """At once, besides what there is time for, and as long as these are refused as well."""
+    fewest = _laned("fewest", 90.0, 8)
+    fewer = replace(_laned("fewer", 70.0, 16), instead=fewest)
+    finalists = [replace(_laned("many", 50.0, 64), instead=fewer), _laned("other", 80.0, 8)]
+    choice, seen = _search(finalists, {"fewest": 85.0, "other": 95.0}, tries=2)
+    assert seen == ["many", "fewer", "fewest", "other"]
+    assert choice.candidate is fewest
+    again, seen = _search(finalists, {"fewest": 80.0, "other": 95.0}, before=choice)
+    assert seen[0] == "fewest" and again.candidate is fewest
+    _, seen = _search(finalists, {"many": 60.0, "fewer": 50.0, "fewest": 40.0, "other": 95.0})
+    assert "fewer" not in seen
