@@ -110,7 +110,7 @@ class Abilities:
     def _does(self, op: Op) -> bool:
         emitter = self.emitter
         match op.name:
-            case "lo" | "hi":
+            case "lo" | "hi" | "view":
                 return True
             case "pair":
                 return bool(emitter.classes.of_term(op))

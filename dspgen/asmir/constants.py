@@ -10,7 +10,7 @@ from dspgen.asmir.ir import Imm, Instr, Item, OperandValue, Reg
 from dspgen.asmir.macros import expand_macro, find_macro
 from dspgen.target.model import Instruction, Operand, Target
 from dspgen.target.query import Index
-from dspgen.vecdsl.ir import ELEM_BYTES, Const
+from dspgen.vecdsl.ir import ELEM_BYTES, NARROW, Const
 
 if TYPE_CHECKING:
     from dspgen.asmir.emitter import Emitter
@@ -128,6 +128,9 @@ def _words(const: Const) -> tuple[int, int]:
             bits = struct.unpack("<i", struct.pack("<f", float(const.value)))[0]
         case "f64":
             bits = struct.unpack("<q", struct.pack("<d", float(const.value)))[0]
+        case elem if elem in NARROW:
+            width = 8 * ELEM_BYTES[elem]
+            bits = sum((int(const.value) & ((1 << width) - 1)) << at for at in range(0, _WORD_BITS, width))
         case _:
             bits = int(const.value)
     low = (bits & (_WORD - 1)) - ((bits & (1 << 31)) << 1)

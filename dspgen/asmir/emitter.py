@@ -26,7 +26,7 @@ from dspgen.asmir.shuffles import Shuffles, pattern_of
 from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.target.crossing import elements_of, word_shuffle
 from dspgen.target.model import Macro, Operand, RegisterClass, Target
-from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem, word_keys
+from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bit_keys, word_keys
 from dspgen.vecdsl.congruence import Congruences
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, Load, Op, Store, Term, Var, VType
 from plant_core.loc import Loc
@@ -278,6 +278,8 @@ class Emitter:
         match term.name:
             case "ld_pair":
                 return self._pair_load(term, into)
+            case "view":
+                return self._moved(self.lower(term.args[0]), into)
             case "lo" | "hi":
                 pair = self.lower(term.args[0])
                 return self._moved(Reg(pair.vreg, "lo" if term.name == "lo" else "hi"), into)
@@ -402,7 +404,7 @@ class Emitter:
         if term.name in ("bcast", "lane", "mov", "dup_lane", "bcast_pair"):
             keys = word_keys(elem)
         else:
-            keys = (elem, bits_elem(elem)) if moves_bits(term.name) else (elem,)
+            keys = bit_keys(elem) if moves_bits(term.name) else (elem,)
         best: tuple[int, tuple[int, int, int, str], Form, bool] | None = None
         for key in dict.fromkeys(keys):
             for form in self.table.forms(term.name, key):

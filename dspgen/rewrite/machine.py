@@ -10,14 +10,15 @@ from dspgen.rewrite.graph import Node
 from dspgen.rewrite.lanewise import FREE, Implementation, Lanewise, in_turn, of_row
 from dspgen.rewrite.patterns import argument_elems
 from dspgen.target.model import Instruction, Macro, RegisterClass, Target
-from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bits_elem, word_keys
-from dspgen.vecdsl.ir import ELEM_BYTES, OPS, PAIRS, Elem, VType
+from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bit_keys, bits_elem, word_keys
+from dspgen.vecdsl.ir import ELEM_BYTES, NARROW, OPS, PAIRS, Elem, VType
 
 _WORDS_MOVED = frozenset({"bcast", "lane", "mov", "dup_lane", "bcast_pair"})
 _BITS_MOVED = _WORDS_MOVED | frozenset(
     {"align", "even", "odd", "zip_lo", "zip_hi", "reverse", "and", "or", "xor", "not", "insert", "shuffle", "shuffle2"}
     | {"transpose", "concat", "vec", "zip", "unzip"}
 )
+_BITWISE = frozenset({"and", "or", "xor", "not"})
 _TREES = {f"reduce_{op}": op for op in ("add", "min", "max", "mul", "and", "or", "xor")}
 _SPREAD = {f"all_{op}": f"reduce_{op}" for op in ("add", "min", "max")}
 _REARRANGED = frozenset(
@@ -25,7 +26,7 @@ _REARRANGED = frozenset(
 )
 _MADE_ONCE = frozenset({"iota", "mask_first", "mask_period"})
 _ALIGNED = 1 << 12
-_FREE = frozenset({"lo", "hi", "pair"})
+_FREE = frozenset({"lo", "hi", "pair", "view"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +292,7 @@ class Machine:
         return self._operation(Node("op", "select", type.elem, type.vector, (0, 1, 2)), (flag, value, value))
 
     def _operation(self, node: Node, args: Sequence[Value]) -> Implementation | None:
-        if node.op in ("lo", "hi"):
+        if node.op in ("lo", "hi", "view"):
             return FREE
         if node.op == "pair":
             return FREE if self._class_of(Value(node.type, True)) is not None else None
@@ -313,6 +314,8 @@ class Machine:
     def _roundabout(self, node: Node, args: Sequence[Value]) -> Implementation | None:
         """By other operations, as code selection does it where there is neither an instruction nor a macro."""
         if node.pair or self._split(node.type) or any(a.pair or self._split(a.type) for a in args):
+            return None
+        if node.elem in NARROW:
             return None
         by = self.lanewise
         match node.op:
@@ -427,6 +430,8 @@ class Machine:
     def _keys(op: str, elem: str) -> tuple[str, ...]:
         if op in _WORDS_MOVED:
             return word_keys(elem)
+        if op in _BITWISE:
+            return bit_keys(elem)
         return tuple(dict.fromkeys((elem, bits_elem(elem)))) if op in _BITS_MOVED else (elem,)
 
     @staticmethod

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dspgen.vecdsl.ir import OPS
+from dspgen.vecdsl.ir import NARROW, OPS
 
 COMPARISONS = frozenset({"lt", "ltu", "gt", "le", "ge", "eq", "ne"})
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32")
@@ -36,7 +36,7 @@ _VECTOR_TO_SCALAR = frozenset({"lane"} | {f"reduce_{op}" for op in ("add", "min"
 _SCALAR_TO_VECTOR = frozenset({"bcast", "bcast_pair", "vec"})
 _VECTOR_ONLY = frozenset(
     "iota dup_lane align even odd zip_lo zip_hi reverse mask_first mask_period insert all_add all_min all_max "
-    "shuffle shuffle2 transpose concat zip unzip".split()
+    "shuffle shuffle2 transpose concat zip unzip view join unpack16 unpacku16 unpack8 unpacku8".split()
 )
 _INT_RESULT = frozenset(
     "sext8 sext16 zext8 zext16 dup16 unpack16 mul16_pair mac16_pair mac16 mul16 sat8 sat16 satu8 satu16 "
@@ -315,7 +315,7 @@ def parse_when(text: str) -> Condition:
 
 def result_elem(op: str, elem: str) -> str:
     """The element type of a result, from the type that names the operation."""
-    return "i32" if op in COMPARISONS or op in _INT_RESULT else elem
+    return "i32" if (op in COMPARISONS and elem not in NARROW) or op in _INT_RESULT else elem
 
 
 def argument_elems(op: str, elem: str, count: int = 0) -> tuple[str, ...]:
@@ -323,7 +323,7 @@ def argument_elems(op: str, elem: str, count: int = 0) -> tuple[str, ...]:
     if op.startswith("cvt_"):
         return (op.split("_")[1].replace("u32", "i32"),)
     if op == "select":
-        return ("i32", elem, elem)
+        return (elem if elem in NARROW else "i32", elem, elem)
     own = "i32" if op in _INT_RESULT else elem
     return (own,) * (OPS[op].arity if OPS[op].arity >= 0 else count)
 

@@ -31,10 +31,14 @@ from dspgen.rewrite.rules_lanes import LANES
 from dspgen.rewrite.rules_logic import LOGIC
 from dspgen.rewrite.rules_memory import MEMORY
 from dspgen.target.model import Target
+from dspgen.vecdsl.ir import NARROW, OPS
 
 FpMode = Literal["strict", "reassoc"]
 RewriteMode = Literal["off", "vector", "full"]
 
+
+# Operations across lanes that are alike for any number of elements.
+_PLACED_ALIKE = frozenset({"bcast", "lo", "hi", "pair", "zip", "unzip", "even", "odd", "zip_lo", "zip_hi"})
 
 RULES: tuple[Rule, ...] = (*ARITHMETIC, *LANES, *MEMORY, *LOGIC)
 
@@ -104,7 +108,7 @@ def instances_of(rule: Rule, elems: tuple[str, ...], fp: FpMode, lanes: int = 16
             raise RuleError("the left side must be an operation")
         found = []
         for elem in elems_of(rule, elems):
-            if not allowed(condition, elem, fp):
+            if not allowed(condition, elem, fp) or (elem in NARROW and ".T" in rule.left and not _of_elements(rule)):
                 continue
             typed = infer(rule.left, rule.right, condition, elem)
             needs = frozenset(_key(n, elem, typed, lanes) for n in apply_nodes(typed.left))
@@ -113,6 +117,17 @@ def instances_of(rule: Rule, elems: tuple[str, ...], fp: FpMode, lanes: int = 16
         return found
     except RuleError as error:
         raise RuleError(f"rewrite rule `{rule.name}`: {error}") from None
+
+
+def _of_elements(rule: Rule) -> bool:
+    """Whether a rule of any type holds for vectors of several elements a lane, too: where it tells nothing of places
+    among lanes or in memory, nor names a type, such as that of conditions, which are as narrow as what they choose."""
+    nodes = apply_nodes((*side_of(rule.left, "left"), *side_of(rule.right, "right")))
+    return all(isinstance(n, Apply) and n.elem == "T" and _elementwise(n.op) for n in nodes)
+
+
+def _elementwise(op: str) -> bool:
+    return (OPS[op].kind in ("lane", "bits") and op not in ("div", "mod")) or op in _PLACED_ALIKE
 
 
 def elems_of(rule: Rule, elems: tuple[str, ...]) -> tuple[str, ...]:

@@ -165,7 +165,21 @@ def _halves() -> tuple[Rule, ...]:
         ):
             found.append(row(f"mac16-pair{name}{form}", left, f"(lo.i32 {made}) (hi.i32 {made})", when))
     found.append(row("pair-of-half-words", "(pair.T (lo.T ?p) (hi.T ?p))", "?p"))
-    return (*given("unpack16", unpacked), *given("mul16_pair mac16_pair", found))
+    return (*given("unpack16", unpacked), *_unpacked(), *given("mul16_pair mac16_pair", found))
+
+
+def _unpacked() -> tuple[Rule, ...]:
+    """Both parts of each element of a vector, as the passes that make vectors of narrow elements write them."""
+    ways = (
+        ("unpacku16", "i32", "(zext16.i32 ?w)", "(shru.i32 ?w 16)"),
+        ("unpacku8", "i16", "(and.i16 ?w 255)", "(shru.i16 ?w 8)"),
+        ("unpack8", "i16", "(shr.i16 (shl.i16 ?w 8) 8)", "(shr.i16 ?w 8)"),
+    )
+    found = list[Rule]()
+    for name, elem, low, high in ways:
+        made = f"({name}.{elem} ?w)"
+        found += given(name, [row(name, f"{low} {high}", f"(lo.{elem} {made}) (hi.{elem} {made})", "", "both at once")])
+    return tuple(found)
 
 
 _BITS = (

@@ -24,7 +24,7 @@ from dspgen.rewrite.rules import (
 )
 from dspgen.rewrite.rules_base import Rule
 from dspgen.rewrite.rules_shapes import Shape, by_lanes, lane_rules, shape_rule
-from dspgen.vecdsl.ir import OPS
+from dspgen.vecdsl.ir import NARROW, OPS
 
 _OPERATION = re.compile(r"\((\w+)\.")
 _PARTS = ("cmul_re", "cmul_im")  # a machine may have them as one
@@ -133,7 +133,7 @@ def _fits(rule: Rule, machine: Machine) -> bool:
     if rule.dearer and not any(_gains(rule, machine, elem) for elem in ("i32", "f32", "f64")):
         return False
     return not rule.given or any(
-        machine.has(op, elem, vector=True) for op in rule.given for elem in ("i32", "f32", "f64")
+        machine.has(op, elem, vector=True) for op in rule.given for elem in ("i32", "f32", "f64", *NARROW)
     )
 
 

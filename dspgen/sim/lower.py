@@ -321,6 +321,9 @@ class Lowering:
         if op in ("lo", "hi"):
             node = self._expr(expr.args[0], 0)
             return Node(op, f"i{node.width // 2}", node.lanes, (node,))
+        if op == "view":
+            node = self._expr(expr.args[0], total)
+            return Node("view", elem, node.lanes * node.width // int(elem[1:]), (node,))
         if op == "pair":
             return self._cat(self._narrow(expr.args[0], total // 2), self._narrow(expr.args[1], total // 2))
         if op in ("bcast", "iota", "mask_first", "mask_period"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dspgen.target.model import Instruction, Operand, SemExpr, SemStatement, Target
-from dspgen.vecdsl.ir import ELEM_BYTES, WORDS
+from dspgen.vecdsl.ir import ELEM_BYTES, NARROW, WORDS
 
 COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "min", "max", "eq", "ne"})
 _BIT_ELEM = {"f32": "i32", "f64": "i64", "u32": "i32"}
@@ -22,7 +22,14 @@ def bits_elem(elem: str) -> str:
 
 def word_keys(elem: str) -> tuple[str, ...]:
     """The types under which rows that move an element's bits unchanged are found."""
+    if elem in NARROW:
+        return (elem,)
     return ("i64", "f64") if elem in ("i64", "f64") else ("i32",)
+
+
+def bit_keys(elem: str) -> tuple[str, ...]:
+    """The types under which rows that compute on an element's bits are found, one bit as another."""
+    return (elem, "i32") if elem in NARROW else tuple(dict.fromkeys((elem, bits_elem(elem))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dspgen.vecdsl.ir import OPS, Let, Loop, Op, Program, Stmt, Store, Term, Var
+from dspgen.vecdsl.ir import OPS, Let, Loop, Op, Program, Stmt, Store, Term, Var, lanes_of
 from dspgen.vecdsl.terms import block_of, children, own_terms
 
 
@@ -16,7 +16,8 @@ def passes_lanes(op: Op) -> bool:
 def lanes_wanted(op: Op, number: int, count: int, lanes: int) -> int:
     """How many first lanes of an argument are of use where `count` of the result are."""
     if not passes_lanes(op):
-        return lanes
+        whole = lanes_of(op.args[number].type, lanes)
+        return -(-count * whole // lanes_of(op.type, lanes)) if op.name in ("view", "join") else whole
     match op.args[0]:
         case Op(name="mask_first", imm=(first,)) if op.name == "select" and number == 1:
             return min(count, first)
@@ -38,12 +39,12 @@ def _block(body: Iterable[Stmt], found: dict[str, int], lanes: int) -> None:
             _loop(stmt, found, lanes)
             continue
         _block(block_of(stmt), found, lanes)
-        count = lanes
-        if isinstance(stmt, Let):
-            count = found.get(stmt.name, 0)
-        elif isinstance(stmt, Store) and stmt.active is not None:
-            count = min(stmt.active, lanes)
         for term in own_terms(stmt):
+            count = lanes_of(term.type, lanes)
+            if isinstance(stmt, Let):
+                count = found.get(stmt.name, 0)
+            elif isinstance(stmt, Store) and stmt.active is not None:
+                count = min(stmt.active, count)
             _term(term, count, found, lanes)
 
 
@@ -70,4 +71,4 @@ def _term(term: Term, count: int, found: dict[str, int], lanes: int) -> None:
             _term(arg, lanes_wanted(term, number, count, lanes), found, lanes)
         return
     for child in children(term):
-        _term(child, lanes, found, lanes)
+        _term(child, lanes_of(child.type, lanes), found, lanes)

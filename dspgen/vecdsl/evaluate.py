@@ -7,7 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from dspgen.vecdsl.ir import Address, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var, covered
+from dspgen.vecdsl.ir import (
+    Address,
+    Const,
+    If,
+    Let,
+    Load,
+    Loop,
+    Op,
+    Program,
+    Stmt,
+    Store,
+    Term,
+    Var,
+    VType,
+    covered,
+    lanes_of,
+)
 from dspgen.vecdsl.semantics import IEEE, Arithmetic, Array, Value, apply
 from dspgen.vecdsl.terms import register_elem
 
@@ -107,7 +123,7 @@ class _Machine:
 
     def store(self, stmt: Store, names: dict[str, Value]) -> None:
         value = self.term(stmt.value, names)
-        where = self.places(stmt, stmt.value.type.vector, names)
+        where = self.places(stmt, stmt.value.type, names)
         if isinstance(value, tuple):
             self.write(stmt, where, value[0])
             self.write(stmt, where + _second_half(stmt.stride, stmt.value.type.vector, self.lanes), value[1])
@@ -127,9 +143,9 @@ class _Machine:
         with np.errstate(all="ignore"):
             memory[where] = value if words > 1 else self.arithmetic.memory(value.reshape(-1), stmt.elem)
 
-    def places(self, access: Load | Store, vector: bool, names: dict[str, Value]) -> Array:
+    def places(self, access: Load | Store, type: VType, names: dict[str, Value]) -> Array:
         """The element that each lane accesses, one for a scalar."""
-        lane = np.arange(self.lanes if vector else 1)
+        lane = np.arange(lanes_of(type, self.lanes) if type.vector else 1)
         where = self.address(access.address, names) + _offsets(access, lane)
         return where if access.index is None else where + self.exact(access.index, names)
 
@@ -149,14 +165,14 @@ class _Machine:
         match term:
             case Const():
                 value = self.arithmetic.register(np.asarray(term.value), term.type.elem)
-                return np.full(self.lanes, value) if term.type.vector else value
+                return np.full(lanes_of(term.type, self.lanes), value) if term.type.vector else value
             case Var():
                 found = names[term.name]
                 if isinstance(found, np.ndarray):
                     return self.arithmetic.register(found, term.type.elem)
                 return found
             case Load():
-                where = self.places(term, term.type.vector, names)
+                where = self.places(term, term.type, names)
                 return self.read(term, where, self.mask(term.mask, where.size, names))
             case Op(name="ld_pair", args=(Load() as low,)):
                 return self.load_pair(low, names)
@@ -165,7 +181,7 @@ class _Machine:
                 return apply(self.arithmetic, term.name, term.type, term.imm, args, self.lanes)
 
     def load_pair(self, low: Load, names: dict[str, Value]) -> Value:
-        where = self.places(low, low.type.vector, names)
+        where = self.places(low, low.type, names)
         asked = np.ones(where.size, dtype=bool)
         second = where + _second_half(low.stride, low.type.vector, self.lanes)
         return self.read(low, where, asked), self.read(low, second, asked)

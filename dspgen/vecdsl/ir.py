@@ -12,6 +12,8 @@ stride 1 is contiguous, -1 reversed, k strided; a uniform value is a scalar Load
 lane k is element `address + (k % p) * stride + (k // p) * jump`: lanes over two loops. An `index` (i32, one for each
 lane) is added to that: gathers and scatters, and scalar accesses at computed places. A `mask` (i32, one for each lane)
 tells which lanes are accessed at all, where not 0; a lane that isn't loaded is 0.
+A vector of type i16 or i8 has two or four elements on each lane, in memory's order: as many as the lanes have bits
+for. So has each operation on such vectors, and an access of one counts these elements as its lanes.
 Narrow integers may be accessed several at once: a vector access of type w8 (w16) has on each lane the 32-bit word that
 begins at the lane's element of 8 (16) bits, little-endian. Its stride is the elements of a word, 4 (2).
 
@@ -36,6 +38,9 @@ ELEM_BYTES = {
 WORDS: dict[str, int] = {"w8": 4, "w16": 2}  # types of whole words, and how many elements each has
 
 
+NARROW: tuple[Elem, ...] = ("i16", "i8")  # of vectors that hold several elements on each lane
+
+
 def covered(elem: str) -> int:
     """How many elements one lane of an access touches."""
     return WORDS.get(elem, 1)
@@ -45,6 +50,11 @@ def covered(elem: str) -> int:
 class VType:
     elem: Elem
     vector: bool
+
+
+def lanes_of(type: VType, lanes: int) -> int:
+    """The elements of a vector of the type, on a machine of so many lanes of words."""
+    return lanes * 4 // ELEM_BYTES[type.elem] if type.elem in NARROW else lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +140,9 @@ OPS: dict[str, OpInfo] = {
     "abs": OpInfo(1, "lane", "|a|"),
     "min": OpInfo(2, "lane", "smaller; C's fminf for floats"),
     "max": OpInfo(2, "lane", "larger; C's fmaxf for floats"),
+    "minu": OpInfo(2, "lane", "smaller, unsigned"),
+    "maxu": OpInfo(2, "lane", "larger, unsigned"),
+    "absdu": OpInfo(2, "lane", "|a - b|, unsigned"),
     "div": OpInfo(2, "lane", "a / b"),
     "mod": OpInfo(2, "lane", "a % b as in C"),
     "sqrt": OpInfo(1, "lane", "square root"),
@@ -172,6 +185,8 @@ OPS: dict[str, OpInfo] = {
     "not": OpInfo(1, "bits", "bitwise complement"),
     "select": OpInfo(3, "bits", "a != 0 ? b : c; a is i32"),
     "mov": OpInfo(1, "bits", "a"),
+    "view": OpInfo(1, "cross", "the bits of integers' vector a as elements of another width"),
+    "join": OpInfo(2, "cross", "elements of half the width, in turns: the low halves of a's and of b's elements"),
     "bcast": OpInfo(1, "cross", "every lane = scalar a"),
     "iota": OpInfo(0, "cross", "lane k = k"),
     "lane": OpInfo(1, "cross", "scalar: lane imm[0] of vector a"),
@@ -218,11 +233,15 @@ OPS: dict[str, OpInfo] = {
     "unzip": OpInfo(2, "pair", "low = even(a, b), high = odd(a, b)"),
     # The 16-bit halves of words, low and high, as pairs.
     "unpack16": OpInfo(1, "pair", "i32: low = sext16(a), high = a >> 16"),
+    "unpacku16": OpInfo(1, "pair", "i32: low = zext16(a), high = a >> 16, zero fill"),
+    "unpack8": OpInfo(1, "pair", "i16: low = sext8(a), high = a >> 8"),
+    "unpacku8": OpInfo(1, "pair", "i16: low = zext8(a), high = a >> 8, zero fill"),
     "mul16_pair": OpInfo(2, "pair", "i32: low = sext16(a) * sext16(b), high = (a >> 16) * (b >> 16)"),
     "mac16_pair": OpInfo(3, "pair", "mul16_pair(a, b) + the pair c, half by half"),
 }
 PAIRS = frozenset(
-    {"pair", "ld_pair", "bcast_pair", "cmul", "cmac", "zip", "unzip", "unpack16", "mul16_pair", "mac16_pair"}
+    {"pair", "ld_pair", "bcast_pair", "cmul", "cmac", "zip", "unzip", "mul16_pair", "mac16_pair"}
+    | {"unpack16", "unpacku16", "unpack8", "unpacku8"}
 )
 
 

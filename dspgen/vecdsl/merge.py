@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from dspgen.vecdsl.ir import ELEM_BYTES, Address, If, Let, Load, Loop, Op, Stmt, Store, Term, Var, VType
+from dspgen.vecdsl.ir import ELEM_BYTES, Address, If, Let, Load, Loop, Op, Stmt, Store, Term, Var, VType, lanes_of
 from dspgen.vecdsl.reach import WORD, Place, Reach, elements_of, is_pair, lane_elements
 from dspgen.vecdsl.shuffled import Part, joined
 from dspgen.vecdsl.terms import Names, children, is_atom, own_terms
@@ -193,7 +193,8 @@ def _cost(plan: _Plan) -> int:
 
 
 def active_lanes(store: Store, lanes: int) -> int:
-    return lanes if store.active is None else min(store.active, lanes)
+    count = lanes_of(store.value.type, lanes)
+    return count if store.active is None else min(store.active, count)
 
 
 def _loads(term: Term, pair: bool = False) -> Iterator[tuple[Load, bool]]:

@@ -8,6 +8,7 @@ from typing import Literal, cast, get_args
 
 from dspgen.errors import Problem, SourceError
 from dspgen.vecdsl.ir import (
+    NARROW,
     OPS,
     Address,
     ArrayDecl,
@@ -234,7 +235,9 @@ class _Parser:
             args.append(self.term())
         if OPS[head].arity not in (len(args), -1):
             raise self.error(f"'{head}' takes {OPS[head].arity} operands, {len(args)} were given", start)
-        result = VType("i32", type.vector) if head in COMPARISONS else type
+        result = (
+            VType("i32", type.vector) if head in COMPARISONS and not (type.vector and type.elem in NARROW) else type
+        )
         return Op(head, tuple(args), result, imm)
 
     def number(self, text: str, type: VType) -> int | float:

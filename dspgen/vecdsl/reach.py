@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dspgen.vecdsl.ir import PAIRS, Load, Op, Store, Term, covered
+from dspgen.vecdsl.ir import PAIRS, Load, Op, Store, Term, covered, lanes_of
 
 WORD = 4
 # An array, the variable part of an address, the type of the elements.
@@ -42,8 +42,9 @@ def elements_of(access: Load | Store, pair: bool, lanes: int) -> set[int] | None
     """All that an access touches, counted likewise; None where that isn't known."""
     if access.index is not None:
         return None
-    vector = access.type.vector if isinstance(access, Load) else access.value.type.vector
-    count = lanes if vector else 1
+    type = access.type if isinstance(access, Load) else access.value.type
+    vector = type.vector
+    count = lanes_of(type, lanes) if vector else 1
     if isinstance(access, Store) and access.active is not None and not pair:
         count = min(access.active, count)
     here = lane_elements(access, count)

@@ -1,7 +1,8 @@
 """What each operation of the vector DSL means, over NumPy: one table, the reference for every other room.
 
-A scalar is an array of shape (), a vector one of shape (lanes,), a pair a tuple of two such. `IEEE` is the machine's
-arithmetic: IEEE 754 round to nearest even, fused multiply-adds rounded once, integers modulo 2 to their width.
+A scalar is an array of shape (), a vector one of shape (lanes,), or longer where lanes hold several elements, a pair a
+tuple of two such. `IEEE` is the machine's arithmetic: IEEE 754 round to nearest even, fused multiply-adds rounded
+once, integers modulo 2 to their width.
 `Modular(p)` takes every element as an integer modulo the prime p, so that rewrites of sums and products can be
 checked exactly; it refuses operations that have no meaning there.
 
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dspgen.vecdsl.ir import OPS, Elem, VType
+from dspgen.vecdsl.ir import OPS, Elem, VType, lanes_of
 
 Array = np.ndarray[Any, Any]
 Value = Array | tuple[Array, Array]
@@ -52,7 +53,7 @@ def apply(
     """The value of one operation."""
     if OPS[name].kind in ("lane", "bits") and not any(isinstance(a, tuple) for a in args):
         return arithmetic.lane(name, type, tuple(map(_plain, args)))
-    return _CROSS[name](arithmetic, type, imm, args, lanes)
+    return _CROSS[name](arithmetic, type, imm, args, lanes_of(type, lanes))
 
 
 def fused(a: Array, b: Array, c: Array) -> Array:
@@ -165,6 +166,9 @@ _LANE: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "min": np.fmin,
     "max": np.fmax,
+    "minu": lambda a, b: np.where(_unsigned(a) < _unsigned(b), a, b),
+    "maxu": lambda a, b: np.where(_unsigned(a) < _unsigned(b), b, a),
+    "absdu": lambda a, b: np.where(_unsigned(a) < _unsigned(b), b - a, a - b),
     "div": _divide,
     "mod": _remainder,
     "sqrt": np.sqrt,
@@ -349,9 +353,9 @@ def _at_once(
     return _plain(_CROSS[low](m, type, (), args, lanes)), _plain(_CROSS[high](m, type, (), args, lanes))
 
 
-def _halves(m: Arithmetic, type: VType, words: Value) -> tuple[Array, Array]:
-    high = m.lane("shr", type, (_plain(words), m.register(np.asarray(16), type.elem)))
-    return m.lane("sext16", type, (_plain(words),)), high
+def _halves(m: Arithmetic, type: VType, words: Value, low: str = "sext16", high: str = "shr") -> tuple[Array, Array]:
+    by = m.register(np.asarray(int(low[4:])), type.elem)
+    return m.lane(low, type, (_plain(words),)), m.lane(high, type, (_plain(words), by))
 
 
 def _products16(m: Arithmetic, type: VType, a: Value, b: Value) -> tuple[Array, Array]:
@@ -371,7 +375,7 @@ def _half(value: Value, index: int) -> Array:
 
 
 _CROSS: dict[str, Callable[..., Value]] = {
-    "bcast": lambda m, t, imm, a, n: np.full(n, _plain(a[0])),
+    "bcast": lambda m, t, imm, a, n: m.register(np.full(n, _plain(a[0])), t.elem),
     "iota": lambda m, t, imm, a, n: m.register(np.arange(n), t.elem),
     "lane": lambda m, t, imm, a, n: np.asarray(_plain(a[0])[imm[0]]),
     "insert": lambda m, t, imm, a, n: _insert(_plain(a[0]), _plain(a[1]), imm[0]),
@@ -411,7 +415,12 @@ _CROSS: dict[str, Callable[..., Value]] = {
     "cmac": lambda m, t, imm, a, n: _complex_add(m, t, _complex_product(m, t, a[0], a[1]), a[2]),
     "zip": lambda m, t, imm, a, n: _at_once("zip_lo", "zip_hi", m, t, a, n),
     "unzip": lambda m, t, imm, a, n: _at_once("even", "odd", m, t, a, n),
+    "view": lambda m, t, imm, a, n: _plain(a[0]).view(DTYPES[t.elem]),
+    "join": lambda m, t, imm, a, n: m.register(_zip(a), t.elem),
     "unpack16": lambda m, t, imm, a, n: _halves(m, t, a[0]),
+    "unpacku16": lambda m, t, imm, a, n: _halves(m, t, a[0], "zext16", "shru"),
+    "unpack8": lambda m, t, imm, a, n: _halves(m, t, a[0], "sext8"),
+    "unpacku8": lambda m, t, imm, a, n: _halves(m, t, a[0], "zext8", "shru"),
     "mul16_pair": lambda m, t, imm, a, n: _products16(m, t, a[0], a[1]),
     "mac16_pair": lambda m, t, imm, a, n: _complex_add(m, t, _products16(m, t, a[0], a[1]), a[2]),
     "select": lambda m, t, imm, a, n: a[1] if bool(np.all(_plain(a[0]) != 0)) else a[2],

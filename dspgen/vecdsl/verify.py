@@ -6,11 +6,14 @@ import math
 from collections.abc import Mapping
 
 from dspgen.vecdsl.ir import (
+    ELEM_BYTES,
+    NARROW,
     OPS,
     WORDS,
     Address,
     ArrayDecl,
     Const,
+    Elem,
     If,
     Let,
     Load,
@@ -45,6 +48,8 @@ _LANES_ONLY = frozenset({
     "shuffle", "shuffle2", "transpose", "concat",
 })  # fmt: skip
 _PATTERNS = frozenset({"shuffle", "shuffle2"})
+_HALVED: dict[str, Elem] = {"i16": "i32", "i8": "i16"}  # the elements that are joined into narrower ones
+_UNPACKED: dict[str, Elem] = {"unpack16": "i32", "unpacku16": "i32", "unpack8": "i16", "unpacku8": "i16"}
 _BITS = {"f32": 32, "i32": 32, "u32": 32, "f64": 64, "i64": 64}
 
 
@@ -118,7 +123,7 @@ class _Checker:
         array = self.array(stmt.array, stmt.elem)
         if array.const:
             raise InvalidProgram(f"store to const array '{stmt.array}'")
-        if stmt.value.type.elem != register_elem(stmt.elem):
+        if not _holds(stmt.value.type, stmt.elem):
             raise InvalidProgram(f"a {stmt.value.type.elem} value is stored as {stmt.elem}")
         if stmt.active is not None and (not stmt.value.type.vector or stmt.active < 1):
             raise InvalidProgram(f"a store to '{stmt.array}' has a bad count of active lanes")
@@ -162,7 +167,7 @@ class _Checker:
         match term:
             case Const():
                 floating = term.type.elem in ("f32", "f64")
-                if isinstance(term.value, float) != floating or term.type.elem not in _BITS:
+                if isinstance(term.value, float) != floating or not (term.type.elem in _BITS or _narrow(term.type)):
                     raise InvalidProgram(f"constant {term.value!r} has type {term.type}")
                 # Structural equality can't tell -0.0 from 0.0, nor a not-a-number from itself.
                 if isinstance(term.value, float) and (
@@ -178,12 +183,24 @@ class _Checker:
                 self.place(term, term.type.vector, scope)
                 # A load may widen an integer, it never changes a float.
                 wide = term.elem not in ("f32", "f64", "u32", "i64") and term.type.elem == "i64"
-                if term.type.elem != register_elem(term.elem) and not wide:
+                if not _holds(term.type, term.elem) and not wide:
                     raise InvalidProgram(f"a load of {term.elem} gives {term.type.elem}")
             case Op():
                 for arg in term.args:
                     self.term(arg, scope)
                 check_types(term)
+
+
+def _narrow(type: VType) -> bool:
+    """Whether a vector has several elements on each lane."""
+    return type.vector and type.elem in NARROW
+
+
+def _holds(type: VType, elem: Elem) -> bool:
+    """Whether elements of memory are loaded to, and stored from, values of the type."""
+    if _narrow(type):
+        return elem not in WORDS and elem[0] in "iu" and ELEM_BYTES[elem] <= ELEM_BYTES[type.elem]
+    return type.elem == register_elem(elem)
 
 
 def check_types(op: Op) -> None:
@@ -204,18 +221,25 @@ def _fits(op: Op, args: tuple[VType, ...]) -> bool:
     match op.name:
         case name if name in COMPARISONS:
             integers = name != "ltu" or args[0].elem not in ("f32", "f64")
-            return elem == "i32" and args[0] == args[1] and args[0].vector == vector and integers
+            truth = args[0].elem if _narrow(args[0]) else "i32"
+            return elem == truth and args[0] == args[1] and args[0].vector == vector and integers
         case name if name in _CONVERSIONS:
             source, result = _CONVERSIONS[name]
             return elem == result and args[0].elem == source and args[0].vector == vector
         case "select":
-            return args == (VType("i32", vector), op.type, op.type)
+            return args == (op.type if _narrow(op.type) else VType("i32", vector), op.type, op.type)
         case "mov":
             return _BITS[args[0].elem] == _BITS[elem] and args[0].vector == vector
         case "div" | "mod" if elem == "u32":
             return all(a == VType("i32", vector) for a in args)
         case "bcast":
-            return vector and args == (scalar,)
+            return vector and args == (VType("i32", False) if _narrow(op.type) else scalar,)
+        case "view":
+            return vector and all(t.vector and t.elem in ("i32", *NARROW) for t in (op.type, *args))
+        case "join":
+            return _narrow(op.type) and all(a == VType(_HALVED[elem], True) for a in args)
+        case "minu" | "maxu" | "absdu":
+            return _narrow(op.type) and all(a == op.type for a in args)
         case "iota" | "mask_first" | "mask_period":
             return vector and not floating
         case "vec":
@@ -234,14 +258,16 @@ def _fits(op: Op, args: tuple[VType, ...]) -> bool:
             return all(a == op.type for a in args) and all(map(_is_pair, op.args))
         case "zip" | "unzip":
             return vector and all(a == wide for a in args)
-        case "unpack16" | "mul16_pair" | "mac16_pair":
+        case name if name in _UNPACKED:
+            return vector and elem == _UNPACKED[name] and args == (op.type,)
+        case "mul16_pair" | "mac16_pair":
             return elem == "i32" and all(a == op.type for a in args) and (len(args) < 3 or _is_pair(op.args[2]))
         case "bcast_pair":
             return vector and args == (scalar,) and _is_pair(op.args[0])
         case "ld_pair":
             return args == (op.type,) and isinstance(op.args[0], Load) and op.args[0].plain
         case name if name in _WORDS_ONLY:
-            return elem == "i32" and all(a == op.type for a in args)
+            return (elem == "i32" or _narrow(op.type)) and all(a == op.type for a in args)
         case _:
             if op.name in _FLOAT_ONLY and not floating or op.name in _INTEGER_ONLY and floating:
                 return False

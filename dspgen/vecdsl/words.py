@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspgen.target.model import Target
-from dspgen.target.turns import WHOLE, Turns, in_word, turns
+from dspgen.target.turns import WHOLE, Turns, in_element, in_word, turns
 from dspgen.vecdsl.demand import demands, lanes_wanted, passes_lanes
 from dspgen.vecdsl.ir import (
     ELEM_BYTES,
+    NARROW,
     Address,
     Carried,
     Const,
@@ -30,6 +31,7 @@ from dspgen.vecdsl.ir import (
     Term,
     Var,
     VType,
+    lanes_of,
 )  # fmt: skip
 from dspgen.vecdsl.merge import Group, active_lanes, store_groups
 from dspgen.vecdsl.ranges import readable
@@ -37,7 +39,8 @@ from dspgen.vecdsl.terms import Names, is_atom, own_terms
 from dspgen.vecdsl.turn_numbers import turn_numbers
 
 _BITS = 32
-VI32 = VType("i32", True)
+VI32, I32 = VType("i32", True), VType("i32", False)
+HALF: dict[str, Elem] = {"i32": "i16", "i16": "i8"}
 _PRODUCTS = frozenset({"mul", "mac", "msub", "nmac"})
 _SIGNED = ("i8", "i16")
 
@@ -80,8 +83,8 @@ class _Wanted:
         return self.use.count
 
     @property
-    def group(self) -> tuple[str, tuple[tuple[str, int], ...], Elem, int]:
-        return self.load.array, self.load.address.terms, self.load.elem, self.load.stride
+    def group(self) -> tuple[str, tuple[tuple[str, int], ...], Elem, int, VType]:
+        return self.load.array, self.load.address.terms, self.load.elem, self.load.stride, self.load.type
 
 
 @dataclass(slots=True)
@@ -110,8 +113,8 @@ class _Loads:
         self.starts = saved
         return out, made
 
-    def _of(self, name: str) -> _Use:
-        return _Use(self.needed.get(name, self.machine.lanes), self.numbers.get(name))
+    def _of(self, name: str, type: VType) -> _Use:
+        return _Use(self.needed.get(name, lanes_of(type, self.machine.lanes)), self.numbers.get(name))
 
     def _arguments(self, op: Op, use: _Use) -> list[tuple[Term, _Use]]:
         """An operation's arguments, and what they are for."""
@@ -124,12 +127,16 @@ class _Loads:
         whole = _Use(self.machine.lanes)
         match stmt:
             case Let():
-                return [(stmt.value, self._of(stmt.name))]
+                return [(stmt.value, self._of(stmt.name, stmt.value.type))]
             case Store():
                 count = active_lanes(stmt, whole.count) if stmt.value.type.vector else whole.count
                 return [(term, _Use(count, self.stored.get(stmt))) for term in own_terms(stmt)]
             case Loop():
-                return [(stmt.start, whole), (stmt.trip, whole), *((c.init, self._of(c.name)) for c in stmt.carried)]
+                return [
+                    (stmt.start, whole),
+                    (stmt.trip, whole),
+                    *((c.init, self._of(c.name, c.init.type)) for c in stmt.carried),
+                ]
             case If():
                 return [(stmt.condition, whole)]
 
@@ -144,7 +151,7 @@ class _Loads:
                 mask = None if stmt.mask is None else next(rest)
                 return replace(stmt, value=made[0], index=index, mask=mask)
             case Loop():
-                ends = tuple((c.next, self._of(c.name)) for c in stmt.carried)
+                ends = tuple((c.next, self._of(c.name, c.init.type)) for c in stmt.carried)
                 body, nexts = self.block(stmt.body, ends)
                 carried = tuple(Carried(c.name, i, n) for c, i, n in zip(stmt.carried, made[2:], nexts, strict=True))
                 return replace(stmt, start=made[0], trip=made[1], carried=carried, body=body)
@@ -153,7 +160,7 @@ class _Loads:
 
     def _collect(self, term: Term, use: _Use, wanted: dict[_Wanted, None]) -> None:
         if isinstance(term, Load):
-            if term.type.vector and term.plain and self.machine.reaches(term.elem, term.stride, store=False):
+            if reached(term, self.machine):
                 wanted[_Wanted(term, use)] = None
         elif isinstance(term, Op) and term.name != "ld_pair":
             for arg, inner in self._arguments(term, use):
@@ -181,7 +188,8 @@ class _Loads:
             )
             for one in members:
                 options = [best[one], *(starts[one] for starts in tried)]
-                if one.use.factor and one.use.turn is not None and self.machine.by_halves(one.load.elem):
+                words = one.load.type == VI32 and self.machine.by_halves(one.load.elem)
+                if words and one.use.factor and one.use.turn is not None:
                     # Vectors in turn are multiplied at once where they lie in one word.
                     options.insert(0, one.load.address.constant - one.use.turn)
                 start = next((s for s in options if self._placed(one, s)), None)
@@ -198,47 +206,85 @@ class _Loads:
         return all(self._shift(wanted, first, count) is not None for first, count in self._pieces(wanted, start))
 
     def _pieces(self, wanted: _Wanted, start: int) -> list[tuple[int, int]]:
-        """Where each vector of words begins that is loaded, and how many of its lanes are of use."""
-        load, lanes, size = wanted.load, self.machine.lanes, in_word(wanted.load.elem)
-        words = (load.address.constant - start + load.stride * (wanted.count - 1)) // size + 1
+        """Where each vector begins that is loaded, and how many of its lanes are of use."""
+        load, lanes, size = wanted.load, lanes_of(wanted.load.type, self.machine.lanes), _size(wanted.load)
+        reach = (load.address.constant - start + load.stride * (wanted.count - 1)) // size + 1
         turns = range(load.stride // size)
-        return [(start + k * size * lanes, max(min(words - k * lanes, lanes), 1)) for k in turns]
+        return [(start + k * size * lanes, max(min(reach - k * lanes, lanes), 1)) for k in turns]
 
     def _shift(self, wanted: _Wanted, start: int, count: int) -> int | None:
         """How many lanes earlier a vector begins, so that all of it may be read; None where there is no such place."""
-        load, lanes, size = wanted.load, self.machine.lanes, in_word(wanted.load.elem)
-        place = Address(0, load.address.terms)
-        for shift in range(lanes - count + 1 if self.machine.slides else 1):
+        load, lanes, size = wanted.load, lanes_of(wanted.load.type, self.machine.lanes), _size(wanted.load)
+        place, slides = Address(0, load.address.terms), _element(load.type) in self.machine.slides
+        for shift in range(lanes - count + 1 if slides else 1):
             first = start - size * shift
             if self.inside(load.array, place, first, first + size * lanes - 1):
                 return shift
         return None
 
     def _value(self, wanted: _Wanted, start: int) -> Term:
-        load, size = wanted.load, in_word(wanted.load.elem)
+        load, size = wanted.load, _size(wanted.load)
         vectors = [self._vector(wanted, first, count) for first, count in self._pieces(wanted, start)]
         turn = load.address.constant - start
-        words = every(vectors, turn // size, load.type)
-        return words if size == 1 else part_of(words, turn % size, load.elem)
+        whole = every(vectors, turn // size, load.type)
+        return whole if size == 1 else part_of(whole, turn % size, load.elem)
 
     def _vector(self, wanted: _Wanted, first: int, count: int) -> Term:
         load, size = wanted.load, in_word(wanted.load.elem)
         shift = self._shift(wanted, first, count) or 0
+        place = Address(first - _size(load) * shift, load.address.terms)
         elem = load.elem if size == 1 else WHOLE[ELEM_BYTES[load.elem]]
-        whole = Load(load.array, Address(first - size * shift, load.address.terms), size, elem, load.type)
+        type = VI32 if load.type.elem in NARROW else load.type
+        whole = viewed(Load(load.array, place, size, elem, type), load.type)
         return whole if not shift else Op("align", (whole, whole), load.type, (shift,))
+
+
+def reached(access: Load | Store, machine: Turns) -> bool:
+    """Whether a vector's elements of memory are reached by words."""
+    type, store = (access.type, False) if isinstance(access, Load) else (access.value.type, True)
+    return type.vector and access.plain and machine.reaches(access.elem, access.stride, store=store, type=type)
+
+
+def placed(load: Load, count: int, machine: Turns, inside: Inside) -> bool:
+    """Whether the first `count` elements of a vector can be loaded by words that lie inside their array."""
+    loads, wanted = _Loads(machine, inside, {}, {}, {}), _Wanted(load, _Use(count))
+    starts = (loads._start(wanted, phase) for phase in range(load.stride))
+    return reached(load, machine) and any(loads._placed(wanted, start) for start in starts)
+
+
+def _element(type: VType) -> Elem:
+    return type.elem if type.elem in NARROW else "i32"
+
+
+def _size(access: Load) -> int:
+    return in_element(access.elem, access.type)
+
+
+def viewed(term: Term, type: VType) -> Term:
+    """The same bits as elements of another width."""
+    if term.type == type:
+        return term
+    if isinstance(term, Op) and term.name == "view":
+        return viewed(term.args[0], type)
+    return Op("view", (term,), type)
 
 
 def _count(starts: dict[_Wanted, int]) -> int:
     return len(set(starts.values()))
 
 
-def part_of(words: Term, turn: int, elem: Elem) -> Term:
-    """The narrow elements number `turn` of the words of a vector, extended."""
-    bits = 8 * ELEM_BYTES[elem]
+def part_of(whole: Term, turn: int, elem: Elem) -> Term:
+    """The narrow elements number `turn` of those that each element of a vector holds, extended."""
+    bits, type = 8 * ELEM_BYTES[elem], whole.type
     low, signed = bits * turn, elem in _SIGNED
-    shifted = words if not low else Op("shr" if signed else "shru", (words, Const(low, VI32)), VI32)
-    return shifted if low + bits == _BITS else Op(f"{'sext' if signed else 'zext'}{bits}", (shifted,), VI32)
+    shifted = whole if not low else Op("shr" if signed else "shru", (whole, Const(low, type)), type)
+    above = 8 * ELEM_BYTES[type.elem] - low - bits
+    if not above or type == VI32:
+        return shifted if not above else Op(f"{'sext' if signed else 'zext'}{bits}", (shifted,), type)
+    if not signed:
+        return Op("and", (shifted, Const((1 << bits) - 1, type)), type)
+    by = Const(above, type)
+    return Op("shr", (Op("shl", (whole, by), type), by), type)
 
 
 def every(vectors: Sequence[Term], turn: int, type: VType) -> Term:
@@ -282,32 +328,12 @@ class _Stores:
     def _run(self, run: list[Let | Store]) -> list[Let | Store]:
         out: list[list[Let | Store]] = [[stmt] for stmt in run]
         for group in store_groups(run, self.machine.lanes, self._member):
-            for members in self._in_turns(run, group):
+            for members in in_turns(run, group, self.machine.lanes):
                 self._merge(run, members, out)
         return [stmt for made in out for stmt in made]
 
     def _member(self, store: Store) -> bool:
-        plain = store.value.type.vector and store.plain and isinstance(store.value, Var | Op | Load | Const)
-        return plain and self.machine.reaches(store.elem, store.stride, store=True)
-
-    def _in_turns(self, run: list[Let | Store], group: Group) -> list[list[int]]:
-        """Members at neighbouring elements, one for each turn, whose vectors are as long as the last one's or have one
-        lane more."""
-        stores = {k: stmt for k in group.members if isinstance(stmt := run[k], Store)}
-        left = sorted(stores, key=lambda k: (stores[k].stride, stores[k].address.constant))
-        found = []
-        while left:
-            first = stores[left[0]]
-            here = left[: first.stride]
-            lengths = [active_lanes(stores[k], self.machine.lanes) for k in here]
-            places = [(first.stride, first.address.constant + turn) for turn in range(first.stride)]
-            falling = sorted(lengths, reverse=True) == lengths and lengths[0] - lengths[-1] <= 1
-            if [(stores[k].stride, stores[k].address.constant) for k in here] == places and falling:
-                found.append(here)
-                left = left[len(here) :]
-            else:
-                left = left[1:]
-        return found
+        return reached(store, self.machine)
 
     def _merge(self, run: list[Let | Store], members: list[int], out: list[list[Let | Store]]) -> None:
         stores = [stmt for k in members if isinstance(stmt := run[k], Store)]
@@ -331,27 +357,71 @@ class _Stores:
         lanes, size = self.machine.lanes, in_word(first.elem)
         active = words % lanes
         start = first.address.constant + size * (words - active)
-        shifts = (0, lanes - active) if self.machine.slides else (0,)
+        shifts = (0, lanes - active) if "i32" in self.machine.slides else (0,)
         starts = [start - size * shift for shift in shifts]
         place = Address(0, first.address.terms)
         return not active or any(self.inside(first.array, place, s, s + size * lanes - 1) for s in starts)
 
     def _contiguous(self, first: Store, values: list[Term], count: int) -> list[Store]:
         """Contiguous stores of the first `count` elements of the values in turns: by words, and what is left over."""
-        size, lanes, found = in_word(first.elem), self.machine.lanes, list[Store]()
-        words = [packed(values[k : k + size], first.elem) for k in range(0, len(values), size)]
-        elem = first.elem if size == 1 else WHOLE[ELEM_BYTES[first.elem]]
-        for k, value in enumerate(interleaved(words, first.value.type)):
-            here = min(count // size - k * lanes, lanes)
+        type, word, lanes, found = first.value.type, in_word(first.elem), self.machine.lanes, list[Store]()
+        size = in_element(first.elem, type)
+        whole = [self._packed(values[k : k + size], first.elem) for k in range(0, len(values), size)]
+        elem = first.elem if word == 1 else WHOLE[ELEM_BYTES[first.elem]]
+        made = [viewed(v, VI32) if word > 1 else v for v in interleaved(whole, type)]
+        for k, value in enumerate(made):
+            here = min(count // word - k * lanes, lanes)
             if here > 0:
-                place = first.address.plus(k * lanes * size)
+                place = first.address.plus(k * lanes * word)
                 active = None if here == lanes else here
-                found.append(replace(first, address=place, stride=size, elem=elem, value=value, active=active))
-        for element in range(count - count % size, count):
-            turn, number = element % first.stride, element // first.stride
-            lane = Op("lane", (values[turn],), VType("i32", False), (number,))
-            found.append(replace(first, address=first.address.plus(element), stride=1, value=lane, active=None))
+                found.append(replace(first, address=place, stride=word, elem=elem, value=value, active=active))
+        bits, left = 8 * ELEM_BYTES[first.elem], count - count % word
+        for element in range(left, count):
+            vector, lane = divmod(left // word, lanes)
+            part: Term = Op("lane", (made[vector],), I32, (lane,))
+            if element > left:
+                part = Op("shru", (part, Const(bits * (element - left), I32)), I32)
+            found.append(replace(first, address=first.address.plus(element), stride=1, value=part, active=None))
         return found
+
+    def _packed(self, values: Sequence[Term], elem: Elem) -> Term:
+        """One vector of the low bits of so many in turns, of their type."""
+        type = values[0].type
+        if not self.machine.packs.issuperset(halvings(type.elem, len(values))):
+            return packed(values, elem)
+        for half in halvings(type.elem, len(values)):
+            count = len(values) // 2
+            values = [Op("join", (values[k], values[count + k]), VType(half, True)) for k in range(count)]
+        return viewed(values[0], type)
+
+
+def halvings(elem: Elem, count: int) -> list[Elem]:
+    """The elements that vectors of `elem` become, joined again and again until one of `count` is left."""
+    found = list[Elem]()
+    while count > 1:
+        elem, count = HALF[elem], count // 2
+        found.append(elem)
+    return found
+
+
+def in_turns(run: Sequence[Let | Store], group: Group, lanes: int) -> list[list[int]]:
+    """Members at neighbouring elements, one for each turn, whose vectors are as long as the last one's or have one
+    lane more."""
+    stores = {k: stmt for k in group.members if isinstance(stmt := run[k], Store)}
+    left = sorted(stores, key=lambda k: (stores[k].stride, stores[k].address.constant))
+    found = []
+    while left:
+        first = stores[left[0]]
+        here = left[: first.stride]
+        lengths = [active_lanes(stores[k], lanes) for k in here]
+        places = [(first.stride, first.address.constant + turn) for turn in range(first.stride)]
+        falling = sorted(lengths, reverse=True) == lengths and lengths[0] - lengths[-1] <= 1
+        if [(stores[k].stride, stores[k].address.constant) for k in here] == places and falling:
+            found.append(here)
+            left = left[len(here) :]
+        else:
+            left = left[1:]
+    return found
 
 
 def packed(values: Sequence[Term], elem: Elem) -> Term:

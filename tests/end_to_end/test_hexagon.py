@@ -20,6 +20,7 @@ from dspgen.stages import arguments_of, simulate_kernel
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from plant_core.loc import PlantError
+from tests.generators.narrow import narrow
 from tests.generators.nests import Features, random_program
 from tests.generators.rows import rows
 from tests.support.tools import needs_tools
@@ -114,3 +115,11 @@ def test_bench(dspgen: Callable[..., tuple[int, str, str]], hexagon: Target) -> 
     assert status == 0 and row["verified"] and row["agree"] and row["cycles"] is None
     assert row["packets"] <= row["best_peer"] == min(row["peers"].values())
     assert found["summary"]["behind"] == []
+
+
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < 4 else pytest.mark.slow) for s in range(100)])
+def test_narrow_kernels(seed: int, tmp_path: Path, hexagon: Target) -> None:
+    needs_tools(hexagon)
+    path = tmp_path / "k.c"
+    path.write_text(narrow(seed))
+    agree(path, hexagon, Options(tiler="model"), {})

@@ -32,6 +32,20 @@ KERNELS = {
     "differences": ("""void f(int y[restrict 90], const unsigned char x[180]) {
   for (int i = 0; i < 90; i++) y[i] = x[2 * i] - x[2 * i + 1];
 }""", 500),
+    "halves": ("""void f(unsigned char y[restrict 6][126], const unsigned char x[8][128]) {
+  for (int i = 0; i < 6; i++)
+    for (int j = 0; j < 126; j++) {
+      int a = x[i][j] + 2 * x[i][j + 1] + x[i][j + 2] - x[i + 2][j] - 2 * x[i + 2][j + 1] - x[i + 2][j + 2];
+      a = a < 0 ? -a : a;
+      y[i][j] = a > 255 ? 255 : a;
+    }
+}""", 150),
+    "bytes": ("""void f(unsigned char y[restrict 512], const unsigned char x[512], const unsigned char z[512]) {
+  for (int i = 0; i < 512; i++) y[i] = x[i] > z[i] ? x[i] - z[i] : z[i] - x[i];
+}""", 60),
+    "choice": ("""void f(short y[restrict 300], const short x[300], const unsigned char z[300]) {
+  for (int i = 0; i < 300; i++) y[i] = x[i] < z[i] ? x[i] >> 2 : z[i] - 5;
+}""", 400),
     "recurrence": ("""void f(short x[100]) {
   for (int i = 1; i < 100; i++) x[i] = x[i] + x[i - 1];
 }""", 1000),

@@ -24,7 +24,7 @@ from dspgen.rewrite.patterns import (
     result_elem,
 )
 from dspgen.rewrite.rules import Instance
-from dspgen.vecdsl.ir import VType
+from dspgen.vecdsl.ir import VType, lanes_of
 from dspgen.vecdsl.semantics import DTYPES, IEEE, Ieee, Modular, Value, apply
 
 LANES = 4
@@ -129,8 +129,8 @@ class Sample:
         for relation in sorted(self.typed.relations, key=lambda r: r.name == "number"):
             first = relation.holes[0]
             kind = dict(self.typed.holes)[first]
-            shape = () if self.sides.get(kind.side, kind.side) == "s" else (self.lanes,)
-            power = self.rng.randrange(1, 4 if numbers else 31)
+            shape = () if self.sides.get(kind.side, kind.side) == "s" else (self.count(kind.elem),)
+            power = self.rng.randrange(1, 4 if numbers else min(8 * DTYPES[kind.elem].itemsize - 1, 31))
             constant: float = self.rng.choice([-3.0, 0.7, 5.0, 2.5])
             match relation.name:
                 case "factor" | "reused":
@@ -175,7 +175,7 @@ class Sample:
         return np.array(drawn if side == "v" else drawn[0], dtype=np.int32)
 
     def draw(self, elem: str, side: str) -> np.ndarray:
-        count = 1 if side == "s" else self.lanes
+        count = 1 if side == "s" else self.count(elem)
         if isinstance(self.arithmetic, Modular):
             values = [self.rng.randrange(self.arithmetic.modulus) for _ in range(count)]
             return np.array(values if side == "v" else values[0], dtype=np.int64)
@@ -198,7 +198,11 @@ class Sample:
         dtype = np.dtype(DTYPES[elem])
         if dtype.kind == "u":
             values = [v % (1 << 8 * dtype.itemsize) for v in values]
-        return np.array(values if side == "v" else values[0], dtype=dtype)
+        return np.array(values if side == "v" else values[0]).astype(dtype)
+
+    def count(self, elem: str) -> int:
+        """The elements of a vector."""
+        return lanes_of(VType(elem, True), self.lanes)
 
     def evaluate(self, pattern: Pattern) -> Value:
         kind = self.typed.kind(pattern)
@@ -208,7 +212,7 @@ class Sample:
             case Number(value):
                 side = self.sides.get(kind.side, kind.side)
                 return np.asarray(
-                    self.arithmetic.register(np.full(() if side == "s" else (self.lanes,), value), kind.elem)
+                    self.arithmetic.register(np.full(() if side == "s" else (self.count(kind.elem),), value), kind.elem)
                 )
             case Lanes(values):
                 return np.asarray(self.arithmetic.register(np.array(values), kind.elem))

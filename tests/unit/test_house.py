@@ -29,7 +29,7 @@ ROOMS = {
     "dspgen.tiling": ("plant_core",),
     "dspgen.vecdsl": ("plant_core.ir", "plant_core.tree", "plant_core.recurrences"),
     "dspgen.straight": ("plant_core", "dspgen.vecdsl"),
-    "dspgen.rewrite": (*VECTOR_IR, "dspgen.vecdsl.printer", "dspgen.vecdsl.verify", *TOOLS),
+    "dspgen.rewrite": (*VECTOR_IR, "dspgen.vecdsl.intervals", "dspgen.vecdsl.printer", "dspgen.vecdsl.verify", *TOOLS),
     "dspgen.asmir": (*VECTOR_IR, "plant_core.windows"),
     "dspgen.sched": ("dspgen.asmir.ir", *TOOLS),
     "dspgen.emit": (

@@ -17,7 +17,7 @@ from dspgen.rewrite.rules import RULES, Instance, check_rule, instances_of
 from dspgen.rewrite.rules_base import Rule
 from dspgen.rewrite.rules_shapes import lane_rules
 from dspgen.target.load import isa_names, load_target
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
+from dspgen.vecdsl.ir import NARROW, Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
 from dspgen.vecdsl.printer import print_program
 from dspgen.vecdsl.ranges import readable
 from dspgen.vecdsl.semantics import IEEE
@@ -27,7 +27,7 @@ ALL = {r.name: r for r in (*RULES, *lane_rules(LANES))}
 
 
 def instances(rule: Rule) -> list[Instance]:
-    return instances_of(rule, ("i32", "f32", "f64"), "reassoc", LANES)
+    return instances_of(rule, ("i32", "f32", "f64", *NARROW), "reassoc", LANES)
 
 
 @pytest.mark.parametrize("name", list(ALL))
