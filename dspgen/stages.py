@@ -34,6 +34,7 @@ from dspgen.vecdsl.ir import ELEM_BYTES, Elem, Loop, Program
 from dspgen.vecdsl.last_rows import with_last_rows_apart
 from dspgen.vecdsl.narrow import narrowed
 from dspgen.vecdsl.origins import outermost_loops
+from dspgen.vecdsl.overwritten import whole_where_overwritten
 from dspgen.vecdsl.promote import promote
 from dspgen.vecdsl.ranges import in_word, readable
 from dspgen.vecdsl.simplify import simplify
@@ -154,7 +155,8 @@ def plan_program(
 
 
 def _dealt(program: Program, target: Target) -> Program:
-    return by_words(narrowed(with_last_rows_apart(deal(program, target), target), target), target)
+    program = narrowed(with_last_rows_apart(deal(program, target), target), target)
+    return by_words(whole_where_overwritten(program, target), target)
 
 
 def _sums_side_by_side(program: Program, target: Target) -> Callable[[Loop, int, Elem], int]:

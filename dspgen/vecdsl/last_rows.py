@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
-from dspgen.target.turns import in_word, turns
+from dspgen.target.turns import turns
 from dspgen.vecdsl.ir import Address, Carried, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var
 from dspgen.vecdsl.ranges import readable
 from dspgen.vecdsl.terms import Names, integer, statements
@@ -35,7 +35,7 @@ def with_last_rows_apart(program: Program, target: Target) -> Program:
 
 
 def _gains(program: Program, loop: Loop, target: Target) -> bool:
-    """Whether some partial vector of narrow elements is a whole one in all iterations but the last."""
+    """Whether some partial vector has room for a whole one in all iterations but the last."""
     if (
         loop.carried
         or not isinstance(loop.trip, Const)
@@ -48,8 +48,8 @@ def _gains(program: Program, loop: Loop, target: Target) -> bool:
     less = replace(program, body=tuple(shorter if s is loop else s for s in program.body))
     inside, before = readable(replace(less, body=(shorter,))), readable(program)
     for store in (s for s in statements(loop.body) if isinstance(s, Store)):
-        partial = store.active is not None and store.plain and in_word(store.elem) > 1
-        if partial and machine.reaches(store.elem, store.stride, store=True):
+        contiguous = store.stride == 1 or machine.reaches(store.elem, store.stride, store=True)
+        if store.active is not None and store.plain and contiguous:
             window = store.array, store.address, 0, store.stride * machine.lanes - 1
             if not before(*window) and inside(*window):
                 return True
