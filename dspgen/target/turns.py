@@ -52,7 +52,12 @@ class Turns:
         ):
             return False
         turns, moved = stride // size, self.joins if store else self.spreads
-        return turns == 1 or (turns in _TURNS and (type.elem if type.elem in NARROW else "i32") in moved)
+        return turns == 1 or (turns in _TURNS and moved_as(type) in moved)
+
+
+def moved_as(type: VType) -> str:
+    """The elements that a vector's are moved as, from lane to lane."""
+    return type.elem if type.elem in NARROW else "i32"
 
 
 def in_word(elem: str) -> int:

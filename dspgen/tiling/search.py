@@ -219,7 +219,8 @@ class _Search:
 
     def visit_instead(self, candidate: Candidate) -> None:
         """Evaluate what stands in for a candidate that was refused: so many at most, besides all others."""
-        if len(self.stood_in) < _MOST_INSTEAD and candidate not in self.stood_in:
+        known = candidate in self.stood_in or any(t.title == candidate.title for t in self.trials)
+        if len(self.stood_in) < _MOST_INSTEAD and not known:
             work, tried = self.work, self.tried
             self.visit(candidate, False)
             self.work, self.tried = work, tried

@@ -28,11 +28,15 @@ def interval_of(name: str, elem: str, args: Sequence[Interval | None]) -> Interv
         return _shifted(name, elem, args[1])
     if name in _RESULTS:
         result, given = _RESULTS[name], args[0] if args else None
-        kept = given is not None and name not in COMPARISONS and result[0] <= given[0] and given[1] <= result[1]
+        kept = given is not None and name not in COMPARISONS and _within(given, result)
         return given if kept else result
     if name == "and" and (known := [a for a in args if a is not None and a[0] >= 0]):
         return _computed(name, args) if len(known) == len(args) else (0, min(a[1] for a in known))
     return _computed(name, args) if args else None
+
+
+def _within(inner: Interval, outer: Interval) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def _shifted(name: str, elem: str, count: Interval | None) -> Interval | None:
@@ -61,7 +65,7 @@ def _computed(name: str, given: Sequence[Interval | None]) -> Interval | None:
             low, high = 0, min(a[1] for a in args if a[0] >= 0)
         case "or" | "xor" if low >= 0:
             low, high = 0, (1 << high.bit_length()) - 1
-        case "mul" | "mul16":
+        case "mul" | "mul16" if name == "mul" or all(_within(a, NARROW_MEMORY["i16"]) for a in args):
             products = [x * y for x in args[0] for y in args[1]]
             low, high = min(products), max(products)
         case "shl" if args[1][0] == args[1][1] and 0 <= args[1][0] < 32:

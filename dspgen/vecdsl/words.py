@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspgen.target.model import Target
-from dspgen.target.turns import WHOLE, Turns, in_element, in_word, turns
+from dspgen.target.turns import WHOLE, Turns, in_element, in_word, moved_as, turns
 from dspgen.vecdsl.demand import demands, lanes_wanted, passes_lanes
 from dspgen.vecdsl.ir import (
     ELEM_BYTES,
@@ -215,7 +215,7 @@ class _Loads:
     def _shift(self, wanted: _Wanted, start: int, count: int) -> int | None:
         """How many lanes earlier a vector begins, so that all of it may be read; None where there is no such place."""
         load, lanes, size = wanted.load, lanes_of(wanted.load.type, self.machine.lanes), _size(wanted.load)
-        place, slides = Address(0, load.address.terms), _element(load.type) in self.machine.slides
+        place, slides = Address(0, load.address.terms), moved_as(load.type) in self.machine.slides
         for shift in range(lanes - count + 1 if slides else 1):
             first = start - size * shift
             if self.inside(load.array, place, first, first + size * lanes - 1):
@@ -250,10 +250,6 @@ def placed(load: Load, count: int, machine: Turns, inside: Inside) -> bool:
     loads, wanted = _Loads(machine, inside, {}, {}, {}), _Wanted(load, _Use(count))
     starts = (loads._start(wanted, phase) for phase in range(load.stride))
     return reached(load, machine) and any(loads._placed(wanted, start) for start in starts)
-
-
-def _element(type: VType) -> Elem:
-    return type.elem if type.elem in NARROW else "i32"
 
 
 def _size(access: Load) -> int:
