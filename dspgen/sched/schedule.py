@@ -31,6 +31,7 @@ _SPILLS = 4  # times that registers are put into memory before the order of the 
 _LOOK = 200_000
 _SPARE = 32  # one register in so many is kept back where they did not suffice
 _WORTH = 1.02  # times the cycles of code that lacks registers: other code that takes no more is as good
+_OFTEN = 8  # runs of a loop for which the caller's registers are saved sooner than that they follow each other
 _BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
@@ -328,6 +329,9 @@ def _relax(
         settings.scarce |= patient
         return _afresh(settings)
     if overlapped := _crowded_runs(failures, laid, settings):
+        trips = laid.blocks[failure.block].trips
+        if (trips is None or trips >= _OFTEN) and _save(settings, failure, facts, kit, stack, enough=True):
+            return True
         settings.apart_runs |= overlapped
         return _afresh(settings)
     if _relax_pieces(failures, laid, settings):
