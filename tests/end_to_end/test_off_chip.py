@@ -298,7 +298,7 @@ def test_rows_that_blocks_share_stay_on_the_chip(
     text: str, spans: tuple[int, ...], order: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offered = _Parts._sizes
-    monkeypatch.setattr("dspgen.block_sizes._spans", lambda extent, _: [{45: spans[0]}.get(extent, spans[1])])
+    monkeypatch.setattr("dspgen.block_sizes.spans_of", lambda extent, _: [{45: spans[0]}.get(extent, spans[1])])
     monkeypatch.setattr(_Parts, "_sizes", lambda *given: [w for w in offered(*given) if w.places and w.order == order])
     path = tmp_path / "kernel.c"
     path.write_text(text, encoding="utf-8")
