@@ -32,6 +32,7 @@ from plant_core.windows import Window
 
 _FRAME = "frame of the blocks"
 _FITS = "fits"
+_STORES = 4  # that tell a whole transfer, two words at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class _Composer:
             items += self._section(self._measure)
             trips = self.emitter.names[NUMBER].vreg
         items += self._section(partial(self._begin, several=trips != 1))
-        wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False, just=4))
+        wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False, just=_STORES))
         if trips == 1:
             before, block = ahead(self._in_step(self._dispatch()))
             items += [*before, *wait, *block]
