@@ -64,7 +64,30 @@ def trial_sizes(func: Func) -> dict[str, int]:
             # Loops around others first.
             name = min(names, key=lambda n: (found[n] > _OUTER, -found[n], n))
             found[name] = max(found[name] * 2 // 3, _FEWEST)
+    for comp in func.comps:
+        found |= _running(comp, found, most, dict.fromkeys(defined, _GROUPS))
     return found
+
+
+def _running(
+    comp: Comp, found: Mapping[str, int], most: Mapping[str, int], defined: Mapping[str, int]
+) -> dict[str, int]:
+    """Of the parameters on which it depends whether a statement runs at all the values, no less than these, for which
+    it does; none if it does already, or can't with no more than the `most`."""
+    params = comp.domain.params()
+    names = [str(params.get_dim_name(isl.dim_type.param, k)) for k in range(params.dim(isl.dim_type.param))]
+    here = params
+    for k, name in enumerate(names):
+        if name in defined:
+            params = params.fix_val(isl.dim_type.param, k, isl.Val(defined[name]))
+        else:
+            params = params.lower_bound_val(isl.dim_type.param, k, isl.Val(found.get(name, 0)))
+        here = here.fix_val(isl.dim_type.param, k, isl.Val(defined.get(name, found.get(name, 0))))
+    if params.is_empty() or not here.is_empty():
+        return {}
+    point = isl.Set.from_params(params).move_dims(isl.dim_type.set, 0, isl.dim_type.param, 0, len(names)).lexmin()
+    values = {n: int(point.dim_min_val(k).to_python()) for k, n in enumerate(names) if n in found}
+    return {} if any(v > most.get(n, v) for n, v in values.items()) else values
 
 
 def _runs(comp: Comp, values: Mapping[str, int]) -> tuple[int, set[str]] | None:

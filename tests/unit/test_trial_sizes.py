@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import islpy as isl
 import pytest
 
 from dspgen.frontend.read import read_c
@@ -11,7 +13,9 @@ from dspgen.options import Options
 from dspgen.pipeline import compile_file
 from dspgen.stages import cycles_of
 from dspgen.target.model import Target
+from plant_core.canonical.passes import canonical
 from plant_core.groups import in_groups
+from plant_core.ir import ScalarParam
 from plant_core.trial_sizes import trial_sizes
 
 PRODUCT = """void f(int n, int m, int p, const float a[40][40], const float b[40][99], float c[40][99]) {
@@ -50,3 +54,25 @@ def test_code_of_unknown_trips_is_compared_by_its_cycles(tmp_path: Path, ft_m700
     compiled = compile_file(str(path), ft_m7002, Options(tile="one"))
     assert compiled.scheduled.cycles is None
     assert cycles_of(compiled, ft_m7002) == min(t.cycles for c in compiled.choices for t in c.trials if t.cycles)
+
+
+def test_what_runs_for_some_parameters_only_does(tmp_path: Path) -> None:
+    """The last groups of rows and of columns."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        "void f(int n, int m, const int x[n][m], int y[n][m]) "
+        "{ for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) y[i][j] = x[i][j]; }",
+        encoding="utf-8",
+    )
+    func = canonical(read_c(str(path)), reassoc=False, symbolic=True)
+    made = in_groups(func, [[c.name for c in func.comps]], 16, reassoc=False)
+    assert made is not None
+    groups = [c.defines for c in made.comps if c.defines is not None]
+    for comp in (c for c in made.comps if c.iters):
+        params = (*made.params, *(ScalarParam(name, "i32") for name in groups))
+        sizes = trial_sizes(replace(made, params=params, comps=(comp,)))
+        domain = comp.domain
+        for name, value in sizes.items():
+            if (k := domain.find_dim_by_name(isl.dim_type.param, name)) >= 0:
+                domain = domain.fix_val(isl.dim_type.param, k, isl.Val(value))
+        assert not domain.is_empty(), sizes
