@@ -35,7 +35,7 @@ from plant_core.tiles import Plan
 
 FINALISTS = 8
 SIMULATED_FINALISTS = 5
-STRIPS = 2  # ways of strips that are tried
+STRIPS = 3  # ways of strips that are tried
 APART = 1.1  # times the cycles of the best: ways of strips that take more are not tried with more rules
 TRIES = 8  # candidates that are compiled, those of all nests together, but for a few of each
 FEWEST_TRIES = 3

@@ -29,6 +29,7 @@ from dspgen.vecdsl.arithmetic import loop_arithmetic
 from dspgen.vecdsl.build import build
 from dspgen.vecdsl.chains import shorten_chains
 from dspgen.vecdsl.deal import deal
+from dspgen.vecdsl.group_masks import Pattern, group_masks
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import ELEM_BYTES, Elem, Loop, Program
 from dspgen.vecdsl.last_rows import with_last_rows_apart
@@ -148,10 +149,16 @@ def plan_program(
     promoted = promote(built, target.lanes)
     if strips:
         promoted = shorten_chains(promoted, _sums_side_by_side(promoted, target), floats=options.fp == "reassoc")
-    promoted = hoist(straighten(promoted, target.lanes), target.lanes)
+    straightened = group_masks(straighten(promoted, target.lanes), target.lanes, target.packed, partial(_joins, target))
+    promoted = hoist(straightened, target.lanes)
     skewed = skew(promoted, target.lanes, partial(load_granule, target), _room_for_copies(target))
     in_place = None if skewed is promoted else _dealt(promoted, target)
     return Planned(func, tree, built, _dealt(skewed, target), in_place)
+
+
+def _joins(target: Target, pattern: Pattern) -> bool:
+    """Whether some macro shuffles two vectors by the pattern."""
+    return any(m.pattern and m.implements.split(".")[0] == "shuffle2" and m.fits(pattern) for m in target.macros)
 
 
 def _dealt(program: Program, target: Target) -> Program:

@@ -14,7 +14,7 @@ from dspgen.vecdsl.ir import OPS, Address, Const, Load, Op, Store, Term, Var, VT
 if TYPE_CHECKING:
     from dspgen.asmir.emitter import Emitter
 
-_Key = tuple[str, VType, tuple[int, ...], tuple[tuple[VType, bool, bool], ...]]
+_Key = tuple[str, VType, tuple[int, ...], tuple[tuple[VType, bool, bool], ...], bool]
 
 
 class Abilities:
@@ -24,6 +24,7 @@ class Abilities:
         self.emitter = emitter
         self.lanes = emitter.target.lanes
         self.group = emitter.target.packed  # lanes that one predicate governs
+        self._alike: set[str] = set()  # variables whose lanes are alike in each group
         self._direct: dict[_Key, bool] = {}
 
     # -- accesses
@@ -33,7 +34,7 @@ class Abilities:
         found = self._fits(load_forms(self.emitter.table, load), load.type)
         if load.mask is not None:
             wanted = "lane" if load.type.vector else "scalar"
-            found = [f for f in found if f.instruction.predicable == wanted]
+            found = [f for f in found if f.instruction.predicable == wanted and self.governs(load.mask)]
         return bool(found)
 
     def pair_load(self, low: Load, term: Op) -> bool:
@@ -48,7 +49,7 @@ class Abilities:
     def store(self, stmt: Store) -> bool:
         """Whether some row does the store as it is, masked where it must be."""
         partial = stmt.mask is not None or (stmt.active is not None and stmt.active < self.lanes)
-        if partial and self.group > 1 and (stmt.mask is not None or (stmt.active or 0) % self.group):
+        if partial and (stmt.active or 0) % self.group or (stmt.mask is not None and not self.governs(stmt.mask)):
             return False
         try:
             cls = self.emitter.classes.of_term(stmt.value)
@@ -60,6 +61,21 @@ class Abilities:
             ):
                 return True
         return False
+
+    def governs(self, condition: Term) -> bool:
+        """Whether a condition can be a predicate: of lanes, it is then alike in those that one predicate governs."""
+        match condition:
+            case Const() | Op(name="bcast" | "alike"):
+                return True
+            case Var(name):
+                return self.group == 1 or not condition.type.vector or name in self._alike
+            case _:
+                return self.group == 1 or not condition.type.vector
+
+    def learn(self, name: str, value: Term) -> None:
+        """A variable has this value."""
+        if isinstance(value, Op) and value.name == "alike" or isinstance(value, Var) and value.name in self._alike:
+            self._alike.add(name)
 
     def lane_predicates(self, stmt: Store) -> bool:
         """Whether some row does the vector store on lanes of one's choice."""
@@ -99,6 +115,7 @@ class Abilities:
             op.type,
             op.imm,
             tuple((a.type, is_pair_term(a), isinstance(a, Const)) for a in op.args) if op.name != "vec" else (),
+            op.name == "select" and self.governs(op.args[0]),
         )
         if key not in self._direct or op.name == "vec":
             try:
@@ -110,7 +127,7 @@ class Abilities:
     def _does(self, op: Op) -> bool:
         emitter = self.emitter
         match op.name:
-            case "lo" | "hi" | "view":
+            case "lo" | "hi" | "view" | "alike":
                 return True
             case "pair":
                 return bool(emitter.classes.of_term(op))
@@ -156,6 +173,8 @@ class Abilities:
         )
 
     def _predicated_move(self, op: Op) -> bool:
+        if not self.governs(op.args[0]):
+            return False
         emitter = self.emitter
         cls = emitter.classes.of_type(op.type)
         single = emitter.target.register_class(cls).pair_of or cls

@@ -278,7 +278,7 @@ class Emitter:
         match term.name:
             case "ld_pair":
                 return self._pair_load(term, into)
-            case "view":
+            case "view" | "alike":
                 return self._moved(self.lower(term.args[0]), into)
             case "lo" | "hi":
                 pair = self.lower(term.args[0])

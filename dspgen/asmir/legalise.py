@@ -89,10 +89,7 @@ class _Legaliser:
     def _stmt(self, stmt: Stmt) -> None:
         match stmt:
             case Let(name, value):
-                value = self.term(value)
-                self.before.append(Let(name, value))
-                if isinstance(value, Load):
-                    self.loaded[name] = value
+                self._let(name, self.term(value))
             case Store():
                 self._store(stmt)
                 self._forget({stmt.array})
@@ -138,10 +135,14 @@ class _Legaliser:
         if is_pair_term(term):
             return Op("pair", tuple(self.bound(half_of(term, part)) for part in ("lo", "hi")), term.type)
         name = self.names.fresh("part")
-        self.before.append(Let(name, term))
-        if isinstance(term, Load):
-            self.loaded[name] = term
+        self._let(name, term)
         return Var(name, term.type)
+
+    def _let(self, name: str, value: Term) -> None:
+        self.before.append(Let(name, value))
+        self.able.learn(name, value)
+        if isinstance(value, Load):
+            self.loaded[name] = value
 
     # -- terms
 
@@ -495,6 +496,5 @@ class _Legaliser:
             key = (index.name, size)
             if key not in self.able.emitter.distances:
                 distances = Op("shl", (index, Const(size.bit_length() - 1, VI32)), VI32)
-                made = self.term(distances)
-                self.able.emitter.distances[key] = self.bound(made)
+                self.able.emitter.distances[key] = self.bound(self.term(distances))
         return index

@@ -26,18 +26,19 @@ _REARRANGED = frozenset(
 )
 _MADE_ONCE = frozenset({"iota", "mask_first", "mask_period"})
 _ALIGNED = 1 << 12
-_FREE = frozenset({"lo", "hi", "pair", "view"})
+_FREE = frozenset({"lo", "hi", "pair", "view", "alike"})
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What selection must know of an operand: its type, whether it is a pair, its constants, if it can be one, and
-    whether all lanes have the value of a scalar that is at hand."""
+    """What selection must know of an operand: its type, whether it is a pair, its constants, if it can be one, whether
+    all lanes have the value of a scalar that is at hand, and whether lanes that one predicate governs are alike."""
 
     type: VType
     pair: bool
     constants: tuple[str, ...] = ()
     uniform: bool = False
+    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +293,7 @@ class Machine:
         return self._operation(Node("op", "select", type.elem, type.vector, (0, 1, 2)), (flag, value, value))
 
     def _operation(self, node: Node, args: Sequence[Value]) -> Implementation | None:
-        if node.op in ("lo", "hi", "view"):
+        if node.op in ("lo", "hi", "view", "alike"):
             return FREE
         if node.op == "pair":
             return FREE if self._class_of(Value(node.type, True)) is not None else None
@@ -384,6 +385,8 @@ class Machine:
         """A move, and a predicated move over it."""
         cls = self._class_of(Value(type, False))
         lane = condition.type.vector
+        if lane and self.target.packed > 1 and not (condition.alike or condition.uniform or condition.constants):
+            return None
         moves = [f for f in self.table.forms("mov", "i32") if self._moves(f, cls)]
         if cls is not None and not moves and (single := self.classes[cls].pair_of) is not None:
             moves = [f for f in self.table.forms("mov", "i32") if self._moves(f, single)]

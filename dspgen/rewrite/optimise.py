@@ -330,6 +330,7 @@ class _RegionWork:
                 any(n.pair for n in nodes),
                 tuple(n.text for n in nodes if n.kind == "const"),
                 any(n.op == "bcast" for n in nodes),
+                any(n.op == "alike" for n in nodes),
             )
             for c, nodes in egraph.classes.items()
             if nodes

@@ -8,14 +8,13 @@ also stands for its reading on 32 bits, and is marked as `widened`; extending op
 
 Where lanes hold several words, there is a view for each number of them. In the one for a single word (or a whole lane)
 all rows keep their lanes. In a packed view a vector has `packed` times as many lanes, and its rows are those that treat
-all words of a lane alike: they are read as rows on lanes of the word's size.
+all words of a lane alike: they are read as rows on lanes of the word's size. A predicate governs all words of a lane.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 from dspgen.target.model import Instruction, Operand, RegisterClass, SemExpr, SemStatement, Target
 
@@ -150,11 +149,9 @@ def _packed(target: Target, packed: int) -> Target:
             return _words_of(row, target)
         known = [s for s in (_packed_statement(s, packed) for s in row.semantics) if s is not None]
         if len(known) < len(row.semantics) or not all(_holds_lanes(o, target) for o in row.operands):
-            return replace(row, compile=False, predicable=_unmasked(row))
+            return replace(row, compile=False)
         constant = tuple(_packed_immediate(o) if _is_constant(row) else o for o in row.operands)
-        return replace(
-            row, semantics=tuple(known), equivalents=(), operands=constant, predicable=_unmasked(row), widened=False
-        )
+        return replace(row, semantics=tuple(known), equivalents=(), operands=constant, widened=False)
 
     view = _viewed(target, packed, read)
     registers = tuple(_packed_class(c, target, packed) for c in target.registers)
@@ -183,13 +180,6 @@ def _touches_lanes(operand: Operand, target: Target) -> bool:
 
 def _writes_lanes(row: Instruction, target: Target) -> bool:
     return any(_is_vector(row, s, target) for s in row.semantics)
-
-
-def _unmasked(row: Instruction) -> Literal["none", "scalar", "lane"]:
-    """A predicate of lanes governs several elements at once: that is of use for the first lanes of a store alone."""
-    if row.predicable == "lane" and (row.memory is None or not row.memory.store):
-        return "none"
-    return row.predicable
 
 
 def _is_constant(row: Instruction) -> bool:

@@ -68,6 +68,12 @@ class Machine:
             return self.target.register_class(found.pair_of).kind
         return found.kind
 
+    def pair_granule(self, elem: str) -> int:
+        """How many elements lie between places where loads of two vectors may begin; 1 where there are none."""
+        forms = [f for f in self.table.forms("vld_pair", bits_elem(elem)) if f.shape and f.shape[0] == 1]
+        aligns = [f.instruction.memory.align for f in forms if f.instruction.memory is not None]
+        return max(min(aligns, default=1) // (int(elem[1:]) // 8), 1)
+
     def add(self, pressure: dict[str, float], op: str, elem: str, vector: bool, count: float) -> None:
         form = self.form(_STANDS_IN.get(op, op), elem, vector=vector) or self.form(op, elem, vector=vector)
         if form is not None:

@@ -203,10 +203,11 @@ def _body(
             sums, kept = (distinct, kept) if access.write else (sums, kept + distinct)
             continue
         streamed += distinct
-        # Of vectors that advance by an odd number of elements, none are known to begin where pairs of them may.
-        odd = inner is not None and access.coefficient(inner) * spans[inner] % 2
+        # Of vectors that advance by less than pairs are aligned to, none are known to begin where these may.
+        granule = machine.pair_granule(access.elem)
+        single = inner is not None and access.coefficient(inner) * spans[inner] % granule
         how = across(access, lane, machine.lanes)
-        times = round(distinct * _UNPAIRED) if odd and how is not None and how.stride else distinct
+        times = round(distinct * _UNPAIRED) if single and how is not None and how.stride else distinct
         machine.add_access(pressure, access, how, times, access.write, read=not access.write)
     body = max(pressure.values(), default=1.0)
     if sums:

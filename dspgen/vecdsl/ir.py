@@ -210,6 +210,9 @@ OPS: dict[str, OpInfo] = {
     "all_max": OpInfo(1, "cross", "every lane = greatest lane"),
     "mask_first": OpInfo(0, "cross", "i32 vector: 1 in lanes k < imm[0], else 0"),
     "mask_period": OpInfo(0, "cross", "i32 vector: 1 in lanes k with imm[1] <= k % imm[0] < imm[2], else 0"),
+    "alike": OpInfo(
+        1, "cross", "i32 vector a, which is 0 in all lanes or in none of each group that a predicate governs"
+    ),
     "vec": OpInfo(-1, "cross", "lane k = scalar args[k]"),
     "shuffle": OpInfo(1, "cross", "lane k = lane imm[k] of a; where imm[k] is -1, anything"),
     "shuffle2": OpInfo(2, "cross", "lane k = lane imm[k] of the concatenation a, b; where imm[k] is -1, anything"),

@@ -400,6 +400,7 @@ _CROSS: dict[str, Callable[..., Value]] = {
     "mask_period": lambda m, t, imm, a, n: m.register(
         (imm[1] <= np.arange(n) % imm[0]) & (np.arange(n) % imm[0] < imm[2]), t.elem
     ),
+    "alike": lambda m, t, imm, a, n: _plain(a[0]),
     "vec": lambda m, t, imm, a, n: _gathered(a, n),
     "shuffle": lambda m, t, imm, a, n: _shuffled(_plain(a[0]), imm, n),
     "shuffle2": lambda m, t, imm, a, n: _shuffled(_both(a), imm, n),

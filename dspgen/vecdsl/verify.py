@@ -232,6 +232,8 @@ def _fits(op: Op, args: tuple[VType, ...]) -> bool:
             return _BITS[args[0].elem] == _BITS[elem] and args[0].vector == vector
         case "div" | "mod" if elem == "u32":
             return all(a == VType("i32", vector) for a in args)
+        case "alike":
+            return vector and elem == "i32" and args == (op.type,)
         case "bcast":
             return vector and args == (VType("i32", False) if _narrow(op.type) else scalar,)
         case "view":
