@@ -31,6 +31,7 @@ from dspgen.stages import (
     OnStage,
     Stages,
     cycles_of,
+    distances_of_twos,
     polished,
     schedule_remarks,
     simulate_kernel,
@@ -48,6 +49,7 @@ from dspgen.tiling.parts import in_parts
 from dspgen.tiling.peeling import align_stores
 from dspgen.tiling.search import PATIENT, Choice
 from dspgen.tiling.splitting import split
+from dspgen.tiling.twos import in_twos
 from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_on_parameters
 from plant_core.beside import beside
 from plant_core.block_tree import Blocks
@@ -287,7 +289,8 @@ def _chooser(source: Func, target: Target, options: Options, seen: OnStage, shar
     reassoc = options.fp == "reassoc"
     func = split(canonical(source, reassoc=reassoc))
     func = with_lane_sums(func, target.lanes, reassoc=reassoc) if options.vectorize else func
-    func = spaced(align_stores(func, partial(store_granule, target), target.lanes))
+    func = align_stores(func, partial(store_granule, target), target.lanes)
+    func = spaced(in_twos(func, target.packed, partial(distances_of_twos, target)))
     return Chooser(func, target, options, seen=seen, share=share)
 
 

@@ -365,6 +365,11 @@ def store_granule(target: Target, elem: Elem) -> int:
     return max(machine_of(target).store_alignment(elem) // ELEM_BYTES[elem], 1)
 
 
+def distances_of_twos(target: Target, elem: str, store: bool) -> set[int]:
+    """At which distances twos of elements are accessed in pairs, where lanes hold two."""
+    return machine_of(target).table.twos(elem, store=store)
+
+
 def _room_for_copies(target: Target) -> int:
     return target.memory(target.abi.stack_memory).size // COPIES
 

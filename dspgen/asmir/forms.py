@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dspgen.target.operations import Form, OperationTable, bits_elem, word_keys
 from dspgen.vecdsl.ir import PAIRS, Const, Load, Op, Store, Term, VType
-from dspgen.vecdsl.terms import leaves
+from dspgen.vecdsl.terms import leaves, second_half
 
 
 def is_pair_term(term: Term) -> bool:
@@ -57,10 +57,10 @@ def load_forms(table: OperationTable, load: Load) -> list[Form]:
 def pair_load_forms(table: OperationTable, load: Load, lanes: int) -> list[Form]:
     """The rows that do the pair load whose low half is `load`."""
     elem = bits_elem(load.elem)
-    if not load.plain:
+    if load.index is not None or load.mask is not None:
         return []
     if load.type.vector:
-        return [f for f in table.forms("vld_pair", elem) if f.shape == _pair_shape(load.stride, lanes)]
+        return [f for f in table.forms("vld_pair", elem) if f.shape == _pair_shape(load, lanes)]
     return table.forms("ld_pair", elem) + (table.forms("ld", "i64") if elem == "i32" else [])
 
 
@@ -69,7 +69,7 @@ def store_forms(table: OperationTable, stmt: Store, lanes: int) -> list[Form]:
     elem, vector = bits_elem(stmt.elem), stmt.value.type.vector
     if is_pair_term(stmt.value):
         if vector:
-            return [f for f in table.forms("vst_pair", elem) if f.shape == _pair_shape(stmt.stride, lanes)]
+            return [f for f in table.forms("vst_pair", elem) if f.shape == _pair_shape(stmt, lanes)]
         return table.forms("st_pair", elem) + (table.forms("st", "i64") if elem == "i32" else [])
     if not vector:
         return table.forms("st", elem)
@@ -78,13 +78,19 @@ def store_forms(table: OperationTable, stmt: Store, lanes: int) -> list[Form]:
     return [] if stmt.period else table.lanes("vst", stmt.elem, stmt.stride)
 
 
-def _pair_shape(stride: int, lanes: int) -> tuple[int, int, int, int]:
-    return (stride, 0, stride, second_half(stride, True, lanes))
+def _pair_shape(access: Load | Store, lanes: int) -> tuple[int, ...]:
+    high = second_half(access, lanes)
+    if not access.period:
+        return access.stride, 0, access.stride, high
+    apart = access.jump, 0, access.period, access.jump, high, access.period
+    return apart if access.stride == 1 else ()
 
 
-def second_half(stride: int, vector: bool, lanes: int) -> int:
-    """The element, from a pair access's address, at which its high half begins."""
-    return lanes if vector and stride == 1 else 1
+def pair_reach(access: Load | Store, lanes: int) -> int:
+    """All elements from the low half's first to the high half's last."""
+    if lanes > 1 and access.period:
+        return access.jump * (lanes // access.period - 1) + 2 * access.period
+    return 2 * lanes if access.stride == 1 else access.stride * (lanes - 1) + 2
 
 
 def scalar_pair(load: Load, lane: int) -> Op:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dspgen.asmir.abilities import Abilities
 from dspgen.asmir.expand import expanded, half_of, lane_of
-from dspgen.asmir.forms import is_pair_term, loads_any, scalar_pair, second_half
+from dspgen.asmir.forms import is_pair_term, loads_any, scalar_pair
+from dspgen.asmir.interleaved import interleaved, with_pairs
 from dspgen.asmir.partial import Blends
 from dspgen.asmir.sliding import slid, whole_groups
 from dspgen.asmir.slots import Slots
-from dspgen.asmir.windows import Group, flags, in_place, lane_offsets, shuffled, target_groups
+from dspgen.asmir.windows import Group, dealt, flags, in_place, lane_offsets, shuffled, target_groups
 from dspgen.vecdsl.congruence import Congruences
 from dspgen.vecdsl.ir import (
     ELEM_BYTES,
@@ -37,7 +38,7 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
-from dspgen.vecdsl.terms import Names, address_term, children, integer, is_atom, statements
+from dspgen.vecdsl.terms import Names, address_term, children, integer, is_atom, second_half, statements
 
 if TYPE_CHECKING:
     from dspgen.asmir.emitter import Emitter
@@ -80,7 +81,7 @@ class _Legaliser:
         saved = self.before, self.done, self.loaded
         self.before, self.done, self.loaded = out, {}, {}
         self._another_block()
-        for stmt in body:
+        for stmt in with_pairs(body, self.able, self.congruences):
             self._stmt(stmt)
         self._another_block()
         self.before, self.done, self.loaded = saved
@@ -108,7 +109,7 @@ class _Legaliser:
         body: list[Stmt] = []
         self.before, self.done, self.loaded = body, {}, {}
         self._another_block()
-        for inner in stmt.body:
+        for inner in with_pairs(stmt.body, self.able, self.congruences):
             self._stmt(inner)
         nexts = [self.term(c.next) for c in stmt.carried]
         self._another_block()
@@ -211,7 +212,7 @@ class _Legaliser:
     def _pair(self, low: Load, term: Op) -> Term:
         if self.able.pair_load(low, term) and self._aligned(low, pair=True):
             return term
-        high = replace(low, address=low.address.plus(second_half(low.stride, low.type.vector, self.lanes)))
+        high = replace(low, address=low.address.plus(second_half(low, self.lanes)))
         return Op("pair", (self.bound(self.term(low)), self.bound(self.term(high))), term.type)
 
     def _aligned(self, access: Load | Store, *, pair: bool = False) -> bool:
@@ -245,6 +246,8 @@ class _Legaliser:
             return self._one_by_one(load, offsets)
         if (window := slid(load, self.able, self.congruences)) is not None:
             return replace(window, args=tuple(map(self.bound, window.args)))
+        if (groups := interleaved(load, self.able, self.congruences, self.inside)) is not None:
+            return replace(groups, args=tuple(map(self.term, groups.args)))
         return self._merged(load, offsets, masked=False) or self._one_by_one(load, offsets)
 
     def _scalar_load(self, load: Load) -> Term:
@@ -277,7 +280,7 @@ class _Legaliser:
         if self.able.shuffles(load.type):
             other = shuffled(offsets, self.lanes, allowed)
             if other is not None and (groups is None or len(groups) > 2 * len(other)):
-                return self._dealt(plain, load, other) if len(other) <= self.lanes // 2 else None
+                return dealt(plain, load, other, self.lanes, self.bound) if len(other) <= self.lanes // 2 else None
         if groups is None or len(groups) > max(self.lanes // 2, 1) or not self.able.selects(load.type):
             return None
         return self._overlaid(load, plain, groups)
@@ -298,23 +301,6 @@ class _Legaliser:
         """A constant mask of a group's lanes."""
         whole = len(group.lanes) == self.lanes
         return Const(1, VI32) if whole else self.bound(self.term(flags(group, self.lanes)))
-
-    def _dealt(self, plain: Load, load: Load, groups: Sequence[Group]) -> Term:
-        """Each lane takes its element from one of the loads, by shuffles that merge one load after the other."""
-        windows = [self.bound(replace(plain, address=load.address.plus(g.start))) for g in groups]
-        offsets = lane_offsets(load, self.lanes)
-        result, taken = windows[0], set(groups[0].lanes)
-        first = tuple(offsets[k] - groups[0].start if k in taken else -1 for k in range(self.lanes))
-        if len(groups) == 1:
-            return Op("shuffle2", (result, result), load.type, first)
-        pattern = first
-        for window, group in zip(windows[1:], groups[1:], strict=True):
-            here = {k: self.lanes + offsets[k] - group.start for k in group.lanes if k not in taken}
-            merged = tuple(here.get(k, pattern[k]) for k in range(self.lanes))
-            result = self.bound(Op("shuffle2", (result, window), load.type, merged))
-            taken |= set(group.lanes)
-            pattern = tuple(k if k in taken else -1 for k in range(self.lanes))
-        return result
 
     def _one_by_one(self, load: Load, offsets: tuple[int, ...]) -> Term:
         """Scalar loads, lane by lane."""
@@ -379,11 +365,12 @@ class _Legaliser:
         return replace(stmt, mask=mask, active=None)
 
     def _pair_store(self, stmt: Store) -> None:
-        if stmt.plain and stmt.active is None and self.able.store(stmt) and self._aligned(stmt, pair=True):
+        whole = stmt.index is None and stmt.mask is None and stmt.active is None
+        if whole and self.able.store(stmt) and self._aligned(stmt, pair=True):
             self.before.append(stmt)
             return
         low, high = (self.bound(half_of(stmt.value, part)) for part in ("lo", "hi"))
-        second = stmt.address.plus(second_half(stmt.stride, low.type.vector, self.lanes))
+        second = stmt.address.plus(second_half(stmt, self.lanes))
         self._store(replace(stmt, value=low))
         self._store(replace(stmt, value=high, address=second))
 

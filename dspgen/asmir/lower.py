@@ -27,7 +27,7 @@ from dspgen.asmir.carried import begin_carried, end_carried
 from dspgen.asmir.coalesce import coalesce_moves
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.extend import InWord, extend
-from dspgen.asmir.forms import is_pair_term, store_forms
+from dspgen.asmir.forms import is_pair_term, pair_reach, store_forms
 from dspgen.asmir.grouping import by_mode
 from dspgen.asmir.invariant import constants_apart
 from dspgen.asmir.ir import Function, If, Item, Loop, Mem, MemRef, Predicate, Reg, Stream, VReg
@@ -187,7 +187,7 @@ class _Lowering:
             return self._anywhere(access, size), self.emitter.lower(stmt.index)
         count = (stmt.active or self.lanes) if vector else 1
         if is_pair_term(stmt.value):
-            return self._operand(access, _pair_reach(count, stmt.stride), size, size), None
+            return self._operand(access, pair_reach(stmt, count), size, size), None
         return self._operand(access, count, stmt.stride * size, size * covered(stmt.elem)), None
 
     def _forget(self, array: str) -> None:
@@ -365,7 +365,7 @@ class _Lowering:
         if load.index is not None:
             return self._anywhere(access, size) if load.type.vector else self._indexed(access, load.index, size)
         if pair:
-            return self._operand(access, _pair_reach(count, load.stride), size, size)
+            return self._operand(access, pair_reach(load, count), size, size)
         return self._operand(access, count, load.stride * size, size * covered(load.elem))
 
     def _anywhere(self, access: Access, size: int) -> Mem:
@@ -417,11 +417,6 @@ class _Lowering:
             register = self._straight_register(key)
         reference = MemRef(access.array, access.bytes, access.byte_terms, stride, count, size)
         return Mem(register, access.bytes - key.low, reference)
-
-
-def _pair_reach(count: int, stride: int) -> int:
-    """All elements from the low half's first to the high half's last."""
-    return 2 * count if stride == 1 else stride * (count - 1) + 2
 
 
 def _always_short(loop: v.Loop) -> bool:

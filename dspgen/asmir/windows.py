@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dspgen.vecdsl.ir import Const, Load, Op, Store, VType
+from dspgen.vecdsl.ir import Const, Load, Op, Store, Term, VType
 
 Allowed = Callable[[int], bool]
 
@@ -60,3 +60,21 @@ def target_groups(offsets: Sequence[int], lanes: int, allowed: Allowed, members:
         groups.append(Group(start, tuple(sorted(here))))
         left = left[len(here) :]
     return groups
+
+
+def dealt(plain: Load, load: Load, groups: Sequence[Group], lanes: int, bound: Callable[[Term], Term]) -> Term:
+    """Each lane takes its element from one of the loads, by shuffles that merge one load after the other."""
+    windows = [bound(replace(plain, address=load.address.plus(g.start))) for g in groups]
+    offsets = lane_offsets(load, lanes)
+    result, taken = windows[0], set(groups[0].lanes)
+    first = tuple(offsets[k] - groups[0].start if k in taken else -1 for k in range(lanes))
+    if len(groups) == 1:
+        return Op("shuffle2", (result, result), load.type, first)
+    pattern = first
+    for window, group in zip(windows[1:], groups[1:], strict=True):
+        here = {k: lanes + offsets[k] - group.start for k in group.lanes if k not in taken}
+        merged = tuple(here.get(k, pattern[k]) for k in range(lanes))
+        result = bound(Op("shuffle2", (result, window), load.type, merged))
+        taken |= set(group.lanes)
+        pattern = tuple(k if k in taken else -1 for k in range(lanes))
+    return result

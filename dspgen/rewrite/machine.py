@@ -58,6 +58,7 @@ class Access:
     masked: bool = False
     active: bool = False
     uniform: bool = False
+    jump: int = 0
 
     @property
     def scattered(self) -> bool:
@@ -107,6 +108,11 @@ class Machine:
         self._known: dict[tuple[str, str, bool, bool, tuple[Value, ...], tuple[int, ...]], Implementation | None] = {}
 
     # -- what exists at all, for choosing rules
+
+    @property
+    def shuffles(self) -> bool:
+        """Whether vectors are shuffled by any pattern."""
+        return self.lanewise.shuffle is not None
 
     def has(self, op: str, elem: str, *, vector: bool) -> bool:
         """Whether some instruction or macro computes `op` of `elem` with its result (or operand) on that side."""
@@ -170,6 +176,7 @@ class Machine:
                     node.indexed,
                     node.masked,
                     uniform=node.indexed and args[0].uniform,
+                    jump=node.jump,
                 )
                 if access not in self._loads:
                     self._loads[access] = self._load(access)
@@ -182,6 +189,8 @@ class Machine:
 
     def store(self, access: Access) -> Implementation | None:
         """A store of one value, or of a pair."""
+        if (twos := self._in_twos(access, store=True)) is not None:
+            return twos
         if access.period and (whole := self._by_periods(access, self._store)) is not None:
             return whole
         if not access.period and not access.scattered and (direct := self._store(access)) is not None:
@@ -251,6 +260,8 @@ class Machine:
         if direct is not None:
             direct = in_turn(self.lanewise.address, direct) if access.indexed else direct
             return in_turn(direct, self._masking(access.type)) if access.masked else direct
+        if (twos := self._in_twos(access, store=False)) is not None:
+            return twos
         if access.period and (whole := self._by_periods(access, self._load)) is not None:
             return whole
         if (slid := self._slid(access)) is not None:
@@ -270,6 +281,23 @@ class Machine:
             if (windows := self.lanewise.windows(whole, access.stride)) is not None:
                 return windows
         return self.lanewise.spread(single, taken=access.indexed + access.masked)
+
+    def _in_twos(self, access: Access, *, store: bool) -> Implementation | None:
+        """Twos of elements at a distance that the machine has, along with those beside them; or a shuffle of such."""
+        if access.scattered or access.partial or access.pair or not access.type.vector or self.target.packed != 2:
+            return None
+        distance = access.jump if access.period else 2 * access.stride
+        if access.period != (0 if access.stride == 2 else 2) or access.stride > 2 or (store and not access.stride):
+            return None
+        elem = bits_elem(access.elem)
+        known = distance in self.table.twos(elem, store=store)
+        forms = self.table.forms("vst_pair" if store else "vld_pair", elem) if known else []
+        if access.stride == 0 and distance == 2:
+            forms = self._load_forms(False, elem, 1, True)
+        if not forms:
+            return None
+        whole = of_row(forms[0].instruction)
+        return whole if access.stride == 1 else in_turn(whole, self._slide)
 
     def _slid(self, access: Access) -> Implementation | None:
         """A contiguous load at an address that no row takes: two beside it, and a shuffle that takes the window."""

@@ -77,7 +77,9 @@ def pattern_text(values: Sequence[int | float]) -> str:
 
 @lru_cache(maxsize=256)
 def program_of(rules: tuple[Instance, ...], lanes: int) -> tuple[tuple[str, ...], tuple[Head, ...]]:
-    return tuple(line for r in rules for line in _RuleText(r, lanes).text()), _rule_heads(rules)
+    """The rules as egglog has them; another program for each number of lanes: vectors of scalars differ in arity."""
+    lines = (line for r in rules for line in _RuleText(r, lanes).text())
+    return (f"(ruleset lanes_{lanes})", *lines), _rule_heads(rules)
 
 
 def _rule_heads(rules: Sequence[Instance]) -> tuple[Head, ...]:

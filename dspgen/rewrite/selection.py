@@ -40,7 +40,9 @@ def choose_rules(
     """
     present = {_key(n) for n in graph.nodes}
     elems = tuple(sorted({n.elem for n in graph.nodes}))
-    return _chosen(machine, frozenset(present), elems, fp, mode, associate, shapes_of(graph, machine.lanes))
+    # With several elements in a lane there are few shuffles, and none that such rules could lead to.
+    shapes = () if machine.target.packed > 1 and not machine.shuffles else shapes_of(graph, machine.lanes)
+    return _chosen(machine, frozenset(present), elems, fp, mode, associate, shapes)
 
 
 @lru_cache(maxsize=256)

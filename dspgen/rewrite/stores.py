@@ -38,6 +38,7 @@ def store_cost(machine: Machine, congruences: Mapping[str, Congruence], stmt: St
             stmt.mask is not None,
             stmt.active is not None and stmt.active < machine.lanes,
             isinstance(stmt.index, Op) and stmt.index.name == "bcast",
+            stmt.jump,
         )
     )
 

@@ -39,7 +39,8 @@ class Form:
     instruction: Instruction
     result: str
     args: tuple[str, ...]
-    shape: tuple[int, ...] = ()  # stride and first element of vector memory operations, for each half of a pair
+    # Of vector memory operations: stride and first element, for each half of a pair; of groups of lanes, how many too.
+    shape: tuple[int, ...] = ()
 
     def operand(self, index: int) -> Operand:
         return self.instruction.operand(self.args[index])
@@ -76,6 +77,12 @@ class OperationTable:
 
     def forms(self, op: str, elem: str) -> list[Form]:
         return self._forms.get((op, elem), [])
+
+    def twos(self, elem: str, *, store: bool) -> set[int]:
+        """The distances of twos of elements that are accessed along with those beside each, as only packed views of a
+        machine have them."""
+        forms = self.forms("vst_pair" if store else "vld_pair", bits_elem(elem))
+        return {f.shape[0] for f in forms if len(f.shape) == 6 and f.shape[2] == 2}
 
     def lanes(self, op: str, elem: str, stride: int) -> list[Form]:
         """The rows that load (`op` \"vld\") or store (\"vst\") elements `stride` apart on the lanes.

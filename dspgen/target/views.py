@@ -208,6 +208,11 @@ def _packed_expression(expr: SemExpr, packed: int) -> SemExpr | None:
         case "vld" | "vst" if expr.type == "i64" and expr.args[1].value == 1:
             memory, stride, first, *stored = expr.args
             return replace(expr, type="i32", args=(memory, stride, replace(first, value=first.value * packed), *stored))
+        case "vld" | "vst" if expr.type == "i64":
+            # Lanes apart: groups of `packed` words at a distance, of which the operation's last integer tells the size.
+            memory, stride, first, *stored = expr.args
+            apart = (replace(x, value=x.value * packed) for x in (stride, first))
+            return replace(expr, type="i32", args=(memory, *apart, replace(stride, value=packed), *stored))
         case op if expr.type == "f32" or (expr.type == "i64" and op in _WORDWISE):
             args = [_packed_expression(a, packed) for a in expr.args]
             known = tuple(a for a in args if a is not None)

@@ -34,12 +34,14 @@ def short(nest: Nest, tiling: Tiling, machine: Machine) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """An access that takes an instruction for each lane; not `always`: of such tiles as let it drift."""
+    """An access that takes an instruction for each lane; not `always`: of such tiles as let it drift, or don't have the
+    elements that lie `beside` those it stores, where only pairs are stored."""
 
     comp: CompInfo
     lane: Lane
     access: FlatAccess
     always: bool
+    beside: int = 0
 
 
 def lane_by_lane(nest: Nest, lanes: dict[str, Lane], machine: Machine) -> list[Spread]:
@@ -48,8 +50,10 @@ def lane_by_lane(nest: Nest, lanes: dict[str, Lane], machine: Machine) -> list[S
         for a in comp.accesses:
             how = across(a, lane, machine.lanes)
             always = machine.lane_by_lane(a, how, written=a.write, read=not a.write)
-            if always or (machine.target.packed > 1 and how is not None and how.stride in (1, -1)):
-                found.append(Spread(comp, lane, a, always))
+            if always or (machine.target.packed > 1 and how is not None and how.stride in (1, -1, 2)):
+                beside = 0 if not a.write or how is None else 2 if how.pieces > 1 else how.stride == 2
+                single = bool(beside) and not any(_neighbours(a, b, beside) for c in nest.comps for b in c.accesses)
+                found.append(Spread(comp, lane, a, always, int(beside) if single else 0))
     return found
 
 
@@ -58,7 +62,8 @@ def gathered(apart: Sequence[Spread], tiling: Tiling, machine: Machine) -> int:
     found: dict[tuple[object, ...], int] = {}
     for spread in apart:
         comp, lane, a = spread.comp, spread.lane, spread.access
-        if not spread.always and not _drifts(comp, a, lane, tiling, machine.target.packed):
+        alone = spread.beside and not _has_neighbours(comp, a, tiling, spread.beside)
+        if not spread.always and not alone and not _drifts(comp, a, lane, tiling, machine.target.packed):
             continue
         along = [x for x in comp.loops if not a.stays(x.iterator) and x.iterator != lane.inner]
         spans = ((x.iterator, tiling.span(comp, x.iterator)) for x in along)
@@ -66,6 +71,18 @@ def gathered(apart: Sequence[Spread], tiling: Tiling, machine: Machine) -> int:
         coefficients = tuple((x.id, a.coefficient(x.iterator)) for x in along)
         found[a.buf, a.write, a.constant, coefficients, a.varies] = vectors
     return sum(found.values())
+
+
+def _neighbours(one: FlatAccess, other: FlatAccess, distance: int) -> bool:
+    """Whether both store elements of one array that lie so far apart everywhere."""
+    alike = (one.buf, one.coefficients) == (other.buf, other.coefficients)
+    return other.write and alike and abs(one.constant - other.constant) == distance
+
+
+def _has_neighbours(comp: CompInfo, access: FlatAccess, tiling: Tiling, distance: int) -> bool:
+    """Whether a tile holds pairs of iterations of some loop whose elements lie so far apart."""
+    steps = (x.iterator for x in comp.loops if abs(access.coefficient(x.iterator)) == distance)
+    return any(tiling.span(comp, iterator) % 2 == 0 for iterator in steps)
 
 
 def _drifts(comp: CompInfo, access: FlatAccess, lane: Lane, tiling: Tiling, packed: int) -> bool:

@@ -12,6 +12,7 @@ from dspgen.tiling.nests import FlatAccess
 
 # The share of loads that remain where pairs of them go in one instruction: alignment lets about half of them pair.
 _PAIRED = 0.75
+_TWO = 2  # elements in a lane, where accesses are thought of as of twos
 # Where each lane has an index, that is loaded as well, or moved to a scalar register.
 _INDEXED = 1.5
 # A stride from which on elements are reached by whole vectors and shuffles, where these are few.
@@ -128,7 +129,7 @@ class Machine:
         if self.turns.reaches(elem, stride, store=store):
             return True
         pair = "vst_pair" if store else "vld_pair"
-        return any(f.shape[:1] == (stride,) for f in self.table.forms(pair, key))
+        return any(f.shape[:1] == (stride,) and len(f.shape) == 4 for f in self.table.forms(pair, key))
 
     def _has_reverse(self, elem: str) -> bool:
         macro = any(m.implements == f"reverse.{elem}" for m in self.target.macros)
@@ -150,12 +151,15 @@ class Machine:
         if across is not None and (vectors := self._dealt(across)):
             self._add_dealt(pressure, elem, vectors, distinct, written, read=read)
             return
-        if across is not None and stride != 0 and across.pieces > 1 and stride == 1:
+        if across is not None and across.pieces > 1 and stride == 1 and self.target.packed == 1:
             distinct *= across.pieces
             self.add(pressure, "add", "i32", True, distinct)
         elif self.lane_by_lane(access, across, written=written, read=read):
             indexed = across is not None and across.stride is None
             self._spread_lanes(pressure, elem, distinct * (_INDEXED if indexed else 1.0), written, read)
+            return
+        elif self.target.packed > 1 and across is not None and (across.pieces > 1 or stride not in (0, 1, -1)):
+            self._add_twos(pressure, elem, across, distinct, written, read=read)
             return
         vector = bool(stride)
         if vector and stride is not None and self._in_turns(pressure, elem, stride, distinct, written, read=read):
@@ -226,6 +230,12 @@ class Machine:
 
     def lane_by_lane(self, access: FlatAccess, across: Across | None, *, written: bool, read: bool) -> bool:
         """Whether the access takes an instruction, or several, for each lane."""
+        if (
+            across is not None
+            and self.target.packed > 1
+            and (across.pieces > 1 or across.stride not in (0, 1, -1, None))
+        ):
+            return not self._in_twos(across, access.elem, written=written, read=read)
         if across is None or self._dealt(across) or across.stride == 0 or (across.pieces > 1 and across.stride == 1):
             return False
         if across.stride is None or across.pieces > 1:
@@ -236,6 +246,26 @@ class Machine:
         return (not written or self.has_vector_access(stride, elem, store=True)) and (
             not read or self.has_vector_access(stride, elem, store=False)
         )
+
+    def _in_twos(self, across: Across, elem: str, *, written: bool, read: bool) -> bool:
+        """Whether the access is one of twos of elements at such distances, or shuffles these."""
+        ways = [self.table.twos(elem, store=store) for store, wanted in ((True, written), (False, read)) if wanted]
+        if across.pieces == 1:
+            return across.stride == _TWO and all(2 * _TWO in way for way in ways)
+        if across.pieces * _TWO != self.lanes or across.stride not in (0, 1):
+            return False
+        apart = (across.reach - across.stride) // (across.pieces - 1)
+        return all(apart in way or (apart == _TWO and not across.stride) for way in ways)
+
+    def _add_twos(
+        self, pressure: dict[str, float], elem: str, across: Across, distinct: float, written: bool, *, read: bool
+    ) -> None:
+        """Half of a pair each, and a shuffle, unless it is of twos."""
+        for op, wanted in (("vst_pair", written), ("vld_pair", read)):
+            if wanted and (form := next(iter(self.table.forms(op, elem)), None)) is not None:
+                self._spread(pressure, form, distinct / 2 if across.stride else distinct)
+        if across.stride != 1:
+            self.add_macro(pressure, "shuffle2.i32", distinct)
 
     def _spread_lanes(self, pressure: dict[str, float], elem: str, count: float, written: bool, read: bool) -> None:
         """Lane by lane, through scalar accesses and the element registers."""

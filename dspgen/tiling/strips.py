@@ -334,8 +334,8 @@ class _Cutter:
             name=name,
             iters=tuple(iters),
             domain=_domain(comp.domain, iters, limits, name),
-            target=_access(_tidied(comp.target, exprs, iters)),
-            value=_tidied(comp.value, exprs, iters),
+            target=_access(tidied(comp.target, exprs, iters)),
+            value=tidied(comp.value, exprs, iters),
         )
         return self._placed(new, Position(tuple(constants), tuple(loops)))
 
@@ -400,7 +400,7 @@ def _access(expr: Expr) -> Load:
     return expr
 
 
-def _tidied(expr: Expr, values: dict[str, Expr], iters: Sequence[str]) -> Expr:
+def tidied(expr: Expr, values: dict[str, Expr], iters: Sequence[str]) -> Expr:
     """The expression with iterators replaced; affine parts in one normal form."""
     return _tidy(substitute(expr, values), set(iters))
 

@@ -25,7 +25,7 @@ from dspgen.vecdsl.ir import (
     lanes_of,
 )
 from dspgen.vecdsl.semantics import IEEE, Arithmetic, Array, Value, apply
-from dspgen.vecdsl.terms import register_elem
+from dspgen.vecdsl.terms import register_elem, second_half
 
 Slack = int | Mapping[str, tuple[int, int]]
 
@@ -126,7 +126,7 @@ class _Machine:
         where = self.places(stmt, stmt.value.type, names)
         if isinstance(value, tuple):
             self.write(stmt, where, value[0])
-            self.write(stmt, where + _second_half(stmt.stride, stmt.value.type.vector, self.lanes), value[1])
+            self.write(stmt, where + second_half(stmt, self.lanes), value[1])
             return
         asked = self.mask(stmt.mask, where.size, names)
         if stmt.active is not None:
@@ -183,7 +183,7 @@ class _Machine:
     def load_pair(self, low: Load, names: dict[str, Value]) -> Value:
         where = self.places(low, low.type, names)
         asked = np.ones(where.size, dtype=bool)
-        second = where + _second_half(low.stride, low.type.vector, self.lanes)
+        second = where + second_half(low, self.lanes)
         return self.read(low, where, asked), self.read(low, second, asked)
 
     def read(self, load: Load, where: Array, asked: Array) -> Array:
@@ -208,8 +208,3 @@ def _offsets(access: Load | Store, lane: Array) -> Array:
     if not access.period:
         return np.asarray(lane * access.stride)
     return np.asarray(lane % access.period * access.stride + lane // access.period * access.jump)
-
-
-def _second_half(stride: int, vector: bool, lanes: int) -> int:
-    """How far the high half of a pair lies from its low half."""
-    return lanes if vector and stride == 1 else 1

@@ -247,7 +247,7 @@ def _extent(load: Load, paired: bool, lanes: int) -> tuple[int, int]:
         return 0, covered(load.elem) * lanes - 1
     if load.period:
         offsets = [k % load.period * load.stride + k // load.period * load.jump for k in range(lanes)]
-        return min(offsets), max(offsets)
+        return min(offsets), max(offsets) + (load.period if paired else 0)
     reach = load.stride * (lanes - 1)
     if paired:
         reach += lanes if load.stride == 1 else 1

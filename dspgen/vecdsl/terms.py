@@ -88,6 +88,14 @@ def children(term: Term) -> tuple[Term, ...]:
             return ()
 
 
+def second_half(access: Load | Store, lanes: int) -> int:
+    """The element, from a pair access's address, at which its high half begins."""
+    vector = (access.type if isinstance(access, Load) else access.value.type).vector
+    if vector and access.period:
+        return access.period
+    return lanes if vector and access.stride == 1 else 1
+
+
 def leaves(term: Term) -> Iterator[Const | Var | Load]:
     """Constants, variables and loads at any depth, those in a Load's index and mask too."""
     stack = [term]

@@ -267,13 +267,18 @@ def _fits(op: Op, args: tuple[VType, ...]) -> bool:
         case "bcast_pair":
             return vector and args == (scalar,) and _is_pair(op.args[0])
         case "ld_pair":
-            return args == (op.type,) and isinstance(op.args[0], Load) and op.args[0].plain
+            return args == (op.type,) and _paired(op.args[0])
         case name if name in _WORDS_ONLY:
             return (elem == "i32" or _narrow(op.type)) and all(a == op.type for a in args)
         case _:
             if op.name in _FLOAT_ONLY and not floating or op.name in _INTEGER_ONLY and floating:
                 return False
             return elem != "u32" and all(a == op.type for a in args)
+
+
+def _paired(term: Term) -> bool:
+    """Whether it is a load that a pair load may be of."""
+    return isinstance(term, Load) and term.index is None and term.mask is None
 
 
 def _is_pair(term: Term) -> bool:
