@@ -275,7 +275,7 @@ class _Legaliser:
 
         groups = in_place(offsets, allowed)
         if masked:
-            fine = groups is not None and self.able.load(replace(plain, mask=load.mask))
+            fine = groups is not None and self.able.group == 1 and self.able.load(replace(plain, mask=load.mask))
             return self._overlaid(load, plain, groups) if fine and groups is not None else None
         if self.able.shuffles(load.type):
             other = shuffled(offsets, self.lanes, allowed)
@@ -416,8 +416,8 @@ class _Legaliser:
         if self.able.shuffles(stmt.value.type):
             dealt = target_groups(offsets, self.lanes, allowed, tuple(last.values()))
         best = min((g for g in (straight, dealt) if g is not None), key=len, default=None)
-        if best is None or len(best) > max(self.lanes // 2, 1):
-            return False
+        if best is None or len(best) > max(self.lanes // 2, 1) or self.able.group > 1:
+            return False  # the windows' masks tell single lanes apart, which predicates of several lanes don't
         value = self.bound(stmt.value)
         for group in best:
             self._window_store(plain, replace(stmt, value=value), offsets, group, moved=best is dealt)

@@ -287,7 +287,11 @@ class Machine:
         if access.scattered or access.partial or access.pair or not access.type.vector or self.target.packed != 2:
             return None
         distance = access.jump if access.period else 2 * access.stride
-        if access.period != (0 if access.stride == 2 else 2) or access.stride > 2 or (store and not access.stride):
+        if (
+            access.period != (0 if access.stride == 2 else 2)
+            or access.stride not in (0, 1, 2)
+            or (store and not access.stride)
+        ):
             return None
         elem = bits_elem(access.elem)
         known = distance in self.table.twos(elem, store=store)

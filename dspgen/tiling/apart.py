@@ -51,9 +51,9 @@ def lane_by_lane(nest: Nest, lanes: dict[str, Lane], machine: Machine) -> list[S
             how = across(a, lane, machine.lanes)
             always = machine.lane_by_lane(a, how, written=a.write, read=not a.write)
             if always or (machine.target.packed > 1 and how is not None and how.stride in (1, -1, 2)):
-                beside = 0 if not a.write or how is None else 2 if how.pieces > 1 else how.stride == 2
+                beside = 0 if not a.write or how is None else 2 if how.pieces > 1 else int(how.stride == 2)
                 single = bool(beside) and not any(_neighbours(a, b, beside) for c in nest.comps for b in c.accesses)
-                found.append(Spread(comp, lane, a, always, int(beside) if single else 0))
+                found.append(Spread(comp, lane, a, always, beside if single else 0))
     return found
 
 

@@ -32,7 +32,9 @@ def in_twos(func: Func, size: int, distances: Distances) -> Func:
         if all(_suits(infos[name], loop, iterator, size, distances) for name, iterator in loop.members):
             changed |= dict(loop.members)
     room = max((c.schedule.dim(isl.dim_type.out) for c in func.comps), default=0) + 2
-    return func.with_comps(tuple(_in_two(c, changed.get(c.name), size, room) for c in func.comps)) if changed else func
+    taken = {p.name for p in func.params}
+    comps = (_in_two(c, changed.get(c.name), size, room, taken) for c in func.comps)
+    return func.with_comps(tuple(comps)) if changed else func
 
 
 def _suits(info: CompInfo, loop: Loop, iterator: str, size: int, distances: Distances) -> bool:
@@ -54,11 +56,11 @@ def _suits(info: CompInfo, loop: Loop, iterator: str, size: int, distances: Dist
     return apart
 
 
-def _in_two(comp: Comp, iterator: str | None, size: int, room: int) -> Comp:
+def _in_two(comp: Comp, iterator: str | None, size: int, room: int, taken: set[str]) -> Comp:
     place = position(comp)
     if iterator is None:
         return replace(comp, schedule=schedule_map(comp, place, room).intersect_domain(comp.domain))
-    outer = fresh(f"{iterator}_two", {*comp.iters})
+    outer = fresh(f"{iterator}_two", {*comp.iters} | taken)
     at = comp.iters.index(iterator)
     iters = (*comp.iters[:at], outer, *comp.iters[at:])
     domain = comp.domain.insert_dims(isl.dim_type.set, at, 1).set_dim_name(isl.dim_type.set, at, outer)

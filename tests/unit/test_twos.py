@@ -92,6 +92,10 @@ LOOPS = {
         "for (int j = 0; j < 256; j++) { y[2*j] = x[j]; z[j] = y[2*j] + 1.0f; y[2*j + 1] = w[j]; }",
         False,
     ),
+    "evens here and odds there": (
+        "for (int j = 0; j < 64; j++) for (int k = 0; k < 2; k++) y[2*j + 3*k] = x[2*j + k] * w[j];",
+        False,
+    ),
     "neighbours out of step": (
         "for (int j = 0; j < 256; j++) { y[2*j + 1] = x[j] + 1.0f; y[2*j + 2] = x[j] - 1.0f; }",
         False,
