@@ -87,6 +87,7 @@ class _Local:
 
     def __init__(self, pieces: Pieces, comp: Comp, place: Place, shape: Shape) -> None:
         self.pieces, self.comp, self.place, self.shape = pieces, comp, place, shape
+        self.cut = None if comp.name in shape.whole else pieces.cuts.get(comp.name)
         self.short = not SHORT.isdisjoint(place)
         names = pieces.iterators[comp.name]
         self.counter = {name: k for k, name in enumerate(names) if name is not None}
@@ -105,9 +106,8 @@ class _Local:
         ranges = [r for depth, name in enumerate(comp.iters) for r in self._ranges(depth, name)]
         head = f"[{', '.join(counts)}] -> " if counts else ""
         domain = isl.Set(f"{head}{{ {comp.name}[{', '.join(self.iters)}] : {' and '.join(ranges) or 'true'} }}")
-        cut = self.pieces.cuts.get(comp.name)
-        if cut is not None and comp.name not in self.shape.whole:
-            domain = self._left(domain, cut)
+        if self.cut is not None:
+            domain = self._left(domain, self.cut)
         comp = replace(comp, domain=domain, iters=self.iters)
         old = self.pieces.boxes.places[comp.name]
         outer = tuple(Line(0, ((name, 1),)) for name in self.groups.values())
@@ -124,7 +124,8 @@ class _Local:
                 return [f"0 <= {self.groups[name]} < {count_name(counter)}", f"0 <= {name} < {counter.group}"]
             if counter.extent is not None and self.short:
                 return [f"0 <= {name} < {counter.group} * {count_name(counter)}"]
-            whole = counter.extent is not None or self.place[k] not in (LAST, ONLY)
+            cut = self.cut is not None and self.cut.alone and self.shape.like is None
+            whole = cut or counter.extent is not None or self.place[k] not in (LAST, ONLY)
             low, high = 0, (counter.span if whole else counter.last) - 1
         return [f"{low} <= {name} <= {high}"]
 

@@ -11,8 +11,9 @@ while another is computed; an array of which that isn't so is near as a whole.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import islpy as isl
 
@@ -24,7 +25,7 @@ from plant_core.excess import grouped
 from plant_core.in_step import put_back_order
 from plant_core.ir import Comp, Expr, Extent, Func, Load
 from plant_core.schedule import Line
-from plant_core.slopes import Shape, cut_statements, shapes
+from plant_core.slopes import Cut, Shape, cut_statements, shapes
 from plant_core.windows import (
     BETWEEN,
     FIRST,
@@ -45,6 +46,7 @@ from plant_core.windows import (
 )
 
 _ALL = 1 << 30  # iterations of a block that is all of a loop
+_MOST_PIECES = 4  # of a nest that is no box: of more, blocks that are cut share one
 
 Rooms = Mapping[str, tuple[int, ...]]
 
@@ -152,10 +154,10 @@ class _Blocking:
         windows, strips = self._in_order(), self.strips(reassoc)
         if not strips:
             self.counters = tuple(replace(c, adapts=False) for c in self.counters)
-        cuts = cut_statements(self.boxes, self.counters, self.iterators) if self.cut else {}
-        maker = Pieces(self.boxes, self.counters, self.iterators, windows, near, self._window_of, strips, cuts)
-        pieces: list[Func] = []
-        kinds = [Kind(shape.tests, self._placed(maker, shape, pieces)) for shape, _ in shapes(cuts, self.counters)]
+        make = partial(Pieces, self.boxes, self.counters, self.iterators, windows, near, self._window_of, strips)
+        pieces, kinds = self._kinds(make, few=False)
+        if len(pieces) > _MOST_PIECES and self.cut:
+            pieces, kinds = min((pieces, kinds), self._kinds(make, few=True), key=lambda found: len(found[0]))
         used = {p.name for f in pieces for p in f.params}
         origins = tuple((origin_name(c), k) for k, c in enumerate(self.counters) if origin_name(c) in used)
         counts = tuple((count_name(c), k) for k, c in enumerate(self.counters) if count_name(c) in used)
@@ -172,6 +174,13 @@ class _Blocking:
             tuple(kinds),
             len(self.boxes.around),
         )
+
+    def _kinds(self, make: Callable[[Mapping[str, Cut]], Pieces], *, few: bool) -> tuple[list[Func], list[Kind]]:
+        """The pieces, and which are for which kinds of blocks."""
+        cuts = cut_statements(self.boxes, self.counters, self.iterators, alone=few) if self.cut else {}
+        pieces: list[Func] = []
+        found = shapes(cuts, self.counters, few=few)
+        return pieces, [Kind(shape.tests, self._placed(make(cuts), shape, pieces)) for shape in found]
 
     def _placed(self, maker: Pieces, shape: Shape, pieces: list[Func]) -> dict[Place, int]:
         """The pieces of a kind of blocks by place, added to those that there are."""

@@ -14,7 +14,7 @@ far to the other have none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import islpy as isl
 import numpy as np
@@ -49,11 +49,12 @@ class Slope:
 @dataclass(frozen=True, slots=True)
 class Cut:
     """A statement that is no box: what is left of one in it, `rest`, and the slopes that bound it; None where it is
-    bounded otherwise."""
+    bounded otherwise. `alone`: the bounds of the box are among them, so that blocks at its ends are cut as others."""
 
     comp: Comp
     rest: isl.Set
     slopes: tuple[Slope, ...] | None
+    alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +69,19 @@ class Shape:
     like: At | None
 
 
+_ANY = Shape((), frozenset(), frozenset(), None)
+
+
 def cut_statements(
-    boxes: Boxes, counters: Sequence[Counter], iterators: Mapping[str, Sequence[str | None]]
+    boxes: Boxes, counters: Sequence[Counter], iterators: Mapping[str, Sequence[str | None]], *, alone: bool = False
 ) -> dict[str, Cut]:
     """The statements of a nest of known size whose iterations are no box of all iterations of their counters."""
-    return {
-        comp.name: Cut(comp, rest, _slopes(boxes, counters, iterators[comp.name], comp, rest))
-        for comp in boxes.func.comps
-        if (rest := boxes.cut.get(comp.name)) is not None
-    }
+    found = {}
+    for comp in boxes.func.comps:
+        if (rest := boxes.cut.get(comp.name)) is not None:
+            bounds = comp.domain.coalesce() if alone else rest
+            found[comp.name] = Cut(comp, bounds, _slopes(boxes, counters, iterators[comp.name], comp, bounds), alone)
+    return found
 
 
 def _slopes(
@@ -119,14 +124,14 @@ def _slope(
     return Slope(Margin(constant, tuple(sorted(factors.items()))), least, most)
 
 
-def shapes(cuts: Mapping[str, Cut], counters: Sequence[Counter]) -> list[tuple[Shape, int]]:
-    """The kinds of blocks, each with how many blocks are of it; the last one's tests need not be asked. One without a
-    block to be like comes last."""
+def shapes(cuts: Mapping[str, Cut], counters: Sequence[Counter], *, few: bool = False) -> list[Shape]:
+    """The kinds of blocks, the most frequent last; its tests need not be asked. If there are many, or shall be `few`,
+    all that are neither whole nor empty are one without a block to be like, and that comes last."""
     trips = tuple(c.trips for c in counters)
     number = int(np.prod(trips, dtype=np.int64))
     slopes = list(dict.fromkeys(s for c in cuts.values() for s in c.slopes or ()))
     if not cuts or any(c.slopes is None for c in cuts.values()) or number > _MOST_BLOCKS:
-        return [(Shape((), frozenset(), frozenset(), None), number)]
+        return [_ANY]
     counts: dict[tuple[object, ...], int] = {}
     like: dict[tuple[object, ...], At] = {}
     states = [_states(s, trips) for s in slopes]
@@ -137,11 +142,10 @@ def shapes(cuts: Mapping[str, Cut], counters: Sequence[Counter]) -> list[tuple[S
         key = tuple(_state(s, int(c)) for s, c in zip(slopes, code, strict=True))
         counts[key] = int(times)
         like[key] = tuple(int(x) for x in np.unravel_index(int(where), trips))
-    found = [(_shape(cuts, slopes, key, like[key]), counts[key]) for key in sorted(counts, key=lambda k: -counts[k])]
-    if len(found) <= _MOST_KINDS:
-        return [*found[1:], (Shape((), found[0][0].gone, found[0][0].whole, found[0][0].like), found[0][1])]
-    plain = [(s, n) for s, n in found if s.gone | s.whole == set(cuts)][: _MOST_KINDS - 1]
-    return [*plain, (Shape((), frozenset(), frozenset(), None), number - sum(n for _, n in plain))]
+    found = [_shape(cuts, slopes, key, like[key]) for key in sorted(counts, key=lambda k: -counts[k])]
+    if len(found) <= _MOST_KINDS and not few:
+        return [*found[1:], replace(found[0], tests=())]
+    return [*[s for s in found if s.gone | s.whole == set(cuts)][: _MOST_KINDS - 1], _ANY]
 
 
 def _states(slope: Slope, trips: At) -> np.ndarray:
