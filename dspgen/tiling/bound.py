@@ -6,6 +6,7 @@ and the add that takes it counting as one, and (b) the bytes that must move, eac
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from plant_core.dependence import live_in
 from plant_core.ir import Buf, Func
 from plant_core.values import size_of
 
+_FEW = 4096  # points that are counted one by one
 _ARITHMETIC = ("mac", "mul", "add", "sub")
 
 
@@ -127,19 +129,59 @@ def count(points: isl.Set) -> int:
     volume = math.prod(h - lo + 1 for lo, h in zip(lows, highs, strict=True))
     if isl.Set.universe(points.get_space()).is_equal(points) or _box(points, lows, highs).is_subset(points):
         return volume
-    if dims == 1 or volume <= 4096:
+    if dims == 1 or volume <= _FEW:
         return int(points.count_val().to_python())
     if len(apart := _independent(points)) > 1:
         rest = [[d for d in range(dims) if d not in part] for part in apart]
         return math.prod(count(_without(points, gone)) for gone in rest)
     return sum(
+        _summed(points, first, number, min(number, dims)) for first, number in _chambers(points, lows[0], highs[0])
+    )
+
+
+def _summed(points: isl.Set, first: int, number: int, known: int) -> int:
+    """The points of `number` slices, which are a polynomial in where the slice is: `known` of them tell it, by Newton's
+    forward differences."""
+    found = 0
+    differences = [
         count(
-            points.fix_val(isl.dim_type.set, 0, isl.Val.int_from_si(points.get_ctx(), v)).project_out(
+            points.fix_val(isl.dim_type.set, 0, isl.Val.int_from_si(points.get_ctx(), first + k)).project_out(
                 isl.dim_type.set, 0, 1
             )
         )
-        for v in range(lows[0], highs[0] + 1)
-    )
+        for k in range(known)
+    ]
+    for degree in range(known):
+        found += differences[0] * math.comb(number, degree + 1)
+        differences = [b - a for a, b in itertools.pairwise(differences)]
+    return found
+
+
+def _chambers(points: isl.Set, low: int, high: int) -> list[tuple[int, int]]:
+    """Runs of slices along the first dimension, by their first one and number, in each of which the number of points
+    is one polynomial, of a degree below the number of dimensions.
+
+    Where all bounds are on one dimension or the difference of two, all slices have corners at integers only, so that
+    this is so between two corners of the whole (Ehrhart's theorem with a parameter; Clauss, ICS 1996). Other slices are
+    a run each.
+    """
+    each = [(v, 1) for v in range(low, high + 1)]
+    parts = points.coalesce().get_basic_sets()
+    if len(parts) != 1 or parts[0].dim(isl.dim_type.div):
+        return each
+    dims = range(points.dim(isl.dim_type.set))
+    for constraint in parts[0].get_constraints():
+        factors = [int(constraint.get_coefficient_val(isl.dim_type.set, d).to_python()) for d in dims]
+        if sorted(f for f in factors if f) not in ([], [1], [-1], [-1, 1]):
+            return each
+    corners = {low, high}
+    parts[0].compute_vertices().foreach_vertex(lambda v: corners.add(_at(v.get_expr())))
+    ends = sorted(corners)
+    return [*((a, b - a) for a, b in itertools.pairwise(ends)), (high, 1)]
+
+
+def _at(corner: isl.MultiAff) -> int:
+    return int(corner.get_at(0).get_constant_val().to_python())
 
 
 def _independent(points: isl.Set) -> list[set[int]]:
