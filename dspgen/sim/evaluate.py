@@ -90,7 +90,8 @@ class _Run:
         self.virtual = with_virtual(target, {(v.name, v.cls) for v in _registers(function)}, lanes)
         self.target = self.virtual.target
         self.file = RegisterFile(self.target)
-        packets = tuple(AsmPacket((_placed(i, self.virtual),), i.loc or _HERE) for i in instructions)
+        rows = {i.id: i for i in target.real.instructions}  # code for a view has the view's rows
+        packets = tuple(AsmPacket((_placed(i, rows, self.virtual),), i.loc or _HERE) for i in instructions)
         program = Assembled(function.name, packets, {function.name: 0}, entry=function.name)
         room = max((size for _, size in (*function.frame, *function.below)), default=0)
         self.loaded = load(
@@ -256,9 +257,10 @@ def _used(items: Iterable[Item]) -> Iterator[VReg]:
                 yield from _used(then)
 
 
-def _placed(instr: Instr, virtual: VirtualRegisters) -> Placed:
+def _placed(instr: Instr, rows: Mapping[str, Instruction], virtual: VirtualRegisters) -> Placed:
     own_units = any(isinstance(v, Place) for v in instr.operands)
-    instruction = instr.instruction if own_units else _in_bytes(instr.instruction)
+    row = rows.get(instr.instruction.id, instr.instruction)
+    instruction = row if own_units else _in_bytes(row)
     operands = tuple(_operand(value, virtual) for value in instr.operands)
     name, negated = None, False
     if instr.predicate is not None:

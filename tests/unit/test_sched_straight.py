@@ -75,7 +75,7 @@ def test_the_search_reaches_the_proven_optimum(isa: str) -> None:
         found = fit_block(ops, blocks.facts)
         instance = Block(ops, blocks.facts, None, None, None).instance()
         plain = Bounds((), instance.release, instance.slack, 0)  # nothing that our own bounds say
-        optimum, bound = proven(instance, plain, 0, None, found.length + 1, 1.0)
+        optimum, bound = proven(instance, plain, 0, None, found.length + 1, 8.0)
         assert optimum is not None and optimum.length == found.length, seed
         check(instance, optimum)
         assert found.bound <= bound or bound < optimum.length
