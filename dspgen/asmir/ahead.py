@@ -6,13 +6,15 @@ After:  `a = base + 16; s = 3` before that, `x = load a; y = shift x, s` after i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dspgen.asmir.ir import Instr, Item, Phys, VReg, reads, writes
 
 
-def ahead(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-    """What can be done before whatever the rest waits for, and the rest, both in their order."""
+def ahead(items: Sequence[Item], room: Callable[[str], int]) -> tuple[list[Item], list[Item]]:
+    """What can be done before whatever the rest waits for, and the rest, both in their order. Results stay in their
+    registers meanwhile: `room` tells for how many there is room in a class."""
+    taken: dict[str, int] = {}
     before: list[Item] = []
     kept: list[Item] = []
     read: set[VReg] = set()  # by what is kept
@@ -21,8 +23,11 @@ def ahead(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
         if not isinstance(item, Instr):
             return before, [*kept, *items[k:]]
         uses, results = {r for r, _ in reads(item)}, {r for r, _ in writes(item)}
-        if _computes(item) and not uses & written and not results & (read | written):
+        fits = all(taken.get(r.cls, 0) < room(r.cls) for r in results)
+        if fits and _computes(item) and not uses & written and not results & (read | written):
             before.append(item)
+            for result in results:
+                taken[result.cls] = taken.get(result.cls, 0) + 1
         else:
             kept.append(item)
             read |= uses

@@ -32,6 +32,7 @@ from plant_core.windows import Window
 
 _FRAME = "frame of the blocks"
 _FITS = "fits"
+_WAITING = 4  # one register of so many may keep a value until data are there
 _STORES = 4  # that tell a whole transfer, two words at once
 
 
@@ -157,7 +158,7 @@ class _Composer:
         items += self._section(partial(self._begin, several=trips != 1))
         wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False, just=_STORES))
         if trips == 1:
-            before, block = ahead(self._in_step(self._dispatch()))
+            before, block = ahead(self._in_step(self._dispatch()), self._spare)
             items += [*before, *wait, *block]
         else:
             block = self._in_step(self._dispatch())
@@ -189,6 +190,10 @@ class _Composer:
     def _dispatch(self) -> list[Item]:
         high = Reg(self.pointers.base[_FRAME].vreg, "hi") if self.pointers.narrow is None else None
         return Dispatch(self.nest, self.number, self.target, self.emitter, self._place, high).items()
+
+    def _spare(self, cls: str) -> int:
+        """The registers of a class that values may wait in until data are there."""
+        return len(self.target.register_class(cls).names) // _WAITING
 
     def _measure(self) -> None:
         """Find out what is known of blocks when the function runs."""

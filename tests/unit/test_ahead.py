@@ -22,17 +22,26 @@ def loaded(result: VReg) -> Instr:
     return Instr(TARGET.instruction("SLDW"), (Mem(P, 0, None), Reg(result)))
 
 
+def room(cls: str) -> int:
+    return len(TARGET.register_class(cls).names)
+
+
 def test_numbers_and_what_is_made_of_them_go_ahead() -> None:
     one, load, two, total, sum_ = constant(A, 1), loaded(B), constant(C, 2), added(A, C, D), added(A, B, VReg("e", "R"))
-    assert ahead([one, load, two, total, sum_]) == ([one, two, total], [load, sum_])
+    assert ahead([one, load, two, total, sum_], room) == ([one, two, total], [load, sum_])
 
 
 def test_what_is_read_first_is_not_overwritten() -> None:
     load, use, again = loaded(B), added(A, B, C), constant(A, 5)
-    assert ahead([load, use, again]) == ([], [load, use, again])
-    assert ahead([load, constant(B, 1)])[0] == []
+    assert ahead([load, use, again], room) == ([], [load, use, again])
+    assert ahead([load, constant(B, 1)], room)[0] == []
 
 
 def test_only_straight_code_goes_ahead() -> None:
     one, branch, two = constant(A, 1), If(A, (constant(B, 1),)), constant(C, 2)
-    assert ahead([one, branch, two]) == ([one], [branch, two])
+    assert ahead([one, branch, two], room) == ([one], [branch, two])
+
+
+def test_no_more_goes_ahead_than_there_is_room_for() -> None:
+    load, one, two, three = loaded(B), constant(A, 1), constant(C, 2), constant(D, 3)
+    assert ahead([load, one, two, three], lambda cls: 2) == ([one, two], [load, three])
