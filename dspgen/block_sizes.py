@@ -227,7 +227,8 @@ class _Parts:
         work = arithmetic_cycles(func, self.target, assumed(func))
         boxes = Boxes(func, self.lanes, kept, around=around)
         refusal: NoBlocks | None = None
-        for in_step in (False, True) if self.means != "apart" else (False,):
+        # Copies that are shorter than others at run time are not proven to agree.
+        for in_step in (False, True) if self.means != "apart" and not boxes.sizes else (False,):
             # What bounds the size of arrays comes last.
             ways = sorted(self._sizes(boxes, work, in_step), key=lambda s: (len(s.rooms), s.cycles))
             if boxes.sizes and ways:
@@ -308,7 +309,9 @@ class _Parts:
 
     def _real(self, boxes: Boxes, sizes: Sizes, cycles: Sequence[float | None], made: Blocks) -> float | None:
         """What is expected where the pieces take so many cycles."""
-        counters, found = windows(boxes, sizes.spans, sizes.order, spare=self.spare if sizes.places else 0)
+        counters, found = windows(
+            boxes, sizes.spans, sizes.order, in_step=sizes.in_step, spare=self.spare if sizes.places else 0
+        )
         found = placed(found, sizes.places)
         work = 0.0
         for piece, times in made.times().items():
