@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,7 +13,7 @@ from plant_core.affine import add as plus
 from plant_core.affine import children, from_linear, integer, linear, rebuild
 from plant_core.boxes import Boxes, accesses_of
 from plant_core.defined import used_parameters
-from plant_core.ir import Binary, Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
+from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
 from plant_core.schedule import Line, Position, schedule_map
 from plant_core.slopes import Cut, Shape
 from plant_core.windows import LAST, ONLY, SHORT, Counter, Place, Window
@@ -24,8 +25,13 @@ def origin_name(counter: Counter) -> str:
 
 
 def count_name(counter: Counter) -> str:
-    """The parameter that tells how many groups of iterations a block has."""
+    """The parameter that tells how many groups of iterations a block has, or larger batches of them."""
     return f"{counter.name}_count"
+
+
+def rest_name(counter: Counter) -> str:
+    """The parameter that tells how many smaller batches it has, which come after the larger ones."""
+    return f"{counter.name}_rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class Pieces:
     def piece(self, place: Place, number: int, comps: Sequence[Comp], shape: Shape) -> Func:
         """The function for the blocks of a shape at a place, in which `comps` run."""
         func = self.boxes.func
-        comps = _aligned([_Local(self, comp, place, shape).made() for comp in comps])
+        comps = _aligned([_Local(self, c, place, shape, p).made() for p in self._parts(place) for c in comps])
         written = {c.target.buf for c in func.comps}
         bufs: dict[str, Buf] = {}
         for window in self.windows:
@@ -59,13 +65,19 @@ class Pieces:
         bufs |= {b.name: b for b in func.bufs if b.kind == "local" and b.name not in seen}
         names = {p.name for p in func.params}
         scalars = [p for p in func.params if isinstance(p, ScalarParam) and _reads(comps, p.name)]
-        made = [n for of in (origin_name, count_name) for n in map(of, self.counters) if _reads(comps, n)]
+        made = [n for of in (origin_name, count_name, rest_name) for n in map(of, self.counters) if _reads(comps, n)]
         assert names.isdisjoint(made)
         touched = {a.buf for c in comps for a in accesses_of(c)}
         used = tuple(b for n, b in bufs.items() if n in touched)
         arrays = [b for b in used if b.kind == "param"]
         params: tuple[Buf | ScalarParam, ...] = (*arrays, *scalars, *(ScalarParam(n, "i32") for n in made))
         return Func(f"{func.name}_block{number}", params, used, comps, func.loc)
+
+    def _parts(self, place: Place) -> list[dict[int, int]]:
+        """The parts of a block that come one after the other: of each counter with batches which of them."""
+        short = not SHORT.isdisjoint(place)
+        batched = [k for k in self.strips if short and self.counters[k].batches is not None]
+        return [dict(zip(batched, p, strict=True)) for p in itertools.product((0, 1), repeat=len(batched))]
 
 
 def _aligned(comps: Sequence[Comp]) -> tuple[Comp, ...]:
@@ -85,8 +97,8 @@ def _reads(comps: Sequence[Comp], name: str) -> bool:
 class _Local:
     """One statement of a piece."""
 
-    def __init__(self, pieces: Pieces, comp: Comp, place: Place, shape: Shape) -> None:
-        self.pieces, self.comp, self.place, self.shape = pieces, comp, place, shape
+    def __init__(self, pieces: Pieces, comp: Comp, place: Place, shape: Shape, part: Mapping[int, int]) -> None:
+        self.pieces, self.comp, self.place, self.shape, self.part = pieces, comp, place, shape, part
         self.cut = None if comp.name in shape.whole else pieces.cuts.get(comp.name)
         self.short = not SHORT.isdisjoint(place)
         names = pieces.iterators[comp.name]
@@ -102,16 +114,20 @@ class _Local:
         comp = replace(comp, target=target, value=self._rewritten(comp.value))
         if not counters:
             return comp
-        counts = [count_name(c) for c in counters if c.extent is not None] if self.short else []
+        counts = [n(c) for c in counters for n in (count_name, rest_name) if c.extent is not None] if self.short else []
         ranges = [r for depth, name in enumerate(comp.iters) for r in self._ranges(depth, name)]
         head = f"[{', '.join(counts)}] -> " if counts else ""
+        names = "".join(f"_{p}" for p in self.part.values())
+        comp = replace(comp, name=f"{comp.name}{names}")
         domain = isl.Set(f"{head}{{ {comp.name}[{', '.join(self.iters)}] : {' and '.join(ranges) or 'true'} }}")
         if self.cut is not None:
             domain = self._left(domain, self.cut)
         comp = replace(comp, domain=domain, iters=self.iters)
-        old = self.pieces.boxes.places[comp.name]
+        old = self.pieces.boxes.places[self.comp.name]
         outer = tuple(Line(0, ((name, 1),)) for name in self.groups.values())
-        place = Position((*(0 for _ in outer), *old.constants), (*outer, *old.loops))
+        number = sum(p << k for k, p in enumerate(reversed(tuple(self.part.values()))))
+        outermost = [number, *(0 for _ in outer)][: len(outer)]
+        place = Position((*outermost, *old.constants), (*outer, *old.loops))
         time = schedule_map(comp, place, comp.schedule.dim(isl.dim_type.out) + 2 * len(outer))
         return replace(comp, schedule=time.intersect_domain(domain))
 
@@ -121,7 +137,8 @@ class _Local:
             k = self.counter[name]
             counter = self.pieces.counters[k]
             if name in self.groups:
-                return [f"0 <= {self.groups[name]} < {count_name(counter)}", f"0 <= {name} < {counter.group}"]
+                count = (count_name, rest_name)[self.part.get(k, 0)](counter)
+                return [f"0 <= {self.groups[name]} < {count}", f"0 <= {name} < {self._at_once(k)}"]
             if counter.extent is not None and self.short:
                 return [f"0 <= {name} < {counter.group} * {count_name(counter)}"]
             cut = self.cut is not None and self.cut.alone and self.shape.like is None
@@ -168,7 +185,18 @@ class _Local:
     def _iteration(self, name: str, counter: Counter) -> Expr:
         if name not in self.groups:
             return Iter(name)
-        return plus(Binary("mul", integer(counter.group), Iter(self.groups[name]), "i32"), Iter(name))
+        form = {self.groups[name]: self._at_once(self.counter[name]), name: 1, **self._before(self.counter[name])}
+        return from_linear((0, form), self.iters)
+
+    def _at_once(self, k: int) -> int:
+        """Iterations of a counter's group, or batch of them."""
+        counter = self.pieces.counters[k]
+        return counter.group if k not in self.part else counter.group * _batches(counter)[self.part[k]]
+
+    def _before(self, k: int) -> dict[str, int]:
+        """Iterations of a counter before this part's: a factor of a parameter."""
+        counter = self.pieces.counters[k]
+        return {count_name(counter): counter.group * _batches(counter)[0]} if self.part.get(k) else {}
 
     def _near(self, index: Expr, low: int) -> Expr:
         form = linear(index)
@@ -179,5 +207,13 @@ class _Local:
                 counter = self.pieces.counters[self.counter[name]]
                 constant += factor * counter.low
                 if name in self.groups:
-                    factors[self.groups[name]] = factor * counter.group
+                    k = self.counter[name]
+                    factors[self.groups[name]] = factor * self._at_once(k)
+                    for count, each in self._before(k).items():
+                        factors[count] = factors.get(count, 0) + factor * each
         return from_linear((constant, factors), self.iters)
+
+
+def _batches(counter: Counter) -> tuple[int, int]:
+    assert counter.batches is not None
+    return counter.batches

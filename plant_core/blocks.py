@@ -18,10 +18,10 @@ from functools import partial
 import islpy as isl
 
 from plant_core.affine import from_linear, is_integer, linear
-from plant_core.block_pieces import Pieces, count_name, origin_name
+from plant_core.block_pieces import Pieces, count_name, origin_name, rest_name
 from plant_core.block_tree import Blocks
 from plant_core.boxes import Boxes, Form, NoBlocks, Use, apart, covers, in_text, surely_written
-from plant_core.excess import grouped
+from plant_core.excess import grouped, without_batches
 from plant_core.in_step import put_back_order
 from plant_core.ir import Comp, Expr, Extent, Func, Load
 from plant_core.schedule import Line
@@ -94,7 +94,7 @@ def strips_of(
     blocking = _Blocking(boxes, _counters(boxes, [_ALL] * len(every), every), {})
     for comp in boxes.func.comps:
         blocking.check_box(comp)
-    blocking.counters = grouped(boxes, blocking.counters, blocking.iterators, ())
+    blocking.counters = tuple(map(without_batches, grouped(boxes, blocking.counters, blocking.iterators, ())))
     return blocking.counters, blocking.iterators, blocking.strips(reassoc)
 
 
@@ -152,15 +152,19 @@ class _Blocking:
         self.counters = grouped(self.boxes, self.counters, self.iterators, self.whole)
         near = {w.name for key, w in self.windows.items() if w.outside or key.moves is None or key.buf in self.lasting}
         windows, strips = self._in_order(), self.strips(reassoc)
+        batched = [k for k in strips if self.counters[k].batches is not None]
+        if not batched or self._broken(reassoc, (*batched, *strips)) is not None:  # those of one size come first
+            self.counters = tuple(map(without_batches, self.counters))
         if not strips:
-            self.counters = tuple(replace(c, adapts=False) for c in self.counters)
+            self.counters = tuple(replace(c, grain=0, hides=False) for c in self.counters)
         make = partial(Pieces, self.boxes, self.counters, self.iterators, windows, near, self._window_of, strips)
         pieces, kinds = self._kinds(make, few=False)
         if len(pieces) > _MOST_PIECES and self.cut:
             pieces, kinds = min((pieces, kinds), self._kinds(make, few=True), key=lambda found: len(found[0]))
         used = {p.name for f in pieces for p in f.params}
         origins = tuple((origin_name(c), k) for k, c in enumerate(self.counters) if origin_name(c) in used)
-        counts = tuple((count_name(c), k) for k, c in enumerate(self.counters) if count_name(c) in used)
+        numbers = [(n(c), k, p) for k, c in enumerate(self.counters) for p, n in enumerate((count_name, rest_name))]
+        counts = tuple(c for c in numbers if c[0] in used)
         outside = tuple(w for w in windows if w.name in used)
         plain = kinds.pop().piece
         return Blocks(

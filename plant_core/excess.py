@@ -14,8 +14,8 @@ from plant_core.boxes import Boxes, Use
 from plant_core.ir import Binary, Comp, Expr
 from plant_core.windows import Counter
 
-# Iterations of a group: vectors along the rows of what is written, and rows; more vectors where there are no rows.
-_VECTORS = 2
+# What comes at a time: vectors along the rows of what is written, and rows; more vectors where there are no rows.
+_VECTORS = 4
 _ROWS = 8
 _ALONE = 8
 # Groups of a block that may be made smaller.
@@ -27,8 +27,8 @@ Iterators = Mapping[str, Sequence[str | None]]
 def grouped(
     boxes: Boxes, counters: Sequence[Counter], iterators: Iterators, whole: Collection[str]
 ) -> tuple[Counter, ...]:
-    """The counters, each with how many iterations come at a time in blocks that are shorter than others; and one that
-    adapts, from row to row if there are rows.
+    """The counters, each with how many iterations come at a time in blocks that are shorter than others; and which
+    adapt, one of them so as to hide transfers, from row to row if there are rows.
 
     `iterators`: by comp, of each counter its iterator of that loop, None where it isn't in it. `whole`: the arrays that
     have no window of the block's own.
@@ -37,14 +37,26 @@ def grouped(
         None if c.extent is None else _in_rows(boxes, {comp: names[k] for comp, names in iterators.items()}, whole)
         for k, c in enumerate(counters)
     ]
-    vectors = boxes.granule * (_VECTORS if True in rows else _ALONE)
-    sizes = {None: 1, True: _ROWS, False: vectors}
+    vectors = _VECTORS if True in rows else _ALONE
+    sizes = {None: 1, True: _ROWS, False: boxes.granule}
     able = [k for k, row in enumerate(rows) if row is not None]
-    adapting = rows.index(True) if True in rows else able[0] if able else None
-    return tuple(
-        replace(c, group=min(c.span, sizes[row]), adapts=k == adapting and c.span >= _LEAST * sizes[row])
-        for k, (c, row) in enumerate(zip(counters, rows, strict=True))
-    )
+    hiding = rows.index(True) if True in rows else able[0] if able else None
+    made = []
+    for k, (c, row) in enumerate(zip(counters, rows, strict=True)):
+        group = min(c.span, sizes[row])
+        grain = group if row is not None else boxes.granule
+        even = c.extent is not None and c.span >= _LEAST * grain
+        batches = (vectors, vectors - 1) if row is False and c.span >= vectors * group else None
+        made.append(replace(c, group=group, batches=batches, grain=grain * even, hides=even and k == hiding))
+    return tuple(made)
+
+
+def without_batches(counter: Counter) -> Counter:
+    """The counter, its iterations in groups that are all alike."""
+    if counter.batches is None:
+        return counter
+    group = counter.group * (counter.batches[0] // 2)
+    return replace(counter, group=group, batches=None, grain=group if counter.grain else 0)
 
 
 def _in_rows(boxes: Boxes, iterators: Mapping[str, str | None], whole: Collection[str]) -> bool | None:

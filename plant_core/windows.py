@@ -1,7 +1,7 @@
 """Blocks of a nest as the code between them needs them: counters over blocks, and windows of the arrays they touch.
 
-Counter ::= name, low, span, trips, last, extent, group, adapts     iterations low, low + span, ... begin a block; the
-                                                                  last may be shorter
+Counter ::= name, low, span, trips, last, extent, group, batches, grain, hides     iterations low, low + span, ...
+                                                                                  begin a block; the last may be shorter
 Window  ::= name, buf, shape, dims, load, store, places
 Reach   ::= low, steps, extent               elements low + sum(step * counter) and on, of one dimension
 Kind    ::= tests, pieces                    of blocks that have less than all iterations of a box
@@ -34,8 +34,10 @@ class Counter:
 
     `extent`: how many iterations the loop has, where that is known at run time only (0 and less: none); `trips` and
     `last` are guesses then. There is one block at least, which may have no iterations. `group`: shorter blocks may run
-    on to a multiple of so many iterations, as nothing comes of those in excess. `adapts`: where the loop has but few
-    iterations, a run may take smaller blocks, of a span that both divides `span` and is a multiple of `group`.
+    on to a multiple of so many iterations, as nothing comes of those in excess. `batches`: the groups come so many at a
+    time, or so many, of which a few hold hardly too many. `grain`, if not 0: where there are but few blocks, a run may
+    take smaller ones, of like sizes, multiples of that; `hides`: also where that makes more of them, so that transfers
+    are hidden.
     """
 
     name: str
@@ -45,12 +47,19 @@ class Counter:
     last: int
     extent: Expr | None = None
     group: int = 1
-    adapts: bool = False
+    batches: tuple[int, int] | None = None
+    grain: int = 0
+    hides: bool = False
 
     @property
     def several(self) -> bool:
         """Whether it may have more than one block."""
         return self.extent is not None or self.trips > 1
+
+    @property
+    def adapts(self) -> bool:
+        """Whether its blocks may be smaller than `span`."""
+        return self.grain > 0
 
     @property
     def ragged(self) -> bool:

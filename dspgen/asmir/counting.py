@@ -16,27 +16,26 @@ from plant_core.windows import Counter, Length
 
 NUMBER = "number of blocks"
 
-_FEWEST = 4  # blocks are halved while there are no more than so many
-_LEAST_GROUPS = 2  # that a block has
-_WORTH = 2000  # cycles of transfers: those that computation could hide take more than some blocks' control
+_FEWEST = 4  # of all counters but one: there are more blocks than it may make smaller without more reason
+_MOST_HALVINGS = 3  # of a loop: as many blocks are of like sizes as two have by so many
+_WORTH = (750, 3000, 12000)  # cycles of transfers that computation could hide: of those that are worth a halving more
 
 
 def measured(counters: Sequence[Counter], windows: Sequence[Moved], dma: Dma) -> Iterator[tuple[str, Term]]:
     """Of counters whose extents are known now: the last block, what it lacks, by how much all blocks are smaller than
     they might be, and how many blocks there are."""
     total: Term = ONE
-    adapting = [k for k, c in enumerate(counters) if c.adapts]
-    for k in [*(k for k, c in enumerate(counters) if not c.adapts), *adapting]:
+    for k in sorted(range(len(counters)), key=lambda k: counters[k].hides):
         counter = counters[k]
         if counter.extent is None:
             total = Op("mul", (total, Const(counter.trips, I32)), I32)
             continue
         extent, some, bits = amount(counter.extent), Var(lacking(k), I32), _bits(counter.span)
         yield lacking(k), Op("select", (Op("lt", (ZERO, extent), I32), extent, ZERO), I32)
-        yield end(k), _last_of(some, bits)
         if counter.adapts:
-            yield smaller(k), ZERO
             yield from _adapted(k, counters, windows, dma, total)
+        else:
+            yield end(k), _last_of(some, bits)
         blocks = Op("add", (Var(end(k), I32), ONE), I32)
         up: Term = Op("shl", (blocks, Const(bits, I32)), I32)
         if counter.adapts:
@@ -49,12 +48,52 @@ def measured(counters: Sequence[Counter], windows: Sequence[Moved], dma: Dma) ->
 def _adapted(
     k: int, counters: Sequence[Counter], windows: Sequence[Moved], dma: Dma, others: Term
 ) -> Iterator[tuple[str, Term]]:
-    """Smaller blocks where there would be few, and much to move: `lacking` is the number of iterations here, `others`
-    that of blocks of the other counters."""
+    """Blocks of like sizes where there are but few, and smaller ones where there is much to move: 2^h of them or one
+    less, as `lacking`, the number of iterations here, tells. `others`: how many blocks the other counters have.
+
+    A block has 2^(h - 1) grains at least, and 2^h blocks less than 2^h grains too many, so that no second one is empty.
+    """
     counter, some = counters[k], Var(lacking(k), I32)
-    spans: list[int] = []
-    while (span := counter.span >> (len(spans) + 1)) >= _LEAST_GROUPS * counter.group:
-        spans.append(span)
+    full = counter.span // counter.grain
+    most = max(h for h in range(_MOST_HALVINGS + 1) if full // 2 + 1 >= 1 << max(h - 1, 0))
+    yield _GRAINS, _whole(some, counter.grain)
+    if counter.hides:
+        moved = _moved(k, counters, windows)
+        yield _BYTES, Op("mul", (moved, some), I32)
+        yield _FREE, Op("lt", (others, Const(_FEWEST, I32)), I32)
+    halvings: Term = ZERO
+    for h in range(_MOST_HALVINGS):
+        needed = _more_than(full << h) if h < most else ZERO
+        if counter.hides:
+            able = _more_than((2 << h) * ((1 << h) - 1))
+            much = Op("lt", (Const(round(_WORTH[h] * dma.bytes_per_cycle), I32), Var(_BYTES, I32)), I32)
+            wanted = Op("and", (Op("and", (much, able), I32), Var(_FREE, I32)), I32)
+            needed = wanted if needed == ZERO else Op("or", (needed, wanted), I32)
+        if needed != ZERO:
+            halvings = needed if halvings == ZERO else Op("add", (halvings, needed), I32)
+    yield _HALVINGS, halvings
+    yield end(k), Op("sub", (Op("shl", (ONE, Var(_HALVINGS, I32)), I32), ONE), I32)
+    up = Op("add", (Var(_GRAINS, I32), Var(end(k), I32)), I32)
+    yield _EACH, Op("shr", (up, Var(_HALVINGS, I32)), I32)
+    yield (
+        smaller(k),
+        Op("sub", (Const(counter.span, I32), Op("mul", (Var(_EACH, I32), Const(counter.grain, I32)), I32)), I32),
+    )
+    before_last = Op("mul", (Var(_EACH, I32), Var(end(k), I32)), I32)
+    some_left = Op("lt", (before_last, Op("max", (Var(_GRAINS, I32), ONE), I32)), I32)
+    yield end(k), Op("sub", (Op("add", (Var(end(k), I32), some_left), I32), ONE), I32)
+    yield _MANY, _more_than(full << most)
+    yield smaller(k), Op("select", (Var(_MANY, I32), ZERO, Var(smaller(k), I32)), I32)
+    yield end(k), Op("select", (Var(_MANY, I32), _last_of(some, _bits(counter.span)), Var(end(k), I32)), I32)
+
+
+def _more_than(number: int) -> Term:
+    """Whether there are more grains: 0 or 1."""
+    return Op("lt", (Const(number, I32), Var(_GRAINS, I32)), I32)
+
+
+def _moved(k: int, counters: Sequence[Counter], windows: Sequence[Moved]) -> Term:
+    """The bytes to and fro for each iteration of a counter, in the first block of all others."""
     moved: Term = ZERO
     for each in windows:
         ways = each.moves(store=False) + each.moves(store=True)
@@ -64,14 +103,7 @@ def _adapted(
                 if factor:
                     bytes_ = Op("mul", (_at_first(other, k, counters), Const(factor, I32)), I32)
                     moved = bytes_ if moved == ZERO else Op("add", (moved, bytes_), I32)
-    worth = Op("lt", (Const(round(_WORTH * dma.bytes_per_cycle), I32), Op("mul", (moved, some), I32)), I32)
-    yield _WORTHY, Op("and", (worth, Op("lt", (others, Const(_FEWEST, I32)), I32)), I32)
-    for span in spans:
-        few = Op("and", (Var(_WORTHY, I32), Op("lt", (some, Const(_FEWEST * span + 1, I32)), I32)), I32)
-        yield _FEW, few
-        less = Const(counter.span - span, I32)
-        yield smaller(k), Op("select", (Var(_FEW, I32), less, Var(smaller(k), I32)), I32)
-        yield end(k), Op("select", (Var(_FEW, I32), _last_of(some, _bits(span)), Var(end(k), I32)), I32)
+    return moved
 
 
 def _at_first(length: Length, but: int, counters: Sequence[Counter]) -> Term:
@@ -80,8 +112,10 @@ def _at_first(length: Length, but: int, counters: Sequence[Counter]) -> Term:
     for k, less in length.less:
         if k != but and counters[k].extent is not None:
             only = Op("lt", (Var(end(k), I32), ONE), I32)
-            lacks = Op("mul", (only, Op("mul", (Var(lacking(k), I32), Const(less, I32)), I32)), I32)
-            found = Op("sub", (found, lacks), I32)
+            lacks: Term = Op("mul", (only, Var(lacking(k), I32)), I32)
+            if counters[k].adapts:
+                lacks = Op("select", (only, Var(lacking(k), I32), Var(smaller(k), I32)), I32)
+            found = Op("sub", (found, Op("mul", (lacks, Const(less, I32)), I32)), I32)
     return found
 
 
@@ -93,12 +127,26 @@ def _last_of(some: Term, bits: int) -> Term:
 
 def groups(counters: Sequence[Counter], k: int, last: Term) -> Term:
     """How many groups of iterations a counter's block has, which may be the `last`."""
-    counter, bits = counters[k], _bits(counters[k].group)
+    counter = counters[k]
     short = Op("sub", (Const(counter.span, I32), Var(lacking(k), I32)), I32)
-    count: Term = Op("select", (last, short, iterations(counters, k)), I32)
-    if not bits:
-        return count
-    return Op("shr", (Op("add", (count, Const(counter.group - 1, I32)), I32), Const(bits, I32)), I32)
+    return _whole(Op("select", (last, short, iterations(counters, k)), I32), counter.group)
+
+
+def batches(number: Term, sizes: tuple[int, int]) -> tuple[Term, Term]:
+    """How many batches of each size so many groups make, with few groups in excess: as few batches as there may be, of
+    which as many are smaller as groups are lacking."""
+    large, _ = sizes
+    every = _whole(number, large)
+    lacking_ = Op("sub", (Op("mul", (every, Const(large, I32)), I32), number), I32)
+    small = Op("min", (lacking_, every), I32)
+    return Op("sub", (every, small), I32), small
+
+
+def _whole(iterations: Term, group: int) -> Term:
+    """How many groups they make, the last of which may lack some."""
+    if group == 1:
+        return iterations
+    return Op("shr", (Op("add", (iterations, Const(group - 1, I32)), I32), Const(_bits(group), I32)), I32)
 
 
 def _bits(of: int) -> int:
@@ -107,5 +155,5 @@ def _bits(of: int) -> int:
     return bits
 
 
-_WORTHY = "many bytes"
-_FEW = "few blocks"
+_GRAINS, _HALVINGS, _EACH = "grains", "halvings", "grains of a block"
+_BYTES, _FREE, _MANY = "bytes", "few others", "many blocks"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from dspgen.asmir.counting import groups
+from dspgen.asmir.counting import batches, groups
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import Function, If, Item, Reg, VReg
 from dspgen.asmir.places import Moved
@@ -51,7 +51,7 @@ class BlockedNest:
     pieces: tuple[Piece, ...]
     piece: Mapping[Place, int]
     origins: tuple[tuple[str, int], ...]
-    counts: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, int, int], ...]
     kinds: tuple[Kind, ...] = ()
     outer: int = 0
     loc: Loc | None = None
@@ -185,7 +185,7 @@ class Dispatch:
     def _inlined(self, number: int) -> list[Item]:
         piece = self.nest.pieces[number]
         prefix = piece_prefix(self.number, number)
-        origins, counts = dict(self.nest.origins), dict(self.nest.counts)
+        origins, counts = dict(self.nest.origins), {n: count for n, *count in self.nest.counts}
 
         def given() -> None:
             for register, name in piece.given:
@@ -202,12 +202,17 @@ class Dispatch:
                     steps = Op("mul", (Var(at(origins[name]), I32), each), I32)
                     self.emitter.lower(Op("add", (steps, Const(counter.low, I32)), I32), made)
                 elif name in counts:
-                    is_last = Var(last(counts[name]), I32)
-                    self.emitter.lower(groups(self.nest.counters, counts[name], is_last), made)
+                    self.emitter.lower(self._count(*counts[name]), made)
                 else:
                     self.emitter.move(made, self.emitter.names[name])
 
         return [*section(self.emitter, given), *prefixed(piece.function.body, prefix)]
+
+    def _count(self, k: int, batch: int) -> Term:
+        """How many groups of a counter's iterations the block at hand has, or batches of them."""
+        number = groups(self.nest.counters, k, Var(last(k), I32))
+        sizes = self.nest.counters[k].batches
+        return number if sizes is None else batches(number, sizes)[batch]
 
 
 _SHORT = "short block"

@@ -21,6 +21,7 @@ from dspgen.sched.straight import straight_ops
 from dspgen.sched.unroll import flat_iterations, peeled, touched
 
 _MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
+_CROWDED = 1.5  # of a class's registers, this part are taken by what waits across a loop: too many
 _SPARE = 8  # where values make room for a loop, one register in so many is freed besides
 
 
@@ -133,10 +134,15 @@ class Plans:
             return
         self._check_saved(lacking, loop.label)
         waiting, uses = set(self._waiting(loop, live_out)), self.settings.idle
-        idle = [r for r in uses if r in waiting and self._class(r) == lacking.cls]
-        if idle:
-            spare = self.kit.room(lacking.cls) // _SPARE
-            raise Crowded(tuple(sorted(idle, key=uses.__getitem__)[: lacking.lacking + spare]))
+        classes = [lacking.cls]
+        if not isinstance(plan, Plan):  # addresses, for one, are made of scalars where registers for them are lacking
+            through = self._through(loop, live_out)
+            classes += [c for c, n in through.items() if c not in classes and _CROWDED * n > self.kit.room(c)]
+        for cls in classes:
+            idle = [r for r in uses if r in waiting and self._class(r) == cls]
+            if idle:
+                spare = self.kit.room(cls) // _SPARE
+                raise Crowded(tuple(sorted(idle, key=uses.__getitem__)[: lacking.lacking + spare]))
 
     def known(self, loop: Loop, live_out: Live, before: Sequence[Instr]) -> Known | tuple[tuple[int, str], ...]:
         """The pieces of a loop of known trip, after straight code; or what was tried."""

@@ -117,9 +117,9 @@ def run_blocks(
             elif p.name in (origins := dict(made.origins)):
                 k = origins[p.name]
                 given[p.name] = made.counters[k].low + at[k] * spans.get(k, made.counters[k].span)
-            elif p.name in (counts := dict(made.counts)):
-                k = counts[p.name]
-                given[p.name] = -(-iterations(k, at, made, spans) // made.counters[k].group)
+            elif p.name in (counts := {n: which for n, *which in made.counts}):
+                k, batch = counts[p.name]
+                given[p.name] = count(made.counters[k], batch, iterations(k, at, made, spans))
             else:
                 given[p.name] = scalars.get(p.name, SCALAR)
         near |= evaluate(piece, given)
@@ -129,6 +129,16 @@ def run_blocks(
                 arrays[w.buf][far] = near[w.name][here]
         near |= ahead
     return {p.name: arrays[p.name] for p in made.func.params if isinstance(p, Buf) and not p.const}
+
+
+def count(counter: Counter, batch: int, iterations: int) -> int:
+    """How many groups of iterations there are, or of which batches."""
+    groups = -(-iterations // counter.group)
+    if counter.batches is None:
+        return groups
+    every = -(-groups // counter.batches[0])
+    smaller = min(every * counter.batches[0] - groups, every)
+    return smaller if batch else every - smaller
 
 
 def kind(at: int, counter: Counter, smaller: bool) -> int:
@@ -334,7 +344,7 @@ def test_blocks_of_any_size_leave_the_same_arrays(name: str, tmp_path: Path) -> 
             }
             inputs = {n: generator.integers(-9, 9, shape).astype(np.int32) for n, shape in shapes.items()}
             expected = evaluate(func, inputs | sizes)
-            smaller = {k: draw.choice([c.group, c.span // 2]) for k, c in enumerate(made.counters) if c.adapts}
+            smaller = {k: draw.randrange(c.grain, c.span, c.grain) for k, c in enumerate(made.counters) if c.adapts}
             for at_run in ({}, smaller):
                 got = run_blocks(with_sizes(made, sizes, at_run), inputs, sizes, at_run)
                 for array in expected:
@@ -344,19 +354,21 @@ def test_blocks_of_any_size_leave_the_same_arrays(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "groups", "loops"),
+    ("name", "groups", "batches", "loops"),
     [
-        ("product", (8, 8, 1), 5),
-        ("sum in a variable", (8, 8, 1), 5),
-        ("convolution", (8, 8, 1, 1), 6),
-        ("quotients", (1,), 1),
-        ("one after the other", (1,), 1),
-        ("columns", (8, 8), 4),
-        ("next to each other", (1,), 1),
-        ("rows and their sums", (8, 1), 3),
+        ("product", (8, 4, 1), {1: (4, 3)}, 5),
+        ("sum in a variable", (8, 4, 1), {1: (4, 3)}, 5),
+        ("convolution", (8, 4, 1, 1), {1: (4, 3)}, 6),
+        ("quotients", (1,), {}, 1),
+        ("one after the other", (1,), {}, 1),
+        ("columns", (8, 4), {1: (4, 3)}, 4),
+        ("next to each other", (1,), {}, 1),
+        ("rows and their sums", (8, 1), {}, 3),
     ],
 )
-def test_which_blocks_run_on(name: str, groups: tuple[int, ...], loops: int, tmp_path: Path) -> None:
+def test_which_blocks_run_on(
+    name: str, groups: tuple[int, ...], batches: dict[int, tuple[int, int]], loops: int, tmp_path: Path
+) -> None:
     """Where nothing comes of it, short blocks run on to whole groups of iterations, in loops of known size."""
     path = tmp_path / "f.c"
     path.write_text(ANY_SIZE[name], encoding="utf-8")
@@ -364,6 +376,7 @@ def test_which_blocks_run_on(name: str, groups: tuple[int, ...], loops: int, tmp
     boxes = Boxes(func, GRANULE)
     made = blocks(boxes, [16] * len(boxes.loops), range(len(boxes.loops)), reassoc=False)
     assert tuple(c.group for c in made.counters) == groups
+    assert [c.batches for c in made.counters] == [batches.get(k) for k in range(len(groups))]
     assert max(len(c.iters) for p in made.pieces for c in p.comps) == loops
 
 
