@@ -12,6 +12,7 @@ from plant_core.affine import read_accesses
 from plant_core.defined import used_parameters
 from plant_core.ir import Buf, Comp, Func, ScalarParam
 from plant_core.tiles import CompPlan, Plan
+from plant_core.windows import products
 
 
 def alone(func: Func, nest: Nest, most: int) -> Func:
@@ -24,8 +25,13 @@ def alone(func: Func, nest: Nest, most: int) -> Func:
     arrays = [b.name for b in func.bufs if b.name in _touched(comps) and (b.kind == "param" or b.name in shared)]
     inside = {c.defines for c in comps}
     wanted = {c.defines for c in func.comps if c.defines is not None and c.defines not in inside}
-    given = sorted(wanted & {name for c in comps for name in used_parameters(c)})
-    scalars = (*(p for p in func.params if not isinstance(p, Buf)), *(ScalarParam(n, "i32") for n in given))
+    used = {name for c in comps for name in used_parameters(c)}
+    used |= {
+        n for b in func.bufs if b.name in _touched(comps) for x in b.shape for _, names in products(x) for n in names
+    }
+    given = sorted(wanted & used)
+    own = (p for p in func.params if not isinstance(p, Buf) and p.name in used)
+    scalars = (*own, *(ScalarParam(n, "i32") for n in given))
     written = {c.target.buf for c in comps}
     rank = {b.name: (not b.shape, b.name not in written) for b in func.bufs}
     order = sorted(arrays, key=lambda name: rank[name])

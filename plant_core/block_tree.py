@@ -29,9 +29,9 @@ class Blocks:
     """`counters`, outermost first. `pieces` are the functions of blocks, `piece` tells which one is for the blocks that
     are FIRST, BETWEEN, LAST or ONLY along each counter, and of none of `kinds`, NOTHING if such blocks have nothing to
     do. A piece's parameters are the windows by name, the scalars that it uses, of `origins` (name, counter) the
-    iterations that the block begins with, and of `counts` (name, counter, 0 or 1) how many groups of them, or batches of
-    the first or second size, it has of a counter whose extent is
-    known at run time, in blocks that may be shorter than others. The first `outer` counters go round other nests."""
+    iterations that the block begins with, and of `counts` (name, counter, 0 or 1) how many groups of them, or batches
+    of the first or second size, it has of a counter whose extent is known at run time, in blocks that may be shorter
+    than others. The first `outer` counters go round other nests."""
 
     func: Func
     counters: tuple[Counter, ...]

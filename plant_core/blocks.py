@@ -94,8 +94,9 @@ def strips_of(
     blocking = _Blocking(boxes, _counters(boxes, [_ALL] * len(every), every), {})
     for comp in boxes.func.comps:
         blocking.check_box(comp)
-    blocking.counters = tuple(map(without_batches, grouped(boxes, blocking.counters, blocking.iterators, ())))
-    return blocking.counters, blocking.iterators, blocking.strips(reassoc)
+    blocking.counters = grouped(boxes, blocking.counters, blocking.iterators, ())
+    strips = blocking.strips(reassoc)
+    return blocking.counters, blocking.iterators, strips
 
 
 def _counters(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple[Counter, ...]:
@@ -152,9 +153,6 @@ class _Blocking:
         self.counters = grouped(self.boxes, self.counters, self.iterators, self.whole)
         near = {w.name for key, w in self.windows.items() if w.outside or key.moves is None or key.buf in self.lasting}
         windows, strips = self._in_order(), self.strips(reassoc)
-        batched = [k for k in strips if self.counters[k].batches is not None]
-        if not batched or self._broken(reassoc, (*batched, *strips)) is not None:  # those of one size come first
-            self.counters = tuple(map(without_batches, self.counters))
         if not strips:
             self.counters = tuple(replace(c, grain=0, hides=False) for c in self.counters)
         make = partial(Pieces, self.boxes, self.counters, self.iterators, windows, near, self._window_of, strips)
@@ -238,13 +236,17 @@ class _Blocking:
         return None
 
     def strips(self, reassoc: bool) -> tuple[int, ...]:
-        """The counters whose groups short blocks may have loops of their own for, outermost first: all that have
-        groups, or none."""
+        """The counters whose groups short blocks may have loops of their own for, outermost first, those along vectors
+        before rows, which are many; all that have groups, or none. In batches no dependence goes back along any."""
         depths = {k: self.boxes.main.iters.index(c.name) for k, c in enumerate(self.counters) if c.group > 1}
-        strips = tuple(sorted(depths, key=depths.__getitem__))
-        if any(names[k] is None for names in self.iterators.values() for k in strips):
-            return ()
-        return strips if self._broken(reassoc, strips) is None else ()
+        found = sorted(depths, key=lambda k: (self.counters[k].batches is None, depths[k]))
+        if any(names[k] is None for names in self.iterators.values() for k in found):
+            found = []
+        elif all(self._broken(reassoc, (k, *found)) is None for k in found):
+            return tuple(found)
+        self.counters = tuple(map(without_batches, self.counters))
+        found.sort(key=depths.__getitem__)
+        return tuple(found) if self._broken(reassoc, found) is None else ()
 
     def _times(self, comp: Comp, strips: Sequence[int] = ()) -> isl.Map:
         """The block of each iteration, and its groups of iterations of `strips`."""

@@ -14,10 +14,11 @@ from plant_core.boxes import Boxes, Use
 from plant_core.ir import Binary, Comp, Expr
 from plant_core.windows import Counter
 
-# What comes at a time: vectors along the rows of what is written, and rows; more vectors where there are no rows.
-_VECTORS = 4
+# What comes at a time: vectors along the rows of what is written, or fewer of them, and rows; more vectors where there
+# are no rows.
+_VECTORS = (4, 3)
 _ROWS = 8
-_ALONE = 8
+_ALONE = (16, 12)
 # Groups of a block that may be made smaller.
 _LEAST = 4
 
@@ -46,7 +47,7 @@ def grouped(
         group = min(c.span, sizes[row])
         grain = group if row is not None else boxes.granule
         even = c.extent is not None and c.span >= _LEAST * grain
-        batches = (vectors, vectors - 1) if row is False and c.span >= vectors * group else None
+        batches = vectors if row is False and c.span >= vectors[0] * group else None
         made.append(replace(c, group=group, batches=batches, grain=grain * even, hides=even and k == hiding))
     return tuple(made)
 

@@ -11,6 +11,7 @@ or, where iterations may run again since nothing is read that they or others wro
         S[i_group, i, j + m - 32] for 0 <= i_group < count_n, 0 <= i < 8, 0 <= j < 32
         S[i + n - 8, j_group, j], S[i + n - 8, j + m - 32] for 0 <= i < 8
         S[i, j] for 0 <= i < n, 0 <= j < m, where one of the loops is shorter than a group
+    where along vectors as few batches of 64 and 48 iterations as there may be take the place of groups of 32
 
 Loops are taken apart so along which each iteration has elements of its own, in nests of several loops, so that elements
 of a group may stay in registers. Local arrays of such a size, with an element for each iteration, have elements for one
@@ -29,7 +30,8 @@ import islpy as isl
 from plant_core.affine import add, children, from_linear, integer, linear, rebuild, sub
 from plant_core.blocks import strips_of
 from plant_core.boxes import Boxes, NoBlocks, accesses_of, in_text
-from plant_core.ir import Binary, Buf, Comp, DType, Expr, Func, Iter, Load, Param
+from plant_core.excess import without_batches
+from plant_core.ir import Binary, BinaryOp, Buf, Comp, DType, Expr, Func, Iter, Load, Param
 from plant_core.loc import Loc
 from plant_core.schedule import Line, Position, schedule_map
 from plant_core.windows import Counter
@@ -69,6 +71,38 @@ def _defining(name: str, value: Expr, loc: Loc) -> Comp:
     return Comp(f"S_{name}", (), domain, schedule, Load(name, (), "i32"), value, loc, name)
 
 
+def _batches_of(extent: Expr, sizes: tuple[int, int, int], names: Sequence[str], loc: Loc) -> Iterator[Comp]:
+    """The statements that define how many large batches there are that are not the last, whether that is one, and how
+    many small ones there are; none of fewer iterations than a small one has. `sizes`: the iterations of a large one, a
+    small one and a group. There are as few as hold all groups, as many of them small as enough groups for that are
+    lacking; two small ones in place of one large one that would lack iterations.
+    """
+    large, small, group = sizes
+
+    def op(name: BinaryOp, left: Expr, right: Expr | int) -> Expr:
+        return Binary(name, left, integer(right) if isinstance(right, int) else right, "i32")
+
+    def some(of: Expr) -> Expr:
+        return op("min", op("max", of, 0), 1)
+
+    groups = op("div", add(extent, integer(group - 1)), group)
+    every = op("div", add(groups, integer(large // group - 1)), large // group)
+    lacking = sub(op("mul", every, large // group), groups)
+    enough = op("min", op("div", lacking, (large - small) // group), every)
+    between = op("mul", some(sub(integer(large), extent)), some(sub(extent, integer(small))))
+    any_ = some(add(sub(extent, integer(small)), integer(1)))
+    larger, last, smaller = names
+    yield _defining(smaller, op("mul", add(enough, op("mul", between, 2)), any_), loc)
+    number = Param(smaller, "i32")
+    yield _defining(last, op("mul", sub(integer(1), some(number)), any_), loc)
+    yield _defining(larger, op("mul", op("max", sub(sub(every, number), Param(last, "i32")), 0), any_), loc)
+
+
+def _at_once(counter: Counter, batch: int) -> int:
+    """Iterations of a group, or of a batch of either size."""
+    return counter.group * (1 if counter.batches is None else counter.batches[batch])
+
+
 def _least(names: Sequence[str]) -> Expr:
     """The least of some parameters."""
     found: Expr = Param(names[0], "i32")
@@ -83,6 +117,7 @@ class _Maker:
         self.bufs = {b.name: b for b in func.bufs}
         self.counts: dict[tuple[Expr, int], str] = {}
         self.least: dict[tuple[str, ...], str] = {}
+        self.batched: dict[tuple[Expr, tuple[int, int, int]], tuple[str, str, str]] = {}
         self.placed: list[tuple[Comp, Position]] = []
         self.number = 0
         self.apart = False
@@ -96,6 +131,8 @@ class _Maker:
         length = max(2 * len(c.iters) + 1 for c, _ in self.placed)
         comps = [count_of(extent, group, name, self.func.loc) for (extent, group), name in self.counts.items()]
         comps += [_defining(name, _least(counts), self.func.loc) for counts, name in self.least.items()]
+        for (extent, sizes), names in self.batched.items():
+            comps += _batches_of(extent, sizes, names, self.func.loc)
         made = [c.defines for c in comps if c.defines is not None]
         first = len(comps)
         placed = [(c, Position((k,), ())) for k, c in enumerate(comps)]
@@ -123,12 +160,17 @@ class _Maker:
         touched = {a.buf for c in boxes.func.comps for a in accesses_of(c)}
         unknown = (b for b in boxes.func.bufs if not all(isinstance(x, int) for x in b.shape))
         local = [b for b in unknown if b.kind == "local" and b.name in touched]
-        if any(boxes.is_live(name) or not self.anywhere(boxes.bufs[name].dtype) for name in boxes.written):
-            kinds = list(itertools.product(_ONCE, repeat=len(strips)))
-        elif local:
-            kinds = list(_again(len(strips)))
+        once = any(boxes.is_live(name) or not self.anywhere(boxes.bufs[name].dtype) for name in boxes.written)
+        sums = any(c.extent is not None and k not in strips for k, c in enumerate(counters))
+        if once or local or not sums:  # batches are for sums, of which there are to be many at a time
+            counters = tuple(map(without_batches, counters))
+        if once or local:
+            kinds = list(itertools.product(_ONCE, repeat=len(strips)) if once else _again(len(strips)))
         else:
-            kinds = [*itertools.product(_AGAIN, repeat=len(strips)), _ANY * len(strips)]
+            ways = [_AGAIN if counters[k].batches is None else _BATCHES for k in strips]
+            kinds = list(itertools.product(*ways))
+            if _AGAIN in ways:
+                kinds.append(_ANY * len(strips))
         parts = [_Part(self, boxes, counters, strips, iterators, dict(zip(strips, k, strict=True))) for k in kinds]
         shapes = {}
         for buf in local:
@@ -143,9 +185,18 @@ class _Maker:
         self.apart = True
 
     def count(self, counter: Counter) -> str:
+        """The parameter that tells how many groups there are whole, or smaller batches."""
         assert counter.extent is not None
-        key = (counter.extent, counter.group)
+        key = (counter.extent, _at_once(counter, 1))
         return self.counts.setdefault(key, f"groups{len(self.counts)}")
+
+    def batches(self, counter: Counter) -> tuple[str, str, str]:
+        """The parameters that tell how many larger batches there are that are not the last, whether that is a larger
+        one, and how many smaller ones there are."""
+        assert counter.extent is not None
+        key = (counter.extent, (_at_once(counter, 0), _at_once(counter, 1), counter.group))
+        number = len(self.batched)
+        return self.batched.setdefault(key, (f"larger{number}", f"last{number}", f"smaller{number}"))
 
     def least_of(self, counts: Sequence[str]) -> str:
         return self.least.setdefault(tuple(counts), f"fewest{len(self.least)}")
@@ -153,11 +204,15 @@ class _Maker:
 
 # What a part of a nest does of a loop that is taken apart: its whole groups, or what is left over; where iterations may
 # run again, one last group that ends where the loop does, all of a loop that is shorter than a group, or all of it
-# where one of the loops is so short.
-Kind = Literal["whole", "over", "last", "short", "any"]
+# where one of the loops in groups is so short; batches of either size instead of groups, and the last one.
+Kind = Literal["whole", "over", "last", "short", "any", "large", "small", "last large", "last small"]
 _ONCE: tuple[Kind, Kind] = ("whole", "over")
 _AGAIN: tuple[Kind, Kind] = ("whole", "last")
+_BATCHES: tuple[Kind, ...] = ("large", "small", "last large", "last small", "short")
 _ANY: tuple[Kind] = ("any",)
+# Those that come one after the other, of each size.
+_MANY: dict[Kind, int] = {"whole": 1, "large": 0, "small": 1}
+_LAST: dict[Kind, int] = {"last": 1, "last large": 0, "last small": 1}
 
 
 def _again(strips: int) -> Iterator[tuple[Kind, ...]]:
@@ -184,11 +239,15 @@ class _Part:
     def of(self, comp: Comp, shapes: dict[str, tuple[int, ...]], number: int) -> tuple[Comp, Position]:
         """A statement of it, and its place."""
         loops = {name: k for k in self.strips if (name := self.iterators[comp.name][k]) is not None}
-        groups = {name: f"{name}_group" for name, k in loops.items() if self.kinds[k] == "whole"}
+        groups = {name: f"{name}_group" for name, k in loops.items() if self.kinds[k] in _MANY}
         iters = (*groups.values(), *comp.iters)
         counts = [self.maker.count(self.counters[k]) for k in self.strips]
         sizes = [*self.boxes.sizes, *counts]
-        ranges = [f"0 <= {g} < {self.maker.count(self.counters[loops[name]])}" for name, g in groups.items()]
+        counts = [c for k, c in zip(self.strips, counts, strict=True) if self.counters[k].batches is None]
+        for k in self.strips:
+            if self.counters[k].batches is not None and self.kinds[k] != "any":
+                sizes += self.maker.batches(self.counters[k])
+        ranges = [f"0 <= {g} < {self._number(loops[name])}" for name, g in groups.items()]
         if "any" in self.kinds.values():
             sizes.append(self.maker.least_of(counts))
             ranges.append(f"{sizes[-1]} <= 0")
@@ -199,11 +258,14 @@ class _Part:
             if name in loops:
                 counter, kind = self.counters[loops[name]], self.kinds[loops[name]]
                 count = self.maker.count(counter)
-                if kind in ("whole", "last"):
-                    first, last = "0", str(counter.group - 1)
+                if kind in _MANY or kind in _LAST:
+                    first, last = "0", str(self._at_once(loops[name]) - 1)
                 if kind == "last":
                     assert not isinstance(high, int)
                     ranges.append(f"{count} > 0 and {counter.group}*{count} < {in_text(high)} - {low} + 1")
+                elif kind in ("last large", "last small"):
+                    _, is_last, smaller = self.maker.batches(counter)
+                    ranges.append(f"{is_last if kind == 'last large' else smaller} > 0")
                 elif kind == "short":
                     ranges.append(f"{count} <= 0")
                 elif kind == "over":
@@ -219,6 +281,18 @@ class _Part:
         value = self._rewritten(comp.value, loops, groups, shapes)
         made = replace(comp, name=new, iters=iters, domain=domain, target=target, value=value)
         return made, Position(constants, (*outer, *old.loops))
+
+    def _at_once(self, k: int) -> int:
+        """The iterations of a group or batch of the part's."""
+        kind = self.kinds[k]
+        return _at_once(self.counters[k], _MANY[kind] if kind in _MANY else _LAST[kind])
+
+    def _number(self, k: int) -> str:
+        """How many groups or batches come one after the other."""
+        if self.kinds[k] == "whole":
+            return self.maker.count(self.counters[k])
+        larger, _, smaller = self.maker.batches(self.counters[k])
+        return larger if self.kinds[k] == "large" else f"{smaller} - 1"
 
     def shape_of(self, buf: Buf) -> tuple[int, ...] | None:
         """An array's extents for one group of iterations; None where it may not be so small."""
@@ -247,13 +321,16 @@ class _Part:
         self, expr: Expr, loops: dict[str, int], groups: dict[str, str], shapes: dict[str, tuple[int, ...]]
     ) -> Expr:
         match expr:
-            case Iter(name) if name in loops and self.kinds[loops[name]] in ("whole", "last"):
-                counter = self.counters[loops[name]]
+            case Iter(name) if name in loops and (self.kinds[loops[name]] in _MANY or self.kinds[loops[name]] in _LAST):
+                counter, size = self.counters[loops[name]], integer(self._at_once(loops[name]))
                 if name in groups:
-                    before: Expr = Binary("mul", integer(counter.group), Iter(groups[name]), "i32")
+                    before: Expr = Binary("mul", size, Iter(groups[name]), "i32")
+                    if self.kinds[loops[name]] == "small":
+                        larger = Param(self.maker.batches(counter)[0], "i32")
+                        before = add(Binary("mul", integer(_at_once(counter, 0)), larger, "i32"), before)
                 else:
                     assert counter.extent is not None
-                    before = sub(counter.extent, integer(counter.group))
+                    before = sub(counter.extent, size)
                 return add(add(before, Iter(name)), integer(counter.low)) if counter.low else add(before, Iter(name))
             case Load() if expr.buf in shapes:
                 return replace(expr, indices=tuple(self._within(i, loops) for i in expr.indices))

@@ -134,12 +134,12 @@ def groups(counters: Sequence[Counter], k: int, last: Term) -> Term:
 
 def batches(number: Term, sizes: tuple[int, int]) -> tuple[Term, Term]:
     """How many batches of each size so many groups make, with few groups in excess: as few batches as there may be, of
-    which as many are smaller as groups are lacking."""
-    large, _ = sizes
+    which as many are smaller as enough groups for that are lacking."""
+    large, small = sizes
     every = _whole(number, large)
     lacking_ = Op("sub", (Op("mul", (every, Const(large, I32)), I32), number), I32)
-    small = Op("min", (lacking_, every), I32)
-    return Op("sub", (every, small), I32), small
+    smaller_ = Op("min", (Op("shr", (lacking_, Const(_bits(large - small), I32)), I32), every), I32)
+    return Op("sub", (every, smaller_), I32), smaller_
 
 
 def _whole(iterations: Term, group: int) -> Term:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dspgen.vecdsl.fold import make
@@ -130,6 +130,13 @@ class _Accesses:
         return True
 
 
+def _touched(before: Sequence[Stmt]) -> dict[Place, int | None]:
+    """The places that straight code surely writes, and how many of their lanes if not all."""
+    stores = [s for s in before if isinstance(s, Store) and s.mask is None]
+    found = {place: s.active for s in stores if (place := place_of_store(s)) is not None}
+    return found | {p: None for s in stores if s.active is None and (p := place_of_store(s)) is not None}
+
+
 class _Promoter:
     def __init__(self, program: Program, lanes: int) -> None:
         self.lanes = lanes
@@ -150,7 +157,7 @@ class _Promoter:
                     loop = carry_recurrences(
                         loop, ranges, self.lanes, self.names, self.sizes, self.indices, self.forwarder.periods
                     )
-                    done += self.loop(loop, ranges)
+                    done += self.loop(loop, ranges, _touched(done))
                 case If():
                     done.append(replace(stmt, then=self.block(stmt.then, ranges)))
                 case _:
@@ -159,8 +166,9 @@ class _Promoter:
         forwarded = self.forwarder.block(tuple(done), outside)
         return drop_dead_stores(forwarded, self.lanes, outside, frozenset())
 
-    def loop(self, loop: Loop, ranges: Ranges) -> list[Stmt]:
-        """The loop with its places carried, and the stores after it."""
+    def loop(self, loop: Loop, ranges: Ranges, touched: Mapping[Place, int | None]) -> list[Stmt]:
+        """The loop with its places carried, and the stores after it. `touched`: places that were written before, so
+        that they are inside their arrays, and how many of their lanes if not all."""
         steady, masks = self._steadily_masked(loop, ranges)
         steady = self._unmasked(steady, ranges)
         candidates = self.candidates(steady, ranges)
@@ -185,7 +193,12 @@ class _Promoter:
                 self.forwarder.demands[variable.name] = candidate.active
         after = [replace(c.store, value=carried[c.place], mask=masks.get(c.place)) for c in candidates]
         new = replace(loop, carried=tuple(following), body=tuple(body))
-        if safe or all(self._inside(c.place, c.active, ranges) for c in candidates):
+
+        def inside(c: _Candidate) -> bool:
+            known = c.place in touched and touched[c.place] in (None, c.active)
+            return known or self._inside(c.place, c.active, ranges)
+
+        if safe or all(map(inside, candidates)):
             return [new, *after]
         # A place of a loop that may not run at all can lie outside its array.
         ran = make("ne", (loop.trip, integer(0)), INTEGER)

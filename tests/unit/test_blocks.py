@@ -137,7 +137,8 @@ def count(counter: Counter, batch: int, iterations: int) -> int:
     if counter.batches is None:
         return groups
     every = -(-groups // counter.batches[0])
-    smaller = min(every * counter.batches[0] - groups, every)
+    large, small = counter.batches
+    smaller = min((every * large - groups) // (large - small), every)
     return smaller if batch else every - smaller
 
 

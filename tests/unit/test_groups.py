@@ -73,3 +73,37 @@ def test_groups_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
         expected, got = evaluate(func, inputs | sizes), evaluate(made, inputs | sizes)
         for array in expected:
             np.testing.assert_array_equal(got[array], expected[array], err_msg=f"{array} {sizes}")
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "most", "step"),
+    [
+        (ANY_SIZE["product"], {"n": 9}, 70, 1),
+        (
+            """void f(int n, int t, const int x[n + t], const int h[t], int y[n]) {
+               for (int i = 0; i < n; i++) { y[i] = 0; for (int k = 0; k < t; k++) y[i] += h[k] * x[i + k]; } }""",
+            {"t": 2},
+            330,
+            5,
+        ),
+    ],
+)
+def test_batches_leave_the_same_arrays(text: str, sizes: dict[str, int], most: int, step: int, tmp_path: Path) -> None:
+    """Sums of any number of vectors: two sizes of batches, the last one where the loop ends, and too few for any."""
+    path = tmp_path / "f.c"
+    path.write_text(text, encoding="utf-8")
+    func = read_c(str(path))
+    made = grouped(func)
+    assert made is not None and any(c.defines == "larger0" for c in made.comps)
+    free = [p.name for p in func.params if not isinstance(p, Buf) and p.name not in sizes]
+    for size in range(0, most, step):
+        known = {n: size if k == 0 else 3 for k, n in enumerate(free)} | sizes
+        shapes = {
+            p.name: tuple(n if isinstance(n, int) else eval(print_expr(n), {}, dict(known)) for n in p.shape)
+            for p in func.params
+            if isinstance(p, Buf)
+        }
+        inputs = {n: np.arange(np.prod(s), dtype=np.int32).reshape(s) % 19 for n, s in shapes.items()}
+        expected, got = evaluate(func, inputs | known), evaluate(made, inputs | known)
+        for array in expected:
+            np.testing.assert_array_equal(got[array], expected[array], err_msg=f"{array} {known}")

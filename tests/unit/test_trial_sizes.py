@@ -25,9 +25,9 @@ PRODUCT = """void f(int n, int m, int p, const float a[40][40], const float b[40
 @pytest.mark.parametrize(
     ("text", "sizes"),
     [
-        (PRODUCT, {"n": 3, "m": 70, "p": 21}),
-        (PRODUCT.replace("99", "50"), {"n": 3, "m": 50, "p": 21}),
-        (PRODUCT.replace("int m, int p", "int p").replace("j < m", "j < n"), {"n": 19, "p": 21}),
+        (PRODUCT, {"n": 3, "m": 70, "p": 40}),
+        (PRODUCT.replace("99", "50"), {"n": 3, "m": 50, "p": 40}),
+        (PRODUCT.replace("int m, int p", "int p").replace("j < m", "j < n"), {"n": 19, "p": 40}),
         ("void f(int n, int k, int x[20]) { for (int i = 0; i < n; i++) x[i] += k; }", {"n": 20, "k": 0}),
         ("void f(int n, int x[2000]) { for (int i = 1; i < n - 1; i++) x[i] += 2; }", {"n": 300}),
     ],

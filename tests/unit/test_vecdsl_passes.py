@@ -14,7 +14,7 @@ from dspgen.vecdsl.deal import deal
 from dspgen.vecdsl.evaluate import evaluate
 from dspgen.vecdsl.footprint import Footprint, Overlap, loads_in, overlap
 from dspgen.vecdsl.hoist import hoist
-from dspgen.vecdsl.ir import Address, Loop, Program, Store
+from dspgen.vecdsl.ir import Address, If, Loop, Program, Store
 from dspgen.vecdsl.parser import parse_program
 from dspgen.vecdsl.promote import promote
 from dspgen.vecdsl.ranges import Ranges
@@ -215,3 +215,20 @@ def test_sums_that_nobody_reads_are_not_carried() -> None:
     promoted = verify(promote(verify(program), LANES))
     (loop,) = [s for s in promoted.body if isinstance(s, Loop)]
     assert (loop.carried, len(loop.body)) == ((), 1)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_sums_of_loops_that_may_not_run(written: bool) -> None:
+    """Where they were written before, they are inside their array: nothing is stored before the loop, and all after
+    it. Else a loop that doesn't run touches nothing."""
+    place, start = ("4*j", "store.i32 A [4*j] 1 = (const.i32.v 0)") if written else ("n", "")
+    program = parse_program(f"""program f(A, C, n, m) {{ array A i32 16 array C i32 16 scalar n i32 scalar m i32
+      let trip = (max.i32 m:i32 (const.i32 0))
+      loop j start (const.i32 0) trip (const.i32 1) step 1 min 1 max 1 {{
+        {start}
+        loop i start (const.i32 0) trip trip:i32 step 1 min 0 max 16 {{
+          store.i32 A [{place}] 1 = (add.i32.v (ld.i32.v A [{place}] 1) (bcast.i32.v (ld.i32 C [i] 1)))
+        }} }} }}""")
+    (around,) = (s for s in verify(promote(verify(program), LANES)).body if isinstance(s, Loop))
+    assert any(isinstance(s, If) for s in around.body) is not written
+    assert sum(isinstance(s, Store) for s in around.body) == int(written)
