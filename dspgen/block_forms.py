@@ -38,8 +38,9 @@ def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[
     if not options.vectorize:
         return None
     func = canonical(source, reassoc=options.fp == "reassoc", symbolic=True)
-    names = [n.names for n in nests(func)]
-    return in_groups(func, names, target.lanes, reassoc=options.fp == "reassoc", anywhere=anywhere)
+    names, reassoc = [n.names for n in nests(func)], options.fp == "reassoc"
+    registers = max((len(c.names) for c in target.registers if c.kind == "vector" and c.pair_of is None), default=0)
+    return in_groups(func, names, target.lanes, reassoc=reassoc, anywhere=anywhere, registers=registers)
 
 
 def with_copies(source: Func, target: Target, options: Options) -> Func | None:

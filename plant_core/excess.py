@@ -19,6 +19,7 @@ from plant_core.windows import Counter
 _VECTORS = (4, 3)
 _ROWS = 8
 _ALONE = (16, 12)
+SUMS = _ROWS * _VECTORS[0]  # of a larger batch in rows: as many registers hold them
 # Groups of a block that may be made smaller.
 _LEAST = 4
 

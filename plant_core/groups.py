@@ -30,7 +30,7 @@ import islpy as isl
 from plant_core.affine import add, children, from_linear, integer, linear, rebuild, sub
 from plant_core.blocks import strips_of
 from plant_core.boxes import Boxes, NoBlocks, accesses_of, in_text
-from plant_core.excess import without_batches
+from plant_core.excess import SUMS, without_batches
 from plant_core.ir import Binary, BinaryOp, Buf, Comp, DType, Expr, Func, Iter, Load, Param
 from plant_core.loc import Loc
 from plant_core.schedule import Line, Position, schedule_map
@@ -44,13 +44,14 @@ def in_groups(
     *,
     reassoc: bool,
     anywhere: Callable[[DType], bool] = lambda dtype: True,
+    registers: int = 64,
 ) -> Func | None:
     """The function with its `nests`, each the names of its statements, taken apart where that can be; None where it
     can't anywhere, or a local array's size stays unknown. `granule`: elements of a vector; `anywhere` tells whether
-    vectors of a type may be stored at any place."""
+    vectors of a type may be stored at any place; `registers`: how many there are for vectors."""
     if func.effects or any(c.defines for c in func.comps):
         return None
-    maker = _Maker(func, reassoc, anywhere)
+    maker = _Maker(func, reassoc, anywhere, batches=registers >= 2 * SUMS)
     for names in nests:
         part = replace(func, comps=tuple(func.comp(n) for n in names))
         others = {a.buf for c in func.comps if c.name not in names for a in accesses_of(c)}
@@ -112,8 +113,8 @@ def _least(names: Sequence[str]) -> Expr:
 
 
 class _Maker:
-    def __init__(self, func: Func, reassoc: bool, anywhere: Callable[[DType], bool]) -> None:
-        self.func, self.reassoc, self.anywhere = func, reassoc, anywhere
+    def __init__(self, func: Func, reassoc: bool, anywhere: Callable[[DType], bool], *, batches: bool) -> None:
+        self.func, self.reassoc, self.anywhere, self.in_batches = func, reassoc, anywhere, batches
         self.bufs = {b.name: b for b in func.bufs}
         self.counts: dict[tuple[Expr, int], str] = {}
         self.least: dict[tuple[str, ...], str] = {}
@@ -162,7 +163,8 @@ class _Maker:
         local = [b for b in unknown if b.kind == "local" and b.name in touched]
         once = any(boxes.is_live(name) or not self.anywhere(boxes.bufs[name].dtype) for name in boxes.written)
         sums = any(c.extent is not None and k not in strips for k, c in enumerate(counters))
-        if once or local or not sums:  # batches are for sums, of which there are to be many at a time
+        # Batches are for sums, of which there are to be many at a time.
+        if once or local or not (sums and self.in_batches):
             counters = tuple(map(without_batches, counters))
         if once or local:
             kinds = list(itertools.product(_ONCE, repeat=len(strips)) if once else _again(len(strips)))
