@@ -7,6 +7,7 @@ import sys
 from plant_core.autoschedule.forward import forward_scalars
 from plant_core.canonical.carried import expand_carried, expand_running, with_carried_loads
 from plant_core.canonical.idioms import unconditional_updates, with_extrema
+from plant_core.canonical.in_place import sums_in_place
 from plant_core.canonical.positions import with_positions
 from plant_core.canonical.singles import in_singles
 from plant_core.canonical.strides import by_strides
@@ -37,4 +38,5 @@ def canonical(func: Func, *, reassoc: bool, symbolic: bool = False) -> Func:
     func = with_positions(func, reassoc=reassoc)
     func = rebalance_reductions(unconditional_updates(func, reassoc=reassoc), reassoc=reassoc)
     func = expand_carried(without_constant_sums(func, reassoc=reassoc))
-    return by_strides(expand_scalars(expand_running(func, reassoc=reassoc), symbolic=sys.maxsize if symbolic else 0))
+    func = sums_in_place(expand_running(func, reassoc=reassoc))
+    return by_strides(expand_scalars(func, symbolic=sys.maxsize if symbolic else 0))
