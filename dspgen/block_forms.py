@@ -20,7 +20,8 @@ _COPIES = 4  # copies of arrays take a part of the memory that is one in so many
 def forms(source: Func, func: Func, target: Target, options: Options) -> Iterator[tuple[Means, Func]]:
     """Ways to cut a function into blocks, those first that keep transfers beside computation."""
     reassoc = options.fp == "reassoc"
-    if (copies := with_copies(source, target, options)) is not None:
+    transposing = target.dma is not None and target.dma.transpose
+    if not transposing and (copies := with_copies(source, target, options)) is not None:
         yield MEANS[0], copies
     yield MEANS[0], func
     # A scalar of each iteration is no help where its iterations are no block.

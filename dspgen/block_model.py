@@ -59,7 +59,7 @@ def expected(dma: Dma, counters: Sequence[Counter], found: Sequence[Window], wor
     for window in found:
         inner = max(window.counters, default=-1)
         times = number if window.in_step else math.prod(c.trips for c in counters[: max(inner + 1, outer)])
-        each = window_bytes(window) / dma.bytes_per_cycle
+        each = window_bytes(window) / dma.pace(transposed=window.layout is not None)
         if window.in_step:
             waiting += times * (each + dma.startup) * (window.load + window.store)
             continue

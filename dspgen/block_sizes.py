@@ -18,6 +18,7 @@ from typing import Literal
 import islpy as isl
 
 from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step, window_bytes
+from dspgen.block_layouts import Estimate, turns
 from dspgen.block_model import BETWEEN_BLOCKS, Sizes, distance, expected, in_thirds, placed, small, spans_of
 from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
@@ -33,6 +34,7 @@ from plant_core.blocks import blocks, windows
 from plant_core.boxes import Boxes, NoBlocks, accesses_of, assumed, covers, meets, surely_written
 from plant_core.dependence import live_in
 from plant_core.ir import Buf, Comp, Func
+from plant_core.layouts import Turned
 from plant_core.windows import NOTHING, Counter, Window, rows_of, slide_of
 
 # The part of the near memory that is left to local arrays of the blocks.
@@ -45,6 +47,7 @@ _FEW_SIZES = 3
 # Feedback: how many sizes are compiled, how near to the model's cycles is good enough, and how much above the best
 # a size may be expected to be.
 _COMPILED = 3
+_FORMS = 2  # that are compiled besides the first
 _SETTLED = 1.15
 _HOPEFUL = 1.1
 
@@ -62,23 +65,36 @@ def parts(
     options: Options,
     judge: Judge | None = None,
     means: Means = "apart",
+    estimate: Estimate = lambda func: 0.0,
 ) -> tuple[Blocks | Around, ...]:
     """The nests of `func` in blocks, or neighbours as one block. With a `judge`, sizes whose code takes much longer
     than the model expects are compared with others. `means`: whether nests whose data don't fit otherwise may have
     windows that are fetched and put back in step with their blocks, or be taken apart within their outer loops, too.
+    `estimate` tells what arrays turned round are worth.
     Raises NoSchedule where data don't fit, NoBlocks where sizes are known at run time only."""
-    return _Parts(func, source, target, options, judge, means).best()
+    return _Parts(func, source, target, options, judge, means, estimate).best()
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The nests from `begin` to `end`, the cycles expected of them, and as blocks, where they are one nest."""
+    """The nests from `begin` to `end`, the cycles expected of them, and as blocks, where they are one nest; and the
+    other forms of that, to compare with."""
 
     begin: int
     end: int
     cycles: float
-    blocks: Blocks | Around | None
-    sizes: Sizes | None = None
+    blocks: _Form | Blocks | Around | None
+    others: tuple[Turned, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A nest on arrays as they are, or on views of them, in blocks; and the sizes that these might have."""
+
+    boxes: Boxes
+    ways: Sequence[Sizes]
+    sizes: Sizes
+    made: Blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +156,17 @@ def _union(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
 
 class _Parts:
     def __init__(
-        self, func: Func, source: Func, target: Target, options: Options, judge: Judge | None, means: Means
+        self,
+        func: Func,
+        source: Func,
+        target: Target,
+        options: Options,
+        judge: Judge | None,
+        means: Means,
+        estimate: Estimate,
     ) -> None:
         self.func, self.source, self.target, self.options, self.judge = func, source, target, options, judge
-        self.means = means
-        self.ways: dict[int, tuple[Boxes, list[Sizes]]] = {}  # of each nest
+        self.means, self.estimate = means, estimate
         memory = target.memory(target.abi.stack_memory)
         self.room = memory.size - memory.size // _SPARE
         self.lanes = max(view.lanes for view in views(target.real))
@@ -189,10 +211,10 @@ class _Parts:
         return tuple(self._made(part) for part in cuts[-1].parts)
 
     def _made(self, part: _Part) -> Blocks | Around:
-        if isinstance(part.blocks, Around):
+        if isinstance(part.blocks, (Blocks, Around)):
             return part.blocks
         if part.blocks is not None:
-            return self._compared(part, part.blocks)
+            return self._compared(part.blocks, part.others, self._kept(part.begin, part.end))
         comps = tuple(c for group in self.groups[part.begin : part.end] for c in group.comps)
         boxes = Boxes(self._only(comps), self.lanes, self._kept(part.begin, part.end), known=())
         return blocks(boxes, (), (), reassoc=self.options.fp == "reassoc")
@@ -209,23 +231,25 @@ class _Parts:
     def _nest(self, number: int) -> _Part:
         """One nest, cut as the model likes best of what dependences and the means allow."""
         comps, kept = self.groups[number].comps, self._kept(number, number + 1)
-        try:
-            boxes, ways, sizes, made = self._cut(comps, kept, ())
-        except NoSchedule:
-            if self.means != "rounds":
-                raise
-            cycles, whole = self._in_rounds(comps, kept, ())
-            return _Part(number, number + 1, cycles, whole)
-        self.ways[number] = boxes, ways
-        return _Part(number, number + 1, sizes.cycles, made, sizes)
+        forms = turns(self._only(comps), self.dma, self.estimate)
+        refusal: NoSchedule | None = None
+        for k, turned in enumerate(forms):
+            try:
+                form = self._cut(turned, kept, ())
+            except NoSchedule as reason:
+                refusal = refusal or reason
+            else:
+                return _Part(number, number + 1, form.sizes.cycles, form, tuple(forms[k + 1 :]))
+        if refusal is not None and self.means != "rounds":
+            raise refusal
+        cycles, whole = self._in_rounds(comps, kept, ())
+        return _Part(number, number + 1, cycles, whole)
 
-    def _cut(
-        self, comps: tuple[Comp, ...], kept: Collection[str], around: Sequence[tuple[int, int]]
-    ) -> tuple[Boxes, list[Sizes], Sizes, Blocks]:
-        """A nest, or what a nest has in its outermost loops `around`, in blocks; and the sizes that it might have."""
-        func = self._only(comps)
+    def _cut(self, turned: Turned, kept: Collection[str], around: Sequence[tuple[int, int]]) -> _Form:
+        """A nest, or what a nest has in its outermost loops `around`, in blocks."""
+        func = turned.func
         work = arithmetic_cycles(func, self.target, assumed(func))
-        boxes = Boxes(func, self.lanes, kept, around=around)
+        boxes = Boxes(func, self.lanes, kept, around=around, layouts=turned.layouts)
         refusal: NoBlocks | None = None
         # Copies that are shorter than others at run time are not proven to agree.
         for in_step in (False, True) if self.means != "apart" and not boxes.sizes else (False,):
@@ -241,7 +265,7 @@ class _Parts:
                 except NoBlocks as reason:
                     refusal = reason
                 else:
-                    return boxes, ways, sizes, made
+                    return _Form(boxes, ways, sizes, made)
         raise NoSchedule(self._problem(func, refusal))
 
     def _in_rounds(
@@ -252,8 +276,8 @@ class _Parts:
         depth = len(around)
         if depth:
             try:
-                _, _, sizes, made = self._cut(comps, kept, around)
-                return sizes.cycles, made
+                form = self._cut(Turned(self._only(comps), {}), kept, around)
+                return form.sizes.cycles, form.made
             except NoSchedule as reason:
                 refusal = reason
         boxes = Boxes(self._only(comps), self.lanes, kept, around=around, known=())
@@ -273,39 +297,51 @@ class _Parts:
             made_of.append(part)
         return cycles, Around(Counter(name, low, 1, number, 1), tuple(made_of))
 
-    def _compared(self, part: _Part, first: Blocks) -> Blocks:
-        """The nest in blocks of these sizes, or of others, where the code of these takes far longer than the model
-        expects: then those that differ most from what was compiled are, as long as they promise to be better."""
-        boxes, ways = self.ways[part.begin]
-        if self.judge is None or boxes.sizes or part.sizes is None or not part.sizes.spans:
-            return first
-        best = math.inf, first
-        for sizes, made in itertools.islice(self._differing(boxes, ways, part.sizes, first), _COMPILED):
-            real = self._real(boxes, sizes, self.judge(made), made)
-            if real is None:
-                return first
-            best = min(best, (real, made), key=lambda found: found[0])
-            if best[0] <= _SETTLED * part.sizes.cycles:
+    def _compared(self, first: _Form, others: Sequence[Turned], kept: Collection[str]) -> Blocks:
+        """The nest in blocks of these sizes. Where the code of these takes far longer than the model expects, it is
+        compared with that of the nest's other forms, and of other sizes of the best one: those that differ most from
+        what was compiled, as long as they promise to be better."""
+        if self.judge is None or first.boxes.sizes or not first.sizes.spans:
+            return first.made
+        enough = _SETTLED * first.sizes.cycles
+        best = self._judged(first)
+        if best is None:
+            return first.made
+        for turned in others[:_FORMS]:
+            if best[0] <= enough:
+                return best[1].made
+            with contextlib.suppress(NoSchedule):
+                found = self._judged(self._cut(turned, kept, ()))
+                best = best if found is None else min(best, found, key=lambda found: found[0])
+        for other in itertools.islice(self._differing(best[1]), _COMPILED - 1):
+            if best[0] <= enough:
                 break
-        return best[1]
+            found = self._judged(other)
+            best = best if found is None else min(best, found, key=lambda found: found[0])
+        return best[1].made
 
-    def _differing(
-        self, boxes: Boxes, ways: Sequence[Sizes], sizes: Sizes, first: Blocks
-    ) -> Iterator[tuple[Sizes, Blocks]]:
-        """These sizes, then what differs most from those before it, of all that are about as good by the model."""
-        yield sizes, first
-        before = [sizes.spans]
-        hopeful = [w for w in ways if w.spans and w.cycles <= _HOPEFUL * sizes.cycles]
+    def _differing(self, form: _Form) -> Iterator[_Form]:
+        """What differs most from these sizes, then from those before it, too, of all that are about as good by the
+        model."""
+        best = form.sizes.cycles
+        before = [form.sizes.spans]
+        hopeful = [w for w in form.ways if w.spans and w.cycles <= _HOPEFUL * best]
         while hopeful := [w for w in hopeful if w.spans not in before]:
-            alike = [w for w in hopeful if w.cycles <= _ALIKE * sizes.cycles] or hopeful
+            alike = [w for w in hopeful if w.cycles <= _ALIKE * best] or hopeful
             other = max(alike, key=lambda w: min(distance(w.spans, known) for known in before))
             hopeful.remove(other)
             try:
-                made = other.made(boxes, self.options, self.spare)
+                made = other.made(form.boxes, self.options, self.spare)
             except NoBlocks:
                 continue
             before.append(other.spans)
-            yield other, made
+            yield replace(form, sizes=other, made=made)
+
+    def _judged(self, form: _Form) -> tuple[float, _Form] | None:
+        """What is expected where the pieces take as many cycles as their code does; None where that isn't known."""
+        assert self.judge is not None
+        real = self._real(form.boxes, form.sizes, self.judge(form.made), form.made)
+        return None if real is None else (real, form)
 
     def _real(self, boxes: Boxes, sizes: Sizes, cycles: Sequence[float | None], made: Blocks) -> float | None:
         """What is expected where the pieces take so many cycles."""
@@ -349,12 +385,12 @@ class _Parts:
                 counters, found = windows(boxes, spans, order, in_step=in_step)
             except NoBlocks:
                 continue
-            if not self._are_rows(found):
+            if not self._are_rows(boxes, found):
                 continue
             places: Mapping[str, int] = {}
             if not (outer or in_step) and any(slide_of(w, counters) is not None for w in found):
                 _, apart = windows(boxes, spans, order, spare=self.spare)
-                if self._are_rows(apart) and (places := self._places(counters, apart)):
+                if self._are_rows(boxes, apart) and (places := self._places(counters, apart)):
                     found = placed(apart, places)
             rooms = self._rooms(counters, found)
             if rooms is not None:
@@ -403,10 +439,10 @@ class _Parts:
             most += step if fits(most + step) else 0
         return shapes(most) if left >= 0 and (most or not sized) else None
 
-    def _are_rows(self, found: Sequence[Window]) -> bool:
+    def _are_rows(self, boxes: Boxes, found: Sequence[Window]) -> bool:
         """Whether transfers can move all of these."""
-        outside = (w for w in found if w.outside)
-        return all(rows_of(w, self.bufs[w.buf].shape, ELEM_BYTES[w.dtype]) is not None for w in outside)
+        rows = [rows_of(w, boxes.bufs[w.buf].shape, ELEM_BYTES[w.dtype]) for w in found if w.outside]
+        return all(r is not None and (not r.element or self.dma.transpose) for r in rows)
 
     def _together(self, group: _Group, kept: Collection[str]) -> float | None:
         """What the model expects of neighbouring nests as one block; None where their data don't fit."""

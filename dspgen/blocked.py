@@ -22,6 +22,7 @@ from dspgen.sched.schedule import ATTEMPTS, schedule
 from dspgen.stages import CANDIDATE_LOOK, FINAL_LOOK, FINAL_TIMES, Compiled, schedule_remarks
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import ArrayDecl, ScalarDecl
+from plant_core.affine import all_bufs
 from plant_core.block_tree import Around, Blocks, flat
 from plant_core.ir import Buf, Func
 from plant_core.windows import Window
@@ -128,16 +129,16 @@ def _blocked(parts: Sequence[Blocks | Around], source: Func, pieces: Sequence[Se
 
     def nests(parts: Sequence[Blocks | Around]) -> tuple[BlockedNest | Round, ...]:
         return tuple(
-            Round(p.counter, nests(p.parts)) if isinstance(p, Around) else _nest(p, source, next(codes)) for p in parts
+            Round(p.counter, nests(p.parts)) if isinstance(p, Around) else _nest(p, next(codes)) for p in parts
         )
 
     found = nests(parts)
     return Blocked(source.name, tuple(p.name for p in source.params), arrays, scalars, found)
 
 
-def _nest(made: Blocks, source: Func, pieces: Sequence[Compiled]) -> BlockedNest:
-    shapes = {p.name: p.shape for p in source.params if isinstance(p, Buf)}
-    windows = tuple(moved(w, shapes.get(w.buf, ()), made.counters, made.outer) for w in made.windows)
+def _nest(made: Blocks, pieces: Sequence[Compiled]) -> BlockedNest:
+    shapes = {name: buf.shape for name, buf in all_bufs(made.func).items()}
+    windows = tuple(moved(w, shapes[w.buf], made.counters, made.outer) for w in made.windows)
     inlined = []
     for piece, code in zip(made.pieces, pieces, strict=True):
         names = [p.name for p in piece.params]

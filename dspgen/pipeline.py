@@ -220,7 +220,7 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
         if fits and means != MEANS[0]:
             break  # other blocks would not give the machine what it lacks
         try:
-            made = parts(form, source, target, options, judge, means)
+            made = parts(form, source, target, options, judge, means, pieces.expected)
             fits = True
             whole = compile_blocked(made, source, view, options, pieces.told)
         except NoSchedule as error:
@@ -248,6 +248,10 @@ class _Pieces:
             return [compiled.scheduled.cycles for compiled, _ in self._made(blocks)]
         except NoSchedule:
             return [math.inf] * len(blocks.pieces)
+
+    def expected(self, func: Func) -> float:
+        """What the model expects of a nest on the chip; 0 where it knows too little."""
+        return min(_chooser(func, v, self.options, _silent).expected for v in _fitting_views(func, self.target))
 
     def told(self, blocks: Blocks) -> list[Compiled]:
         """The code of each piece, whose stages are told. Raises NoSchedule."""

@@ -374,7 +374,7 @@ class _Blocking:
         buf = self.bufs[key.buf]
         outside = buf.kind == "param"
         name = buf.name if number is None else f"{buf.name}_{number}"
-        writes = buf.name in self.boxes.written
+        writes, layout = buf.name in self.boxes.written, self.boxes.layouts.get(buf.name)
         if key.moves is None:
             fixed = tuple(n for n in buf.shape if isinstance(n, int))
             shape = fixed or (1,)
@@ -383,11 +383,14 @@ class _Blocking:
                     raise _refused(self.func, f"'{buf.name}' is of use to others, and its size known at run time only")
                 shape = self.rooms.get(buf.name, tuple(n if isinstance(n, int) else 1 for n in buf.shape))
                 all_there = tuple(Reach(0, (), Length(n)) for n in shape)
-                return Window(name, buf.name, buf.dtype, shape, all_there, True, writes, outside, buf.shape)
+                made = Window(name, buf.name, buf.dtype, shape, all_there, True, writes, outside, buf.shape)
+                return replace(made, layout=layout)
             all_of = tuple(Reach(0, (), Length(n)) for n in shape)
             covered = bool(buf.shape) and self._covers(users, all_of)
             load = not writes or not covered or self.boxes.is_live(buf.name)
-            return Window(name, buf.name, buf.dtype, shape, all_of, load and outside, writes and outside, outside)
+            shape = shape if layout is None else self._padded(shape, 0)
+            made = Window(name, buf.name, buf.dtype, shape, all_of, load and outside, writes and outside, outside)
+            return replace(made, layout=layout)
         dims: list[Reach] = []
         for d, moves in enumerate(key.moves):
             if any(step < 0 and self.counters[k].ragged for k, step in moves):
@@ -406,6 +409,7 @@ class _Blocking:
         made = Window(
             name, buf.name, buf.dtype, shape, reach, load and outside, writes and outside, outside, in_step=shared
         )
+        made = replace(made, layout=layout)
         slides = self.spare and slide_of(made, self.counters) is not None
         return replace(made, shape=self._padded(shape, self.spare if slides else 0))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from plant_core.dependence import Dependence, live_in, memory_dependences
 from plant_core.ir import Comp, Extent, Func, Load
 from plant_core.loc import PlantError
 from plant_core.schedule import Line, position
-from plant_core.windows import Reach
+from plant_core.windows import Layout, Reach
 
 # constant + sum(factor * iterator); None where it is anything else.
 Form = tuple[int, dict[str, int]] | None
@@ -46,6 +46,7 @@ class Boxes:
 
     Local arrays that are `kept` are of use to others. `known`: its dependences, found here where they aren't given.
     `around`: of the outermost loops, which have other nests in them, too, the first iteration and how many there are.
+    `layouts`: of what array each of its arrays is a view that is none itself.
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class Boxes:
         kept: Collection[str] = (),
         known: Sequence[Dependence] | None = None,
         around: Sequence[tuple[int, int]] = (),
+        layouts: Mapping[str, Layout] | None = None,
     ) -> None:
+        self.layouts = layouts or {}
         self.func, self.granule, self.kept, self.around = func, granule, frozenset(kept), tuple(around)
         self.known = memory_dependences(func) if known is None else known
         self.bufs = all_bufs(func)

@@ -125,6 +125,16 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """A view, of a `shape`, of all of an array `array`: so many of the array's elements lie between neighbours along
+    each of its dimensions."""
+
+    array: str
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """What a block touches of an array `buf`, kept in an array `name` of `shape`, row-major, that begins with it.
 
@@ -132,7 +142,8 @@ class Window:
     there is nothing to move. `extents`: those of all of an array whose size is known at run time only; `shape` is then
     what there is room for. `in_step`: blocks or other windows share elements of it, so that it is fetched anew for each
     block and put back after it, in the order of the windows.
-    `places`: how many it has one after the other, if it slides over them (see `Slide`).
+    `places`: how many it has one after the other, if it slides over them (see `Slide`). `layout`: of what `buf` is a
+    view, if it is no array itself.
     """
 
     name: str
@@ -146,6 +157,12 @@ class Window:
     extents: tuple[Extent, ...] = ()
     in_step: bool = False
     places: int = 0
+    layout: Layout | None = None
+
+    @property
+    def array(self) -> str:
+        """The array in which its elements lie."""
+        return self.buf if self.layout is None else self.layout.array
 
     @property
     def counters(self) -> tuple[int, ...]:
@@ -173,6 +190,8 @@ def slide_of(window: Window, counters: Sequence[Counter]) -> Slide | None:
     """None where there is nothing in common."""
     if window.store or window.in_step or not window.load or not window.outside or window.extents or not window.counters:
         return None
+    if window.layout is not None:
+        return None
     if any(c.extent is not None for c in counters):
         return None
     k = window.counters[-1]
@@ -194,7 +213,9 @@ def slide_of(window: Window, counters: Sequence[Counter]) -> Slide | None:
 class Rows:
     """A window as rows of bytes: `rows` of `row_bytes`, `pitch` apart in the array and `local_pitch` in the window.
     The first begins at byte `offset + sum(step * counter)` of the array. `whole`: how many rows there are, and of how
-    many bytes, where that is known at run time only. `sizes`: without them above 0, there is nothing to move."""
+    many bytes, where that is known at run time only. `sizes`: without them above 0, there is nothing to move.
+    `element`: 0, or its bytes where the array's rows are the window's columns, which begin an element after each other;
+    `local_pitch` is from one of the window's rows to the next then."""
 
     offset: Extent
     steps: tuple[tuple[int, Extent], ...]
@@ -204,25 +225,37 @@ class Rows:
     local_pitch: int
     whole: tuple[Extent, Extent] | None = None
     sizes: tuple[Extent, ...] = ()
+    element: int = 0
+
+    def lengths(self, *, store: bool) -> tuple[Length, Length]:
+        """How many rows a transfer reads, and of how many bytes: the array's, or those of a window that is put back."""
+        if not (self.element and store):
+            return self.rows, self.row_bytes
+        columns = self.row_bytes
+        return Length(columns.full // self.element, tuple((k, n // self.element) for k, n in columns.less)), (
+            self.rows.times(self.element)
+        )
 
 
 def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None:
     """The window of an array of `shape`, elements of `size` bytes, as rows; None where it is more than that."""
     if window.extents:
-        return _whole_rows(window, size)
+        return _whole_rows(window, size) if window.layout is None else None
     strides: list[Extent] = [size]
     for extent in reversed(shape[1:]):
-        strides.insert(0, _times(strides[0], extent))
+        strides.insert(0, times(strides[0], extent))
+    if window.layout is not None:
+        strides = [times(stride, size) for stride in window.layout.strides]
     local = [size]
     for extent in reversed(window.shape[1:]):
         local.insert(0, local[0] * extent)
     offset: Extent = 0
     for reach, stride in zip(window.dims, strides, strict=True):
-        offset = _plus(offset, _times(stride, reach.low))
+        offset = _plus(offset, times(stride, reach.low))
     steps: dict[int, Extent] = {}
     for reach, stride in zip(window.dims, strides, strict=True):
         for counter, step in reach.steps:
-            steps[counter] = _plus(steps.get(counter, 0), _times(stride, step))
+            steps[counter] = _plus(steps.get(counter, 0), times(stride, step))
     # Runs of bytes, outermost first: how many, how far apart in the array and in the window.
     runs: list[_Run] = []
     for reach, stride, pitch in zip(reversed(window.dims), reversed(strides), reversed(local), strict=True):
@@ -232,16 +265,22 @@ def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None
             runs[0] = joined
         else:
             runs.insert(0, (reach.extent, stride, pitch))
+    element = 0
+    if window.layout is not None and any(stride == size != pitch for _, stride, pitch in runs):
+        # Its columns, which are rows of the array, come last.
+        element = size
+        runs.sort(key=lambda run: run[1] == size)
     if not runs or runs[-1][1] != size:
         runs.append((Length(1), size, size))
-    if len(runs) > 2:
+    if len(runs) > 2 or (element and len(runs) == 2 and runs[0][2] != size):
         return None
     row = runs[-1][0].times(size)
     moves = tuple(sorted(steps.items(), key=lambda s: s[0]))
     sizes = tuple(n for n, reach in zip(shape, window.dims, strict=True) if not isinstance(n, int) and not reach.steps)
     if len(runs) == 1:
-        return Rows(offset, moves, Length(1), row, 0, 0, sizes=sizes)
-    return Rows(offset, moves, runs[0][0], row, runs[0][1], runs[0][2], sizes=sizes)
+        return Rows(offset, moves, Length(1), row, 0, runs[0][2] if element else 0, sizes=sizes, element=element)
+    local_pitch = runs[1][2] if element else runs[0][2]
+    return Rows(offset, moves, runs[0][0], row, runs[0][1], local_pitch, sizes=sizes, element=element)
 
 
 _Run = tuple[Length, Extent, int]
@@ -255,14 +294,14 @@ def _whole_rows(window: Window, size: int) -> Rows | None:
     if not all(isinstance(extent, int) for extent in extents[1:inner]):
         return None
     each = size * math.prod(shape[inner + 1 :])
-    row = _times(each, extents[inner])
+    row = times(each, extents[inner])
     rows: Extent = 1
     for extent in extents[:inner]:
-        rows = _times(rows, extent)
+        rows = times(rows, extent)
     return Rows(0, (), Length(0), Length(0), row, each * shape[inner], (rows, row), (rows, row))
 
 
-def _times(a: Extent, b: Extent) -> Extent:
+def times(a: Extent, b: Extent) -> Extent:
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     if 0 in (a, b):
@@ -321,6 +360,6 @@ def _expr(of: Extent) -> Expr:
 def _joined(inner: _Run, outer: Length, stride: Extent, pitch: int) -> _Run | None:
     """A run of runs as one run, where they follow each other in the array and in the window alike."""
     length, step, local = inner
-    if length.less or stride != _times(step, length.full) or pitch != local * length.full:
+    if length.less or stride != times(step, length.full) or pitch != local * length.full:
         return None
     return outer.times(length.full), step, local

@@ -100,11 +100,11 @@ class Engine:
     def _fixed(self, moved: Moved, *, store: bool) -> dict[str, Term]:
         rows = moved.rows
         assert rows is not None
-        words: dict[str, Term] = {"element": ZERO}
-        if rows.whole is not None or rows.rows.less or rows.rows.full > 1:
+        words: dict[str, Term] = {"element": Const(rows.element, I32)}
+        if rows.whole is not None or rows.rows.less or rows.rows.full > 1 or rows.element:
             pitches = (rows.local_pitch, rows.pitch) if store else (rows.pitch, rows.local_pitch)
             words |= {"source_step": amount(pitches[0]), "destination_step": amount(pitches[1])}
-        words |= {n: Const(x.full, I32) for n, x in _lengths(moved) if not x.less}
+        words |= {n: Const(x.full, I32) for n, x in _lengths(moved, store) if not x.less}
         if rows.whole is not None:
             words |= {"rows": amount(rows.whole[0]), "row_bytes": amount(rows.whole[1])}
         return {n: t for n, t in words.items() if n in self.dma.words}
@@ -113,7 +113,7 @@ class Engine:
         rows, window = moved.rows, moved.window
         assert rows is not None
         array = f"array.{window.name}"
-        self.emitter.names[array] = low_half(self.pointers.base[window.buf], self.target)
+        self.emitter.names[array] = low_half(self.pointers.base[window.array], self.target)
         far: Term = Var(array, I32)
         if rows.offset != 0:
             far = Op("add", (far, amount(rows.offset)), I32)
@@ -125,7 +125,7 @@ class Engine:
                 each = amount(step, self.counters[k].span)
             far = Op("add", (far, Op("mul", (number, each), I32)), I32)
         words = {"source": near if store else far, "destination": far if store else near}
-        for word, length in _lengths(moved):
+        for word, length in _lengths(moved, store):
             if length.less or (moved.slid is not None and moved.slid.word == word):
                 words[word] = self._length(length, block)
         return words
@@ -154,13 +154,13 @@ class Engine:
     def _duration(self, windows: Sequence[Moved], stores: int) -> int:
         """Cycles from the start of the last of these transfers to the first look at which all are done; 0 where only
         the run tells."""
-        bytes_, longest = 0, 0
+        moving, longest = 0, 0
         for later, each in enumerate(reversed(windows)):
             assert each.rows is not None
             if self.some(each, at) is not None or each.rows.whole is not None:
                 return 0
-            bytes_ += each.rows.rows.full * each.rows.row_bytes.full
-            moving = -(-bytes_ // self.dma.bytes_per_cycle)
+            size = each.rows.rows.full * each.rows.row_bytes.full
+            moving -= -size // self.dma.pace(transposed=bool(each.rows.element))
             longest = max(longest, self.dma.startup + moving - later * stores)
         return longest - len(windows) + _LOOK
 
@@ -273,9 +273,10 @@ class Engine:
         raise emitter.missing("load", "i32")
 
 
-def _lengths(moved: Moved) -> tuple[tuple[str, Length], ...]:
+def _lengths(moved: Moved, store: bool = False) -> tuple[tuple[str, Length], ...]:
     assert moved.rows is not None
-    return ("rows", moved.rows.rows), ("row_bytes", moved.rows.row_bytes)
+    rows, row_bytes = moved.rows.lengths(store=store)
+    return ("rows", rows), ("row_bytes", row_bytes)
 
 
 def _without(slid: Slid, words: Mapping[str, Term], whole: Term) -> dict[str, Term]:

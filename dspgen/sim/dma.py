@@ -7,7 +7,7 @@ starts what the others describe, and `go` reads as 0 once that is done:
     element not 0: transposed; element k of row i goes to destination + k * destination_step + i * element
 
 The engine does one transfer after the other: each begins no earlier than `startup` cycles after its start and then
-moves `bytes_per_cycle`, both directions together. From the start until the core has read `go` as 0, the core must not
+moves `bytes_per_cycle`, both directions together; `transposed_bytes_per_cycle` of what it transposes. From the start until the core has read `go` as 0, the core must not
 touch what is written, nor write what is read; so it does not matter when the bytes move.
 """
 
@@ -143,7 +143,8 @@ class Transfers:
         for other in self.running:
             if destination.overlaps(other.source) or any(s.overlaps(other.destination) for s in (source, destination)):
                 raise _Refused(f"a transfer that meets what the one of channel {other.channel} moves")
-        self.free = max(now + self.dma.startup, self.free) - (-rows * size // self.dma.bytes_per_cycle)
+        pace = self.dma.pace(transposed=bool(element))
+        self.free = max(now + self.dma.startup, self.free) - (-rows * size // pace)
         self.running.append(_Transfer(channel, uid, self.free, source, destination, element))
         self._tell()
 

@@ -371,17 +371,18 @@ def _memories(isa: schema.Isa, context: Context) -> tuple[Memory, ...]:
 
 
 def _dma(row: schema.Dma, memories: tuple[Memory, ...], context: Context) -> Dma:
-    for key in ("bytes_per_cycle", "channels", "word_bytes"):
-        if getattr(row, key) < 1:
-            context.fault("DG111", ("dma", key), f"must be at least 1, not {getattr(row, key)}")
+    for key in ("bytes_per_cycle", "channels", "word_bytes", "transposed_bytes_per_cycle"):
+        figure = getattr(row, key)
+        if figure is not None and figure < 1:
+            context.fault("DG111", ("dma", key), f"must be at least 1, not {figure}")
     if row.startup < 0:
         context.fault("DG111", ("dma", "startup"), f"must be at least 0, not {row.startup}")
     wanted = (*DMA_WORDS, "element") if row.transpose else DMA_WORDS
     if sorted(row.words) != sorted(wanted):
         context.fault("DG118", ("dma", "words"), f"must be {', '.join(wanted)}, in the machine's order")
-    found = Dma(
-        row.startup, row.bytes_per_cycle, row.transpose, row.base, row.channels, tuple(row.words), row.word_bytes
-    )
+    paces = row.bytes_per_cycle, row.transposed_bytes_per_cycle or row.bytes_per_cycle
+    words = tuple(row.words)
+    found = Dma(row.startup, paces[0], row.transpose, row.base, row.channels, words, row.word_bytes, paces[1])
     for memory in memories:
         if row.base < memory.base + memory.size and memory.base < row.base + found.size:
             context.fault("DG117", ("dma", "base"), f"the engine's words overlap the memory `{memory.name}`")

@@ -22,6 +22,7 @@ def describe(target: Target) -> dict[str, Plain]:
         dma = {
             "startup": target.dma.startup,
             "bytes_per_cycle": target.dma.bytes_per_cycle,
+            "transposed_bytes_per_cycle": target.dma.transposed_bytes_per_cycle if target.dma.transpose else None,
             "channels": target.dma.channels,
             "base": target.dma.base,
             "words": list(target.dma.words),

@@ -246,6 +246,11 @@ class Dma:
     channels: int
     words: tuple[str, ...]
     word_bytes: int
+    transposed_bytes_per_cycle: int
+
+    def pace(self, *, transposed: bool) -> int:
+        """The bytes that it moves in a cycle."""
+        return self.transposed_bytes_per_cycle if transposed else self.bytes_per_cycle
 
     @property
     def size(self) -> int:

@@ -310,6 +310,7 @@ class Dma(Sourced):
     channels [channels]: how many rows of words there are, one after the other.
     word_bytes [bytes]: the size of a word.
     transpose: whether it can make columns of rows.
+    transposed_bytes_per_cycle [bytes a cycle]: how fast it moves what it transposes, `bytes_per_cycle` by default.
     """
 
     startup: Figure
@@ -319,6 +320,7 @@ class Dma(Sourced):
     channels: Figure = Figure(1)
     word_bytes: Figure = Figure(4)
     transpose: bool = False
+    transposed_bytes_per_cycle: Figure | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,14 @@ import pytest
 
 from dspgen.frontend.read import read_c
 from dspgen.tiling.nests import nests
+from plant_core.affine import all_bufs
 from plant_core.block_tree import Blocks
 from plant_core.blocks import blocks
 from plant_core.boxes import Boxes, NoBlocks
 from plant_core.canonical.passes import canonical
 from plant_core.evaluate import evaluate
 from plant_core.ir import Buf, Func
+from plant_core.layouts import Turned, layouts
 from plant_core.printer import print_expr
 from plant_core.windows import (
     BETWEEN,
@@ -32,6 +34,7 @@ from plant_core.windows import (
     SHORT_LAST,
     SHORT_ONLY,
     Counter,
+    Layout,
     Length,
     Window,
     rows_of,
@@ -82,6 +85,7 @@ def run_blocks(
     """As the machine does it: what a block needs is fetched before the last one's results are put back."""
     arrays = {n: np.array(a) for n, a in inputs.items()}
     places = list(itertools.product(*(range(c.trips) for c in made.counters)))
+    views = {w.name: view_of(arrays[w.array], w.layout) for w in made.windows if w.outside}
     near = {w.name: np.zeros(w.shape, np.int32) for w in made.windows}
     fetched: dict[str, tuple[int, ...]] = {}
 
@@ -89,10 +93,11 @@ def run_blocks(
         return tuple(at[k] for k in window.counters)
 
     def fetch(window: Window, at: tuple[int, ...]) -> np.ndarray:
-        contents = np.full(window.shape, 77, arrays[window.buf].dtype)
+        contents = np.full(window.shape, 77, arrays[window.array].dtype)
         far, here = slices(window, at, made, spans)
         if window.load:
-            contents[here] = arrays[window.buf][far]
+            contents[here] = views[window.name][far]
+            check_rows(window, at, made, spans, arrays[window.array], contents)
         return contents
 
     in_step = [w for w in made.windows if w.in_step]
@@ -126,9 +131,47 @@ def run_blocks(
         for w in made.windows:
             if w.store and (w in in_step or following is None or w.name in ahead):
                 far, here = slices(w, at, made, spans)
-                arrays[w.buf][far] = near[w.name][here]
+                views[w.name][far] = near[w.name][here]
         near |= ahead
-    return {p.name: arrays[p.name] for p in made.func.params if isinstance(p, Buf) and not p.const}
+    written = (p.name for p in made.func.params if isinstance(p, Buf) and not p.const)
+    return {name: arrays[name] for name in written if name in arrays}
+
+
+def view_of(array: np.ndarray, layout: Layout | None) -> np.ndarray:
+    """What of an array it is that a window is a part of."""
+    if layout is None:
+        return array
+    strides = [n * array.itemsize for n in layout.strides if isinstance(n, int)]
+    return np.lib.stride_tricks.as_strided(array, layout.shape, strides)
+
+
+def check_rows(
+    window: Window, at: tuple[int, ...], made: Blocks, spans: Spans, array: np.ndarray, contents: np.ndarray
+) -> None:
+    """What transfers fetch and put back, told by rows, is what the window has."""
+    shape = all_bufs(made.func)[window.buf].shape
+    rows = rows_of(window, shape, array.itemsize)
+    if rows is None or not all(isinstance(n, int) for n in (rows.offset, rows.pitch, *(s for _, s in rows.steps))):
+        return
+    far, near = array.reshape(-1).view(np.uint8), np.full(contents.nbytes, 77, np.uint8)
+    begin = rows.offset + sum(
+        s // made.counters[k].span * spans.get(k, made.counters[k].span) * at[k] for k, s in rows.steps
+    )
+    for store in (False, True):
+        number, size = (length(of, at, made, spans) for of in rows.lengths(store=store))
+        source, target = (contents.reshape(-1).view(np.uint8), far.copy()) if store else (far, near)
+        pitches = (rows.local_pitch, rows.pitch) if store else (rows.pitch, rows.local_pitch)
+        first = (0, begin) if store else (begin, 0)
+        unit = rows.element or size
+        for i in range(number if size else 0):
+            for k in range(size // unit):
+                to = first[1] + (k * pitches[1] + i * unit if rows.element else i * pitches[1])
+                of = first[0] + i * pitches[0] + k * unit
+                target[to : to + unit] = source[of : of + unit]
+        if store:
+            np.testing.assert_array_equal(target, far, err_msg="what was fetched is put back to where it was")
+    everything = slices(window, at, made, spans)[1]
+    np.testing.assert_array_equal(near.view(contents.dtype).reshape(contents.shape)[everything], contents[everything])
 
 
 def count(counter: Counter, batch: int, iterations: int) -> int:
@@ -153,8 +196,18 @@ def kind(at: int, counter: Counter, smaller: bool) -> int:
     return FIRST if at == 0 else BETWEEN
 
 
-def check(func: Func, spans: tuple[int, ...], order: tuple[int, ...], *, in_step: bool = False) -> Blocks:
-    made = blocks(Boxes(func, GRANULE), spans, order, reassoc=False, in_step=in_step)
+def check(
+    func: Func,
+    spans: tuple[int, ...],
+    order: tuple[int, ...],
+    *,
+    in_step: bool = False,
+    turned: Turned | None = None,
+) -> Blocks:
+    """The nest in blocks, its arrays as they are or `turned`."""
+    cut = Turned(func, {}) if turned is None else turned
+    boxes = Boxes(cut.func, GRANULE, layouts=cut.layouts)
+    made = blocks(boxes, spans, order, reassoc=False, in_step=in_step)
     generator = np.random.default_rng(3)
     inputs = {p.name: generator.integers(-9, 9, p.extents).astype(np.int32) for p in func.params if isinstance(p, Buf)}
     scalars = {p.name: SCALAR for p in func.params if not isinstance(p, Buf)}
@@ -229,6 +282,54 @@ def test_blocks_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
     assert tried
 
 
+TURNED = {
+    "times a transpose": """void f(const int a[9][7], const int b[10][7], int c[9][10]) {
+        for (int i = 0; i < 9; i++) for (int j = 0; j < 10; j++) { c[i][j] = 0;
+            for (int k = 0; k < 7; k++) c[i][j] += a[i][k] * b[j][k]; } }""",
+    "transposes": """void f(const int a[7][9], const int b[10][7], int c[9][10]) {
+        for (int i = 0; i < 9; i++) for (int j = 0; j < 10; j++) { c[i][j] = 0;
+            for (int k = 0; k < 7; k++) c[i][j] += a[k][i] * b[j][k]; } }""",
+    "pure": """void f(const int a[9][13], int b[13][9]) {
+        for (int i = 0; i < 13; i++) for (int j = 0; j < 9; j++) b[i][j] = a[j][i]; }""",
+    "with itself": NESTS["two windows"],
+    "rows": """void f(const int x[9][11], int y[9][11]) {
+        for (int i = 0; i < 9; i++) { int m = x[i][0];
+            for (int j = 1; j < 11; j++) m = x[i][j] > m ? x[i][j] : m;
+            for (int j = 0; j < 11; j++) y[i][j] = x[i][j] - m; } }""",
+    "in place": """void f(int x[9][11]) {
+        for (int i = 0; i < 9; i++) for (int j = 1; j < 11; j++) x[i][j] += x[i][j - 1]; }""",
+    "planes": """void f(const int x[5][7][6], int y[5][7]) {
+        for (int i = 0; i < 5; i++) for (int k = 0; k < 7; k++) { y[i][k] = 0;
+            for (int j = 0; j < 6; j++) y[i][k] += x[i][k][j]; } }""",
+    "complex": """void f(const int x[24], const int y[24], int z[24]) { for (int i = 0; i < 12; i++) {
+        z[2 * i] = x[2 * i] * y[2 * i] - x[2 * i + 1] * y[2 * i + 1];
+        z[2 * i + 1] = x[2 * i] * y[2 * i + 1] + x[2 * i + 1] * y[2 * i]; } }""",
+    "pairs": """void f(const int x[12][2], int y[12], int z[12]) { for (int i = 0; i < 12; i++) {
+        y[i] = x[i][0] + x[i][1]; z[i] = x[i][0] - x[i][1]; } }""",
+    "pixels": """void f(const int p[6][21], int g[6][7]) { for (int i = 0; i < 6; i++) for (int j = 0; j < 7; j++)
+        g[i][j] = p[i][3 * j] + 2 * p[i][3 * j + 1] - p[i][3 * j + 2]; }""",
+    "backwards": """void f(const int x[9][11], int y[9]) { for (int i = 0; i < 9; i++) { y[i] = 0;
+        for (int j = 0; j < 11; j++) y[i] += x[8 - i][j]; } }""",
+    "triangle": NESTS["triangle"],
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_blocks_of_arrays_turned_round_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
+    func = read(TURNED[name], tmp_path)
+    loops = Boxes(func, GRANULE).loops
+    draw = random.Random(name)
+    tried = 0
+    for order in itertools.permutations(range(len(loops))):
+        for turned in layouts(func):
+            spans = tuple(draw.randint(2, max(extent, 2)) for _, _, extent in loops)
+            check(func, (), (), turned=turned)
+            with contextlib.suppress(NoBlocks):
+                made = check(func, spans, order, turned=turned)
+                tried += any(w.layout is not None for w in made.windows)
+    assert tried
+
+
 IN_PLACE = {
     "triangular product": """void f(const int a[10][10], int b[10][8]) {
         for (int i = 0; i < 10; i++) for (int j = 0; j < 8; j++)
@@ -272,9 +373,9 @@ def test_random_programs_in_blocks(seed: int, tmp_path: Path) -> None:
         for _ in range(3):
             order = draw.sample(range(len(loops)), len(loops))
             spans = tuple(draw.randint(1, max(extent, 2)) for _, _, extent in loops)
-            for in_step in (False, True):
+            for in_step, turned in itertools.product((False, True), (None, *layouts(part))):
                 with contextlib.suppress(NoBlocks):
-                    check(part, spans, tuple(order), in_step=in_step)
+                    check(part, spans, tuple(order), in_step=in_step, turned=turned)
 
 
 ANY_SIZE = {

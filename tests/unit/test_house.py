@@ -49,6 +49,7 @@ ROOMS = {
 # These see everything, and so does all of dspgen.bench.
 TOP = {
     "dspgen.block_forms",
+    "dspgen.block_layouts",
     "dspgen.block_model",
     "dspgen.block_sizes",
     "dspgen.blocked",
