@@ -12,12 +12,11 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-import islpy as isl
-
 from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step, window_bytes
+from dspgen.block_groups import Group
 from dspgen.block_layouts import Estimate, turns
 from dspgen.block_model import BETWEEN_BLOCKS, Sizes, distance, expected, in_thirds, placed, small, spans_of
 from dspgen.errors import NoSchedule, Problem
@@ -31,8 +30,7 @@ from dspgen.vecdsl.subscripts import SPARE_VECTORS
 from plant_core.affine import read_accesses
 from plant_core.block_tree import Around, Blocks
 from plant_core.blocks import blocks, windows
-from plant_core.boxes import Boxes, NoBlocks, accesses_of, assumed, covers, meets, surely_written
-from plant_core.dependence import live_in
+from plant_core.boxes import Boxes, NoBlocks, accesses_of, assumed, covers, meets
 from plant_core.ir import Buf, Comp, Func
 from plant_core.layouts import Turned
 from plant_core.windows import NOTHING, Counter, Window, rows_of, slide_of
@@ -50,6 +48,7 @@ _COMPILED = 3
 _FORMS = 2  # that are compiled besides the first
 _SETTLED = 1.15
 _HOPEFUL = 1.1
+_BETTER = 0.8  # times the cycles that were found: what is expected to take less may be
 
 Judge = Callable[[Blocks], Sequence[float | None]]  # the cycles of the code of each piece, None where not known
 
@@ -58,7 +57,16 @@ Means = Literal["apart", "in step", "rounds"]
 MEANS: tuple[Means, ...] = ("apart", "in step", "rounds")
 
 
-def parts(
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The nests of a function in blocks, or neighbours as one block; and the cycles that their pieces take together,
+    where these are known."""
+
+    nests: tuple[Blocks | Around, ...]
+    cycles: float | None
+
+
+def in_turn(
     func: Func,
     source: Func,
     target: Target,
@@ -66,13 +74,13 @@ def parts(
     judge: Judge | None = None,
     means: Means = "apart",
     estimate: Estimate = lambda func: 0.0,
-) -> tuple[Blocks | Around, ...]:
-    """The nests of `func` in blocks, or neighbours as one block. With a `judge`, sizes whose code takes much longer
-    than the model expects are compared with others. `means`: whether nests whose data don't fit otherwise may have
-    windows that are fetched and put back in step with their blocks, or be taken apart within their outer loops, too.
-    `estimate` tells what arrays turned round are worth.
+) -> Iterator[Parts]:
+    """A function in parts, the best first. With a `judge`, sizes whose code takes much longer than the model expects
+    are compared with others, and so are layouts of arrays; those come after. `means`: whether nests whose data don't
+    fit otherwise may have windows that are fetched and put back in step with their blocks, or be taken apart within
+    their outer loops, too. `estimate` tells what arrays turned round are worth.
     Raises NoSchedule where data don't fit, NoBlocks where sizes are known at run time only."""
-    return _Parts(func, source, target, options, judge, means, estimate).best()
+    return _Parts(func, source, target, options, judge, means, estimate).in_turn()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,61 +105,15 @@ class _Form:
     made: Blocks
 
 
+_Ranked = tuple[float | None, _Form | Blocks | Around]  # with the cycles that its pieces take, where known
+
+
 @dataclass(frozen=True, slots=True)
 class _Cut:
     """A function's first nests in parts, and the cycles expected of them all."""
 
     cycles: float
     parts: tuple[_Part, ...]
-
-
-@dataclass(slots=True)
-class _Group:
-    """A nest, or neighbours: its arrays, and of each, once asked for, what is read before and what is written."""
-
-    comps: tuple[Comp, ...]
-    work: float
-    touched: set[str]
-    written: set[str]
-    rest: tuple[_Group, _Group] | None = None  # the first nest, and those after it
-    _live: dict[str, isl.Set | None] = field(default_factory=dict)
-    _sure: dict[str, isl.Set | None] = field(default_factory=dict)
-
-    def before(self, after: _Group) -> _Group:
-        """This nest, and then those."""
-        return _Group(
-            (*self.comps, *after.comps),
-            self.work + after.work,
-            self.touched | after.touched,
-            self.written | after.written,
-            (self, after),
-        )
-
-    def sure(self, buf: str) -> isl.Set | None:
-        """The elements that are written, whatever the data."""
-        if buf not in self._sure:
-            if self.rest is None:
-                self._sure[buf] = surely_written(self.comps, buf)
-            else:
-                self._sure[buf] = _union(*(part.sure(buf) for part in self.rest))
-        return self._sure[buf]
-
-    def live(self, func: Func, buf: str) -> isl.Set | None:
-        """The elements that may be read before they are written."""
-        if buf not in self._live:
-            if self.rest is None:
-                self._live[buf] = live_in(func.with_comps(self.comps), buf, doubt=True)
-            else:
-                first, after = self.rest
-                later, written = after.live(func, buf), first.sure(buf)
-                if later is not None and written is not None:
-                    later = later.subtract(written)
-                self._live[buf] = _union(first.live(func, buf), later)
-        return self._live[buf]
-
-
-def _union(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
-    return a if b is None else b if a is None else a.union(b).coalesce()
 
 
 class _Parts:
@@ -176,13 +138,33 @@ class _Parts:
         self.bufs = {b.name: b for b in func.bufs}
         self.groups = [self._group(nest.names) for nest in nests(func)]
 
-    def _group(self, names: Sequence[str]) -> _Group:
+    def _group(self, names: Sequence[str]) -> Group:
         comps = tuple(self.func.comp(name) for name in names)
         touched = {a.buf for c in comps for a in (c.target, *read_accesses(c))} & set(self.bufs)
         work = arithmetic_cycles(self.func.with_comps(comps), self.target, assumed(self.func.with_comps(comps)))
-        return _Group(comps, work, touched, {c.target.buf for c in comps} & touched)
+        return Group(comps, work, touched, {c.target.buf for c in comps} & touched)
 
-    def best(self) -> tuple[Blocks | Around, ...]:
+    def in_turn(self) -> Iterator[Parts]:
+        """The best; then, for each nest whose code may be compared, the same with another form of it: those first that
+        were compared, the fewest cycles first."""
+        parts = self._cheapest()
+        found = [self._ranked(part) for part in parts]
+
+        def told(ranked: Sequence[tuple[_Ranked, ...]]) -> Parts:
+            cycles = [cycles for (cycles, _), *_ in ranked]
+            known = [c for c in cycles if c is not None]
+            total = sum(known) if len(known) == len(cycles) else None
+            return Parts(tuple(b.made if isinstance(b, _Form) else b for (_, b), *_ in ranked), total)
+
+        yield told(found)
+        for k, (part, ranked) in enumerate(zip(parts, found, strict=True)):
+            if ranked[0][0] is None:
+                continue
+            for cycles, form in itertools.chain(ranked[1:], self._untried(part, ranked)):
+                if cycles is not None and isinstance(form, _Form):
+                    yield told([*found[:k], (self._resized(cycles, form),), *found[k + 1 :]])
+
+    def _cheapest(self) -> tuple[_Part, ...]:
         cuts: list[_Cut | None] = [_Cut(0.0, ())]
         refusal: NoSchedule | None = None
         for end in range(1, len(self.groups) + 1):
@@ -208,16 +190,16 @@ class _Parts:
         if cuts[-1] is None:
             assert refusal is not None
             raise refusal
-        return tuple(self._made(part) for part in cuts[-1].parts)
+        return cuts[-1].parts
 
-    def _made(self, part: _Part) -> Blocks | Around:
+    def _ranked(self, part: _Part) -> tuple[_Ranked, ...]:
         if isinstance(part.blocks, (Blocks, Around)):
-            return part.blocks
+            return ((None, part.blocks),)
         if part.blocks is not None:
             return self._compared(part.blocks, part.others, self._kept(part.begin, part.end))
         comps = tuple(c for group in self.groups[part.begin : part.end] for c in group.comps)
         boxes = Boxes(self._only(comps), self.lanes, self._kept(part.begin, part.end), known=())
-        return blocks(boxes, (), (), reassoc=self.options.fp == "reassoc")
+        return ((None, blocks(boxes, (), (), reassoc=self.options.fp == "reassoc")),)
 
     def _only(self, comps: tuple[Comp, ...]) -> Func:
         return replace(self.func, comps=comps)
@@ -297,37 +279,53 @@ class _Parts:
             made_of.append(part)
         return cycles, Around(Counter(name, low, 1, number, 1), tuple(made_of))
 
-    def _compared(self, first: _Form, others: Sequence[Turned], kept: Collection[str]) -> Blocks:
+    def _compared(self, first: _Form, others: Sequence[Turned], kept: Collection[str]) -> tuple[_Ranked, ...]:
         """The nest in blocks of these sizes. Where the code of these takes far longer than the model expects, it is
-        compared with that of the nest's other forms, and of other sizes of the best one: those that differ most from
-        what was compiled, as long as they promise to be better."""
-        if self.judge is None or first.boxes.sizes or not first.sizes.spans:
-            return first.made
-        enough = _SETTLED * first.sizes.cycles
-        best = self._judged(first)
-        if best is None:
-            return first.made
+        compared with that of the nest's other forms, and of other sizes of the best one; all of them, the best first,
+        with what is expected of them."""
+        judged = None if first.boxes.sizes or not first.sizes.spans else self._judged(first)
+        if judged is None:
+            return ((None, first),)
+        found = [judged]
         for turned in others[:_FORMS]:
-            if best[0] <= enough:
-                return best[1].made
+            if min(cycles for cycles, _ in found) <= _SETTLED * first.sizes.cycles:
+                break
             with contextlib.suppress(NoSchedule):
-                found = self._judged(self._cut(turned, kept, ()))
-                best = best if found is None else min(best, found, key=lambda found: found[0])
-        for other in itertools.islice(self._differing(best[1]), _COMPILED - 1):
-            if best[0] <= enough:
+                judged = self._judged(self._cut(turned, kept, ()))
+                found += [] if judged is None else [judged]
+        found.sort(key=lambda each: each[0])
+        return (self._resized(*found[0]), *found[1:])
+
+    def _untried(self, part: _Part, ranked: Sequence[_Ranked]) -> Iterator[_Ranked]:
+        """The forms that were not compared."""
+        tried = [form.boxes.layouts for _, form in ranked if isinstance(form, _Form)]
+        for turned in part.others[:_FORMS]:
+            if turned.layouts not in tried:
+                with contextlib.suppress(NoSchedule):
+                    form = self._cut(turned, self._kept(part.begin, part.end), ())
+                    if (judged := self._judged(form)) is not None:
+                        yield judged
+
+    def _resized(self, cycles: float, form: _Form) -> tuple[float, _Form]:
+        """A form that takes so many cycles in blocks of the best size, if that is not near to what the model expects:
+        then those are compared that differ most from what was compiled, as long as they promise to be better."""
+        best = cycles, form
+        for other in itertools.islice(self._differing(form, cycles), _COMPILED - 1):
+            if best[0] <= _SETTLED * form.sizes.cycles:
                 break
             found = self._judged(other)
-            best = best if found is None else min(best, found, key=lambda found: found[0])
-        return best[1].made
+            best = best if found is None else min(best, found, key=lambda each: each[0])
+        return best
 
-    def _differing(self, form: _Form) -> Iterator[_Form]:
+    def _differing(self, form: _Form, cycles: float) -> Iterator[_Form]:
         """What differs most from these sizes, then from those before it, too, of all that are about as good by the
-        model."""
+        model, or by far better than the `cycles` that were found."""
         best = form.sizes.cycles
         before = [form.sizes.spans]
-        hopeful = [w for w in form.ways if w.spans and w.cycles <= _HOPEFUL * best]
+        hopeful = [w for w in form.ways if w.spans and w.cycles <= max(_HOPEFUL * best, _BETTER * cycles)]
         while hopeful := [w for w in hopeful if w.spans not in before]:
-            alike = [w for w in hopeful if w.cycles <= _ALIKE * best] or hopeful
+            alike = [w for w in hopeful if w.cycles <= _ALIKE * best]
+            alike = alike or [w for w in hopeful if w.cycles <= _HOPEFUL * best] or hopeful
             other = max(alike, key=lambda w: min(distance(w.spans, known) for known in before))
             hopeful.remove(other)
             try:
@@ -339,7 +337,8 @@ class _Parts:
 
     def _judged(self, form: _Form) -> tuple[float, _Form] | None:
         """What is expected where the pieces take as many cycles as their code does; None where that isn't known."""
-        assert self.judge is not None
+        if self.judge is None:
+            return None
         real = self._real(form.boxes, form.sizes, self.judge(form.made), form.made)
         return None if real is None else (real, form)
 
@@ -444,7 +443,7 @@ class _Parts:
         rows = [rows_of(w, boxes.bufs[w.buf].shape, ELEM_BYTES[w.dtype]) for w in found if w.outside]
         return all(r is not None and (not r.element or self.dma.transpose) for r in rows)
 
-    def _together(self, group: _Group, kept: Collection[str]) -> float | None:
+    def _together(self, group: Group, kept: Collection[str]) -> float | None:
         """What the model expects of neighbouring nests as one block; None where their data don't fit."""
         if any(not isinstance(n, int) for name in group.touched for n in self.bufs[name].shape):
             return None
@@ -458,7 +457,7 @@ class _Parts:
         moving = sum(_bytes(buf) for buf in (*loaded, *stored)) / self.dma.bytes_per_cycle
         return max(group.work + BETWEEN_BLOCKS, moving) + moving + ends
 
-    def _loads(self, group: _Group, buf: Buf) -> bool:
+    def _loads(self, group: Group, buf: Buf) -> bool:
         if buf.name not in group.written or not covers(group.sure(buf.name), buf.extents):
             return True
         return meets(group.live(self.func, buf.name), buf.extents)

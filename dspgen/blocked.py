@@ -63,6 +63,19 @@ def compile_blocked(
     return replace(found, remarks=(*remarks, *inner, *schedule_remarks(scheduled)))
 
 
+def lost_loops(whole: Compiled, pieces: Sequence[Sequence[Compiled]]) -> bool:
+    """Whether a loop is not pipelined that is in the code of its piece alone: code between blocks takes registers.
+    `pieces`: the code of each nest's."""
+    alone = {
+        piece_prefix(n, k) + loop.label
+        for n, code in enumerate(pieces)
+        for k, piece in enumerate(code)
+        for loop in piece.scheduled.loops
+        if loop.pipelined
+    }
+    return any(not loop.pipelined and loop.label in alone for loop in whole.scheduled.loops)
+
+
 def _scheduled(
     function: Function,
     target: Target,

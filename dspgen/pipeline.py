@@ -13,13 +13,14 @@ import numpy as np
 
 from dspgen import oracle
 from dspgen.block_forms import forms, grouped, with_copies
-from dspgen.block_sizes import MEANS, parts
-from dspgen.blocked import compile_blocked
+from dspgen.block_sizes import MEANS, Parts, in_turn
+from dspgen.blocked import compile_blocked, lost_loops
 from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
 from dspgen.collecting import seldom_collecting
 from dspgen.emit.asm import emit_asm
 from dspgen.emit.needs import needs
-from dspgen.errors import DspgenError, NoSchedule, Problem
+from dspgen.errors import NoSchedule
+from dspgen.far_data import check_room, cycles_far, far_placement
 from dspgen.frontend.read import read_c
 from dspgen.lacking import Lacking
 from dspgen.options import REWRITE_MODES, Data, Options
@@ -30,8 +31,8 @@ from dspgen.stages import (
     Compiled,
     OnStage,
     Stages,
-    cycles_of,
     distances_of_twos,
+    expected_cycles,
     polished,
     schedule_remarks,
     simulate_kernel,
@@ -52,9 +53,9 @@ from dspgen.tiling.splitting import split
 from dspgen.tiling.twos import in_twos
 from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_on_parameters
 from plant_core.beside import beside
-from plant_core.block_tree import Blocks
+from plant_core.block_tree import Blocks, flat
 from plant_core.canonical.passes import canonical
-from plant_core.ir import Buf, Func
+from plant_core.ir import Func
 from plant_core.lane_sums import with_lane_sums
 from plant_core.remembered import forget
 
@@ -135,7 +136,7 @@ def _best_view(
         except NoSchedule as error:
             refusal = refusal or error
             continue
-        cycles = _expected(made[0], view.chooser.target)
+        cycles = expected_cycles(made[0], view.chooser.target)
         if best is None or cycles < best[0]:
             best = cycles, made, stages
     if best is None:
@@ -219,16 +220,27 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     for means, form in forms(source, func, target, options):
         if fits and means != MEANS[0]:
             break  # other blocks would not give the machine what it lacks
+        best: tuple[float, Compiled, Parts] | None = None
         try:
-            made = parts(form, source, target, options, judge, means, pieces.expected)
-            fits = True
-            whole = compile_blocked(made, source, view, options, pieces.told)
+            for made in in_turn(form, source, target, options, judge, means, pieces.expected):
+                fits = True
+                if best is not None and (made.cycles is None or made.cycles >= best[0]):
+                    continue
+                whole = compile_blocked(made.nests, source, view, options, pieces.code)
+                lost = lost_loops(whole, [pieces.code(nest) for nest in flat(made.nests)])
+                cycles = cycles_far(whole, source, target) if lost or best is not None else None
+                if best is None or (cycles is not None and cycles < best[0]):
+                    best = cycles or 0.0, whole, made
+                if not lost:
+                    break
         except NoSchedule as error:
             refusal = refusal or error
-        else:
-            seen("lasm", whole.assembly)
-            seen("packets", whole.scheduled)
-            return whole, ()
+        if best is not None:
+            for nest in flat(best[2].nests):
+                pieces.tell(nest)
+            seen("lasm", best[1].assembly)
+            seen("packets", best[1].scheduled)
+            return best[1], ()
     assert refusal is not None
     raise refusal
 
@@ -245,7 +257,8 @@ class _Pieces:
     def cycles(self, blocks: Blocks) -> list[float | None]:
         """Those of each piece; infinite where there is no code."""
         try:
-            return [compiled.scheduled.cycles for compiled, _ in self._made(blocks)]
+            found = [expected_cycles(compiled, self.target) for compiled, _ in self._made(blocks)]
+            return [cycles if math.isfinite(cycles) else None for cycles in found]
         except NoSchedule:
             return [math.inf] * len(blocks.pieces)
 
@@ -253,13 +266,15 @@ class _Pieces:
         """What the model expects of a nest on the chip; 0 where it knows too little."""
         return min(_chooser(func, v, self.options, _silent).expected for v in _fitting_views(func, self.target))
 
-    def told(self, blocks: Blocks) -> list[Compiled]:
-        """The code of each piece, whose stages are told. Raises NoSchedule."""
-        found = self._made(blocks)
-        for _, stages in found:
+    def code(self, blocks: Blocks) -> list[Compiled]:
+        """The code of each piece. Raises NoSchedule."""
+        return [compiled for compiled, _ in self._made(blocks)]
+
+    def tell(self, blocks: Blocks) -> None:
+        """The stages that this code went through."""
+        for _, stages in self._made(blocks):
             for stage in stages:
                 self.seen(*stage)
-        return [compiled for compiled, _ in found]
 
     def _made(self, blocks: Blocks) -> list[tuple[Compiled, Stages]]:
         for one, found in self.known:
@@ -303,14 +318,6 @@ def _fitting_views(source: Func, target: Target) -> list[Target]:
     able = views(target)
     small = any(c.target.dtype == "f32" for c in source.comps)
     return [v for v in able if v.packed == 1 or small]
-
-
-def _expected(compiled: Compiled, target: Target) -> float:
-    """The cycles of compiled code; where sizes are not known, what its nests took when they were chosen."""
-    cycles = cycles_of(compiled, target)
-    if cycles is not None:
-        return cycles
-    return sum(min((t.cycles for t in c.trials if t.cycles is not None), default=math.inf) for c in compiled.choices)
 
 
 def _polished_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
@@ -427,15 +434,6 @@ def _located(source: Func) -> Iterator[None]:
         raise
 
 
-def _check_room(name: str, value: object, room: tuple[int, ...], func: Func) -> None:
-    """Raises DspgenError where the code has no room for such an array."""
-    assert isinstance(value, np.ndarray)
-    if any(n > most for n, most in zip(value.shape, room, strict=True)):
-        have, most = (" x ".join(map(str, shape)) for shape in (value.shape, room))
-        what = f"`{name}` has {have} elements, and the code has room for {most} on the chip"
-        raise DspgenError(Problem("DG319", what, func.loc, "give the parameters' values with -D NAME=VALUE"))
-
-
 def run_file(
     path: str,
     target: Target,
@@ -466,11 +464,9 @@ def run_compiled(
     given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
     values = oracle.random_inputs(func, seed, given)
     for name, room in compiled.rooms:
-        _check_room(name, values[name], room, func)
+        check_room(name, values[name], room, func)
     started = time.perf_counter()
-    far = [m for m in target.memories if not m.onchip] if options.data == "ddr" else []
-    largest = max(far, key=lambda m: m.size, default=None)
-    placement = {p.name: largest.name for p in func.params if isinstance(p, Buf)} if largest is not None else {}
+    placement = far_placement(func, target) if options.data == "ddr" else {}
     result = simulate_kernel(compiled, target, values, engine=engine, placement=placement)
     simulated = time.perf_counter() - started
     single = oracle.run_c(path, func, values, options.defines, includes=options.includes)

@@ -404,6 +404,14 @@ def cycles_of(compiled: Compiled, target: Target) -> int | None:
     return simulate_kernel(kernel, target, zeros).cycles if cycles is None and not sizes else cycles
 
 
+def expected_cycles(compiled: Compiled, target: Target) -> float:
+    """The cycles of compiled code; where sizes are not known, what its nests took when they were chosen."""
+    cycles = cycles_of(compiled, target)
+    if cycles is not None:
+        return cycles
+    return sum(min((t.cycles for t in c.trials if t.cycles is not None), default=math.inf) for c in compiled.choices)
+
+
 class RefusedCode(RuntimeError):
     """The simulator refuses the text that was generated: a fault of the compiler, not of its user."""
 

@@ -7,8 +7,9 @@ starts what the others describe, and `go` reads as 0 once that is done:
     element not 0: transposed; element k of row i goes to destination + k * destination_step + i * element
 
 The engine does one transfer after the other: each begins no earlier than `startup` cycles after its start and then
-moves `bytes_per_cycle`, both directions together; `transposed_bytes_per_cycle` of what it transposes. From the start until the core has read `go` as 0, the core must not
-touch what is written, nor write what is read; so it does not matter when the bytes move.
+moves `bytes_per_cycle`, both directions together; `transposed_bytes_per_cycle` of what it transposes. From the start
+until the core has read `go` as 0, the core must not touch what is written, nor write what is read; so it does not
+matter when the bytes move.
 """
 
 from __future__ import annotations

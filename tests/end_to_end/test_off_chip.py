@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.block_sizes import _Parts, parts
+from dspgen.block_sizes import Judge, _Parts, in_turn
 from dspgen.errors import DspgenError, NoSchedule
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
@@ -16,8 +16,9 @@ from dspgen.pipeline import RunResult, compile_file, run_compiled, run_file
 from dspgen.stages import simulate_kernel
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
-from plant_core.block_tree import Blocks
+from plant_core.block_tree import Around, Blocks
 from plant_core.canonical.passes import canonical
+from plant_core.ir import Func
 from plant_core.loc import PlantError
 
 SMALL = load_target("ft_m7002", [("memories.AM.size", "16384")])
@@ -34,6 +35,12 @@ def run(text: str, folder: Path, options: Options = DDR) -> RunResult:
 
 def blocks(result: RunResult) -> str:
     return next(r.message for r in result.remarks if r.kind == "blocks")
+
+
+def _best(
+    func: Func, source: Func, target: Target, options: Options, judge: Judge | None = None
+) -> tuple[Blocks | Around, ...]:
+    return next(in_turn(func, source, target, options, judge)).nests
 
 
 def test_a_long_vector_runs_at_the_speed_of_its_memory(tmp_path: Path) -> None:
@@ -207,7 +214,7 @@ def test_one_block_is_tried_after_many_sizes_that_cannot_be(tmp_path: Path) -> N
         c[i][j] += a[j][k] * b[i][k] + b[j][k] * a[i][k]; }"""
     path.write_text(text, encoding="utf-8")
     func = canonical(read_c(str(path)), reassoc=True)
-    assert [made.counters for made in parts(func, func, SMALL, DDR)] == [()]
+    assert [made.counters for made in _best(func, func, SMALL, DDR)] == [()]
 
 
 SUMS = """void sums(float a[256][256], float x[256], float y[256]) {
@@ -232,14 +239,14 @@ def test_a_judge_decides_between_sizes(tmp_path: Path, ft_m7002: Target) -> None
         seen.append(made)
         return [{1: 1e6, 2: 2e5, 3: 3e5}[len(seen)]] * len(made.pieces)
 
-    (first,) = parts(func, func, ft_m7002, DDR)
-    (found,) = parts(func, func, ft_m7002, DDR, judge)
+    (first,) = _best(func, func, ft_m7002, DDR)
+    (found,) = _best(func, func, ft_m7002, DDR, judge)
     assert len(seen) == 3 and seen[0].counters == first.counters and found is seen[1]
     assert len({made.counters for made in seen}) == 3
     fast: list[Blocks] = []
-    (kept,) = parts(func, func, ft_m7002, DDR, lambda made: fast.append(made) or [1.0] * len(made.pieces))
+    (kept,) = _best(func, func, ft_m7002, DDR, lambda made: fast.append(made) or [1.0] * len(made.pieces))
     assert kept.counters == first.counters and len(fast) == 1
-    (unknown,) = parts(func, func, ft_m7002, DDR, lambda made: [None] * len(made.pieces))
+    (unknown,) = _best(func, func, ft_m7002, DDR, lambda made: [None] * len(made.pieces))
     assert unknown.counters == first.counters
 
 

@@ -49,10 +49,12 @@ ROOMS = {
 # These see everything, and so does all of dspgen.bench.
 TOP = {
     "dspgen.block_forms",
+    "dspgen.block_groups",
     "dspgen.block_layouts",
     "dspgen.block_model",
     "dspgen.block_sizes",
     "dspgen.blocked",
+    "dspgen.far_data",
     "dspgen.pipeline",
     "dspgen.choosing",
     "dspgen.lacking",

@@ -1,0 +1,38 @@
+"""Data off the chip as runs of compiled code have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dspgen.emit.asm import emit_asm
+from dspgen.errors import DspgenError, Problem
+from dspgen.stages import Compiled, simulate_kernel
+from dspgen.target.model import Target
+from plant_core.ir import Buf, Func
+from plant_core.values import NUMPY
+
+
+def check_room(name: str, value: object, room: tuple[int, ...], func: Func) -> None:
+    """Raises DspgenError where the code has no room for such an array."""
+    assert isinstance(value, np.ndarray)
+    if any(n > most for n, most in zip(value.shape, room, strict=True)):
+        have, most = (" x ".join(map(str, shape)) for shape in (value.shape, room))
+        what = f"`{name}` has {have} elements, and the code has room for {most} on the chip"
+        raise DspgenError(Problem("DG319", what, func.loc, "give the parameters' values with -D NAME=VALUE"))
+
+
+def far_placement(source: Func, target: Target) -> dict[str, str]:
+    """The memory off the chip that arrays are in."""
+    largest = max((m for m in target.memories if not m.onchip), key=lambda m: m.size, default=None)
+    return {} if largest is None else {p.name: largest.name for p in source.params if isinstance(p, Buf)}
+
+
+def cycles_far(whole: Compiled, source: Func, target: Target) -> int | None:
+    """What a run on zeros takes, with data off the chip; None where sizes are known at run time only."""
+    if not all(isinstance(n, int) for p in source.params if isinstance(p, Buf) for n in p.shape):
+        return None
+    zeros = {p.name: np.zeros(p.extents, NUMPY[p.dtype]) if isinstance(p, Buf) else 0.0 for p in source.params}
+    kernel = replace(whole, source=source, asm=emit_asm(whole.scheduled, target, func=source))
+    return simulate_kernel(kernel, target, zeros, placement=far_placement(source, target)).cycles
