@@ -118,9 +118,14 @@ def _told(made: Blocks) -> str:
     known = all(c.extent is None for c in made.counters)
     number = math.prod(c.trips for c in made.counters) if known else "as many as sizes tell"
     sizes = ", ".join(
-        f"{w.name} {'up to ' * bool(w.extents)}{window_bytes(w)}{_places(w, made.outer)}" for w in made.windows
+        f"{w.name}{_turned(w)} {'up to ' * bool(w.extents)}{window_bytes(w)}{_places(w, made.outer)}"
+        for w in made.windows
     )
     return f"{_title(made)}, {number} of them; bytes on the chip: {sizes}"
+
+
+def _turned(window: Window) -> str:
+    return "" if window.layout is None else f" ({window.array}, which the engine turns round)"
 
 
 def _places(window: Window, outer: int) -> str:
