@@ -13,7 +13,7 @@ from plant_core.ir import Func
 from plant_core.layouts import Turned, layouts
 
 Estimate = Callable[[Func], float]  # the cycles expected of a nest on the chip, 0 where too little is known
-_CLEARLY = 0.9  # of the cycles expected of arrays as they are: views of which more are expected are not tried first
+_CLEARLY = 0.95  # of the cycles expected of arrays as they are: views of which more are expected are not tried first
 _HOPELESS = 2.0  # times the cycles expected of the best: views of which more are expected are not tried
 
 

@@ -369,6 +369,8 @@ class _Parts:
         try:
             known = [boxes.symbolic(boxes.main, d) is None for d in range(len(boxes.loops))]
             sizes = [spans_of(extent, k) for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
+            if any(len(layout.shape) > 2 for layout in boxes.layouts.values()):
+                sizes = [[*s, 1] if s[-1] > 1 else s for s in sizes]  # one plane at once can be turned round
             sizes[:outer] = [[1]] * outer
             orders = [(*range(outer), *o) for o in itertools.permutations(range(outer, len(boxes.loops)))]
             if any(len(s) > _FEW_SIZES for s in sizes) and not self._may_fit(boxes, sizes, orders, in_step):

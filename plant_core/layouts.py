@@ -127,7 +127,7 @@ def _deals(buf: Buf, access: Load, turn: Turn) -> bool:
 def _agreed(func: Func, wanted: Mapping[_Key, Turn]) -> dict[_Key, Turn]:
     """What is wanted, of each array that is written one turn for all accesses, what its writes want, or else none."""
     found = dict(wanted)
-    for buf in {c.target.buf for c in func.comps}:
+    for buf in dict.fromkeys(c.target.buf for c in func.comps):
         mine = [(c, a) for c in func.comps for a in accesses_of(c) if a.buf == buf]
         writes = {wanted.get((c.name, access_key(a))) for c, a in mine if a is c.target}
         turn = next(iter(writes)) if len(writes) == 1 else None
