@@ -59,11 +59,11 @@ MEANS: tuple[Means, ...] = ("apart", "in step", "rounds")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The nests of a function in blocks, or neighbours as one block; and the cycles that their pieces take together,
-    where these are known."""
+    """The nests of a function in blocks, or neighbours as one block; and the cycles that are expected of them all, by
+    their pieces where these are known."""
 
     nests: tuple[Blocks | Around, ...]
-    cycles: float | None
+    cycles: float
 
 
 def in_turn(
@@ -151,9 +151,8 @@ class _Parts:
         found = [self._ranked(part) for part in parts]
 
         def told(ranked: Sequence[tuple[_Ranked, ...]]) -> Parts:
-            cycles = [cycles for (cycles, _), *_ in ranked]
-            known = [c for c in cycles if c is not None]
-            total = sum(known) if len(known) == len(cycles) else None
+            best = zip(parts, (cycles for (cycles, _), *_ in ranked), strict=True)
+            total = sum(part.cycles if cycles is None else cycles for part, cycles in best)
             return Parts(tuple(b.made if isinstance(b, _Form) else b for (_, b), *_ in ranked), total)
 
         yield told(found)

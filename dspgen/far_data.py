@@ -10,6 +10,7 @@ from dspgen.emit.asm import emit_asm
 from dspgen.errors import DspgenError, Problem
 from dspgen.stages import Compiled, simulate_kernel
 from dspgen.target.model import Target
+from plant_core.affine import is_integer
 from plant_core.ir import Buf, Func
 from plant_core.values import NUMPY
 
@@ -30,8 +31,8 @@ def far_placement(source: Func, target: Target) -> dict[str, str]:
 
 
 def cycles_far(whole: Compiled, source: Func, target: Target) -> int | None:
-    """What a run on zeros takes, with data off the chip; None where sizes are known at run time only."""
-    if not all(isinstance(n, int) for p in source.params if isinstance(p, Buf) for n in p.shape):
+    """What a run on zeros takes, with data off the chip; None where integer parameters may tell how often loops run."""
+    if any(is_integer(p.dtype) for p in source.params if not isinstance(p, Buf)):
         return None
     zeros = {p.name: np.zeros(p.extents, NUMPY[p.dtype]) if isinstance(p, Buf) else 0.0 for p in source.params}
     kernel = replace(whole, source=source, asm=emit_asm(whole.scheduled, target, func=source))

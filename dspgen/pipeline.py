@@ -224,14 +224,14 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
         try:
             for made in in_turn(form, source, target, options, judge, means, pieces.expected):
                 fits = True
-                if best is not None and (made.cycles is None or made.cycles >= best[0]):
+                if best is not None and made.cycles >= best[0]:
                     continue
                 whole = compile_blocked(made.nests, source, view, options, pieces.code)
                 lost = lost_loops(whole, [pieces.code(nest) for nest in flat(made.nests)])
                 cycles = cycles_far(whole, source, target) if lost or best is not None else None
                 if best is None or (cycles is not None and cycles < best[0]):
                     best = cycles or 0.0, whole, made
-                if not lost:
+                if not lost or cycles is None:
                     break
         except NoSchedule as error:
             refusal = refusal or error

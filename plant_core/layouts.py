@@ -67,8 +67,8 @@ def layouts(func: Func) -> Iterator[Turned]:
 
 
 def _ways(func: Func) -> Iterator[dict[str, str]]:
-    """For each loop the iterator of each statement in it; statements that are not have lanes along the innermost loop
-    of theirs that others of these are not in."""
+    """For each loop its iterator in each statement that it has; then with the innermost loops of the other
+    statements, too."""
     places = {c.name: position(c).constants for c in func.comps}
     found: dict[_Loop, dict[str, str]] = {}
     for comp in func.comps:
