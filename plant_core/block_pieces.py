@@ -217,3 +217,13 @@ class _Local:
 def _batches(counter: Counter) -> tuple[int, int]:
     assert counter.batches is not None
     return counter.batches
+
+
+def alike(a: Func, b: Func) -> bool:
+    """Whether two pieces do the same with the same windows."""
+    if len(a.comps) != len(b.comps) or a.params != b.params:
+        return False
+    return all(
+        (x.name, x.target, x.value) == (y.name, y.target, y.value) and bool(x.domain.is_equal(y.domain))
+        for x, y in zip(a.comps, b.comps, strict=True)
+    )

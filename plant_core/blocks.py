@@ -18,7 +18,7 @@ from functools import partial
 import islpy as isl
 
 from plant_core.affine import from_linear, is_integer, linear
-from plant_core.block_pieces import Pieces, count_name, origin_name, rest_name
+from plant_core.block_pieces import Pieces, alike, count_name, origin_name, rest_name
 from plant_core.block_tree import Blocks
 from plant_core.boxes import Boxes, Form, NoBlocks, Use, apart, covers, in_text, surely_written
 from plant_core.excess import grouped, without_batches
@@ -193,7 +193,7 @@ class _Blocking:
                 found[place] = NOTHING
                 continue
             made = maker.piece(place, len(pieces), comps, shape)
-            same = next((k for k, p in enumerate(pieces) if _alike(p, made)), len(pieces))
+            same = next((k for k, p in enumerate(pieces) if alike(p, made)), len(pieces))
             if same == len(pieces):
                 pieces.append(made)
             found[place] = same
@@ -493,12 +493,3 @@ def _places(counter: Counter) -> tuple[int, ...]:
     if counter.trips == 1:
         return (ONLY,)
     return (FIRST, LAST) if counter.trips == 2 else (FIRST, BETWEEN, LAST)
-
-
-def _alike(a: Func, b: Func) -> bool:
-    if len(a.comps) != len(b.comps) or a.params != b.params:
-        return False
-    return all(
-        (x.name, x.target, x.value) == (y.name, y.target, y.value) and bool(x.domain.is_equal(y.domain))
-        for x, y in zip(a.comps, b.comps, strict=True)
-    )
