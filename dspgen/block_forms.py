@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dspgen.block_sizes import MEANS, Means
+from dspgen.block_sizes import MEANS, Judge, Means, Parts, parts
+from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.target.model import Target
 from dspgen.tiling.nests import nests
+from plant_core.block_tree import Around, Blocks
 from plant_core.canonical.passes import canonical
 from plant_core.distribution import distributed
 from plant_core.groups import in_groups
@@ -15,6 +17,32 @@ from plant_core.ir import DType, Func
 from plant_core.transposed import with_transposed_copies
 
 _COPIES = 4  # copies of arrays take a part of the memory that is one in so many, at most
+
+
+def cuts(
+    source: Func, func: Func, target: Target, options: Options, judge: Judge | None
+) -> Iterator[tuple[Blocks | Around, ...]]:
+    """Ways to cut a function into blocks, those first that keep transfers beside computation; where there are none,
+    others in the order of the cycles that are expected. Raises NoSchedule where there is no way at all."""
+    refusal: NoSchedule | None = None
+    fits, others = False, list[Parts]()
+    for means, form in forms(source, func, target, options):
+        if fits and means != MEANS[0]:
+            return  # other blocks would not give the machine what it lacks
+        try:
+            made = parts(form, source, target, options, judge, means)
+        except NoSchedule as error:
+            refusal = refusal or error
+        else:
+            fits = means == MEANS[0]
+            if fits:
+                yield made.blocks
+            else:
+                others.append(made)
+    if not others and not fits:
+        assert refusal is not None
+        raise refusal
+    yield from (made.blocks for made in sorted(others, key=lambda made: made.cycles))
 
 
 def forms(source: Func, func: Func, target: Target, options: Options) -> Iterator[tuple[Means, Func]]:
@@ -27,9 +55,8 @@ def forms(source: Func, func: Func, target: Target, options: Options) -> Iterato
     yield MEANS[0], (plain := canonical(source, reassoc=reassoc))
     found = [f for f in (distributed(func, reassoc=reassoc), func, distributed(plain, reassoc=reassoc), plain) if f]
     yield MEANS[0], found[0]
-    for means in MEANS[1:]:
-        for form in found:
-            yield means, form
+    for form in found:
+        yield MEANS[1], form
 
 
 def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[DType], bool]) -> Func | None:

@@ -19,6 +19,8 @@ BETWEEN_BLOCKS = 300
 _IDLE = 30
 # What each kind of blocks that are shorter than others adds to the arithmetic: tiles fit them less well.
 _SHORTER = 0.02
+# How much longer arithmetic takes without lanes, for each of them, where slopes cut rows off.
+RAGGED = 8
 _FEWEST = 8  # iterations of a loop in a block
 _MODERATE = 256  # iterations of a short loop of unknown size
 
@@ -51,14 +53,23 @@ class Sizes:
         return replace(found, windows=placed(found.windows, self.places))
 
 
-def expected(dma: Dma, counters: Sequence[Counter], found: Sequence[Window], work: float, outer: int = 0) -> float:
-    """The cycles of blocks whose arithmetic takes `work`, `outer` of whose counters go round other nests, too."""
+def expected(
+    dma: Dma,
+    counters: Sequence[Counter],
+    found: Sequence[Window],
+    work: float,
+    outer: int = 0,
+    busy: int | None = None,
+) -> float:
+    """The cycles of blocks whose arithmetic takes `work`, `outer` of whose counters go round other nests, too. `busy`:
+    how many have anything to do, if not all."""
     moving = first = last = waiting = 0.0
     number = math.prod(c.trips for c in counters)
+    busy = number if busy is None else busy
     rounds = math.prod(c.trips for c in counters[:outer])
     for window in found:
         inner = max(window.counters, default=-1)
-        times = number if window.in_step else math.prod(c.trips for c in counters[: max(inner + 1, outer)])
+        times = busy if window.in_step else math.prod(c.trips for c in counters[: max(inner + 1, outer)])
         each = window_bytes(window) / dma.bytes_per_cycle
         if window.in_step:
             waiting += times * (each + dma.startup) * (window.load + window.store)
@@ -74,7 +85,7 @@ def expected(dma: Dma, counters: Sequence[Counter], found: Sequence[Window], wor
     ends = rounds * dma.startup * (any(w.load for w in found) + any(w.store for w in found))
     shorter = math.prod(2 if c.last < c.span else 1 for c in counters) - 1
     return (
-        max(work * (1 + shorter * _SHORTER) + number * BETWEEN_BLOCKS, moving)
+        max(work * (1 + shorter * _SHORTER) + busy * BETWEEN_BLOCKS, moving)
         + number * _IDLE
         + first
         + last

@@ -18,7 +18,7 @@ from typing import Literal
 import islpy as isl
 
 from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step, window_bytes
-from dspgen.block_model import BETWEEN_BLOCKS, Sizes, distance, expected, in_thirds, placed, small, spans_of
+from dspgen.block_model import BETWEEN_BLOCKS, RAGGED, Sizes, distance, expected, in_thirds, placed, small, spans_of
 from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
 from dspgen.target.model import Target
@@ -28,8 +28,9 @@ from dspgen.tiling.nests import nests
 from dspgen.vecdsl.ir import ELEM_BYTES
 from dspgen.vecdsl.subscripts import SPARE_VECTORS
 from plant_core.affine import read_accesses
+from plant_core.bands import bands
 from plant_core.block_tree import Around, Blocks
-from plant_core.blocks import blocks, windows
+from plant_core.blocks import blocks, busy_blocks, windows
 from plant_core.boxes import Boxes, NoBlocks, accesses_of, assumed, covers, meets, surely_written
 from plant_core.dependence import live_in
 from plant_core.ir import Buf, Comp, Func
@@ -51,8 +52,8 @@ _HOPEFUL = 1.1
 Judge = Callable[[Blocks], Sequence[float | None]]  # the cycles of the code of each piece, None where not known
 
 
-Means = Literal["apart", "in step", "rounds"]
-MEANS: tuple[Means, ...] = ("apart", "in step", "rounds")
+Means = Literal["apart", "any"]
+MEANS: tuple[Means, ...] = ("apart", "any")
 
 
 def parts(
@@ -62,12 +63,21 @@ def parts(
     options: Options,
     judge: Judge | None = None,
     means: Means = "apart",
-) -> tuple[Blocks | Around, ...]:
+) -> Parts:
     """The nests of `func` in blocks, or neighbours as one block. With a `judge`, sizes whose code takes much longer
     than the model expects are compared with others. `means`: whether nests whose data don't fit otherwise may have
-    windows that are fetched and put back in step with their blocks, or be taken apart within their outer loops, too.
+    windows that are fetched and put back in step with their blocks, be in tiles of bands, or be taken apart within
+    their outer loops, too; the model decides.
     Raises NoSchedule where data don't fit, NoBlocks where sizes are known at run time only."""
     return _Parts(func, source, target, options, judge, means).best()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A function's nests in blocks, and the cycles that the model expects of them."""
+
+    blocks: tuple[Blocks | Around, ...]
+    cycles: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +170,7 @@ class _Parts:
         work = arithmetic_cycles(self.func.with_comps(comps), self.target, assumed(self.func.with_comps(comps)))
         return _Group(comps, work, touched, {c.target.buf for c in comps} & touched)
 
-    def best(self) -> tuple[Blocks | Around, ...]:
+    def best(self) -> Parts:
         cuts: list[_Cut | None] = [_Cut(0.0, ())]
         refusal: NoSchedule | None = None
         for end in range(1, len(self.groups) + 1):
@@ -186,7 +196,7 @@ class _Parts:
         if cuts[-1] is None:
             assert refusal is not None
             raise refusal
-        return tuple(self._made(part) for part in cuts[-1].parts)
+        return Parts(tuple(self._made(part) for part in cuts[-1].parts), cuts[-1].cycles)
 
     def _made(self, part: _Part) -> Blocks | Around:
         if isinstance(part.blocks, Around):
@@ -209,15 +219,36 @@ class _Parts:
     def _nest(self, number: int) -> _Part:
         """One nest, cut as the model likes best of what dependences and the means allow."""
         comps, kept = self.groups[number].comps, self._kept(number, number + 1)
+        found: list[_Part] = []
+        refusal: NoSchedule | None = None
         try:
             boxes, ways, sizes, made = self._cut(comps, kept, ())
-        except NoSchedule:
-            if self.means != "rounds":
-                raise
-            cycles, whole = self._in_rounds(comps, kept, ())
-            return _Part(number, number + 1, cycles, whole)
-        self.ways[number] = boxes, ways
-        return _Part(number, number + 1, sizes.cycles, made, sizes)
+        except NoSchedule as reason:
+            refusal = reason
+        else:
+            self.ways[number] = boxes, ways
+            found.append(_Part(number, number + 1, sizes.cycles, made, sizes))
+        if self.means == "any" and (refusal is not None or made.in_step):
+            found += [_Part(number, number + 1, cycles, made) for cycles, made in self._otherwise(comps, kept)]
+        if not found:
+            assert refusal is not None
+            raise refusal
+        return min(found, key=lambda part: part.cycles)
+
+    def _otherwise(self, comps: tuple[Comp, ...], kept: Collection[str]) -> Iterator[tuple[float, Blocks | Around]]:
+        """A nest in tiles of its bands, and in rounds."""
+        func = self._only(comps)
+        if not assumed(func):
+            work = arithmetic_cycles(func, self.target, {})
+            for band in bands(func, reassoc=self.options.fp == "reassoc"):
+                boxes = Boxes(band.func, self.lanes, kept, axes=band.axes)
+                ways = sorted(self._sizes(boxes, work, in_step=True), key=lambda s: s.cycles)
+                for sizes in ways[:_TRIED]:
+                    with contextlib.suppress(NoBlocks):
+                        yield sizes.cycles, sizes.made(boxes, self.options, self.spare)
+                        break
+        with contextlib.suppress(NoSchedule):
+            yield self._in_rounds(comps, kept, ())
 
     def _cut(
         self, comps: tuple[Comp, ...], kept: Collection[str], around: Sequence[tuple[int, int]]
@@ -276,8 +307,10 @@ class _Parts:
     def _compared(self, part: _Part, first: Blocks) -> Blocks:
         """The nest in blocks of these sizes, or of others, where the code of these takes far longer than the model
         expects: then those that differ most from what was compiled are, as long as they promise to be better."""
+        if self.judge is None or part.sizes is None or not part.sizes.spans:
+            return first
         boxes, ways = self.ways[part.begin]
-        if self.judge is None or boxes.sizes or part.sizes is None or not part.sizes.spans:
+        if boxes.sizes:
             return first
         best = math.inf, first
         for sizes, made in itertools.islice(self._differing(boxes, ways, part.sizes, first), _COMPILED):
@@ -332,19 +365,23 @@ class _Parts:
         """Sizes whose windows fit, with what the model expects of them."""
         outer = len(boxes.around)
         try:
-            known = [boxes.symbolic(boxes.main, d) is None for d in range(len(boxes.loops))]
+            every = range(len(boxes.loops))
+            known = [bool(boxes.axes) or boxes.symbolic(boxes.main, d) is None for d in every]
             sizes = [spans_of(extent, k) for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
             sizes[:outer] = [[1]] * outer
-            orders = [(*range(outer), *o) for o in itertools.permutations(range(outer, len(boxes.loops)))]
+            if boxes.axes:  # tiles of few steps have few rows in common with others
+                sizes = [[*found, *_halves(found[-1])] for found in sizes]
+            inner = [tuple(every)] if boxes.axes else itertools.permutations(every[outer:])
+            orders = [(*range(outer), *o) for o in inner]
             if any(len(s) > _FEW_SIZES for s in sizes) and not self._may_fit(boxes, sizes, orders, in_step):
                 return
             ways = [(spans, order) for spans in itertools.product(*sizes) for order in orders]
-            if all(known) and not outer:
+            if all(known) and not (outer or boxes.axes):
                 extents = [extent for _, _, extent in boxes.loops]
                 ways += [(spans, tuple(range(len(extents)))) for spans in in_thirds(extents)]
         except NoBlocks:
             ways = []
-        for spans, order in ways if outer else [((), ()), *ways]:
+        for spans, order in ways if outer or boxes.axes else [((), ()), *ways]:
             try:
                 counters, found = windows(boxes, spans, order, in_step=in_step)
             except NoBlocks:
@@ -360,6 +397,10 @@ class _Parts:
             if rooms is not None:
                 sized = [replace(w, shape=rooms[w.buf]) if w.extents else w for w in found]
                 cycles = expected(self.dma, counters, sized, work, outer)
+                if boxes.axes:
+                    runs = busy_blocks(boxes, counters)
+                    slow = work * (1 + RAGGED * self.lanes * runs.ragged)
+                    cycles = expected(self.dma, counters, sized, slow, outer, runs.blocks)
                 yield Sizes(spans, order, cycles, rooms, small(counters, sized), places, in_step)
 
     def _may_fit(
@@ -426,6 +467,11 @@ class _Parts:
         if buf.name not in group.written or not covers(group.sure(buf.name), buf.extents):
             return True
         return meets(group.live(self.func, buf.name), buf.extents)
+
+
+def _halves(span: int) -> list[int]:
+    """Those of a span that is the least elsewhere."""
+    return [span >> k for k in range(1, span.bit_length())]
 
 
 def _bytes(buf: Buf) -> int:

@@ -12,8 +12,7 @@ from functools import partial
 import numpy as np
 
 from dspgen import oracle
-from dspgen.block_forms import forms, grouped, with_copies
-from dspgen.block_sizes import MEANS, parts
+from dspgen.block_forms import cuts, grouped, with_copies
 from dspgen.blocked import compile_blocked
 from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
 from dspgen.collecting import seldom_collecting
@@ -215,13 +214,8 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     pieces = _Pieces(target, options, seen)
     judge = pieces.cycles if options.tiler == "feedback" and options.tile == "search" else None
     view = next(v for v in views(target) if v.packed == 1)
-    fits = False
-    for means, form in forms(source, func, target, options):
-        if fits and means != MEANS[0]:
-            break  # other blocks would not give the machine what it lacks
+    for made in cuts(source, func, target, options, judge):
         try:
-            made = parts(form, source, target, options, judge, means)
-            fits = True
             whole = compile_blocked(made, source, view, options, pieces.told)
         except NoSchedule as error:
             refusal = refusal or error

@@ -18,21 +18,19 @@ from functools import partial
 import islpy as isl
 
 from plant_core.affine import from_linear, is_integer, linear
-from plant_core.block_pieces import Pieces, count_name, origin_name
-from plant_core.block_tree import Blocks
+from plant_core.block_pieces import Pieces, alike, count_name, origin_name
+from plant_core.block_tree import Blocks, places_of
 from plant_core.boxes import Boxes, Form, NoBlocks, Use, apart, covers, in_text, surely_written
 from plant_core.excess import grouped
-from plant_core.in_step import put_back_order
+from plant_core.in_step import Meeting, meetings, put_back_order
 from plant_core.ir import Comp, Expr, Extent, Func, Load
 from plant_core.schedule import Line
-from plant_core.slopes import Cut, Shape, cut_statements, shapes
+from plant_core.slopes import Busy, Cut, Shape, busy, cut_statements, shapes
 from plant_core.windows import (
-    BETWEEN,
     FIRST,
     LAST,
     NOTHING,
     ONLY,
-    SHORT_BETWEEN,
     SHORT_FIRST,
     SHORT_LAST,
     SHORT_ONLY,
@@ -84,6 +82,11 @@ def windows(
     return blocking.counters, tuple(blocking.windows.values())
 
 
+def busy_blocks(boxes: Boxes, counters: tuple[Counter, ...]) -> Busy:
+    """Which blocks of a nest of known size, which are counted so, have anything to do."""
+    return busy(boxes, counters, _Blocking(boxes, counters, {}).iterators)
+
+
 def strips_of(
     boxes: Boxes, *, reassoc: bool
 ) -> tuple[tuple[Counter, ...], dict[str, list[str | None]], tuple[int, ...]]:
@@ -102,7 +105,7 @@ def _counters(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple
     counters = []
     for k in order:
         name, low, extent = boxes.loops[k]
-        form = boxes.symbolic(boxes.main, boxes.main.iters.index(name))
+        form = None if boxes.axes else boxes.symbolic(boxes.main, boxes.main.iters.index(name))
         span = min(spans[k], extent) if form is None else spans[k]
         trips = -(-extent // span)
         number = None if form is None else from_linear((form[0] - low + 1, form[1]), ())
@@ -125,14 +128,17 @@ class _Blocking:
         func = boxes.func
         self.rooms, self.in_step, self.spare = rooms, in_step, spare
         self.boxes, self.func, self.counters, self.bufs = boxes, func, counters, boxes.bufs
-        depths = [boxes.main.iters.index(c.name) for c in counters]
-        self.prefixes = [boxes.places[boxes.main.name].constants[: d + 1] for d in depths]
-        self.iterators = {c.name: [self._iterator(c, k) for k in range(len(counters))] for c in func.comps}
+        self.iterators = {c.name: boxes.counted(c)[: len(counters)] for c in func.comps}
+        if not boxes.axes:
+            depths = [boxes.main.iters.index(c.name) for c in counters]
+            self.prefixes = [boxes.places[boxes.main.name].constants[: d + 1] for d in depths]
+            self.iterators = {c.name: [self._iterator(c, k) for k in range(len(counters))] for c in func.comps}
         self.whole: set[str] = set()
         self.lasting: set[str] = set()  # locals whose window stays while blocks pass values to each other in it
         self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
         self.windows: dict[_Key, Window] = {}
-        self.cut = bool(counters) and not boxes.sizes and bool(boxes.cut)
+        self.meet: tuple[Meeting, ...] = ()
+        self.cut = bool(counters) and not boxes.sizes and bool(boxes.cut or boxes.axes)
         for comp in func.comps if counters else ():
             for depth, name in enumerate(comp.iters):
                 if boxes.symbolic(comp, depth) is not None and name not in self.iterators[comp.name]:
@@ -156,7 +162,7 @@ class _Blocking:
             self.counters = tuple(replace(c, adapts=False) for c in self.counters)
         make = partial(Pieces, self.boxes, self.counters, self.iterators, windows, near, self._window_of, strips)
         pieces, kinds = self._kinds(make, few=False)
-        if len(pieces) > _MOST_PIECES and self.cut:
+        if len(pieces) > _MOST_PIECES and self.cut and not self.meet:
             pieces, kinds = min((pieces, kinds), self._kinds(make, few=True), key=lambda found: len(found[0]))
         used = {p.name for f in pieces for p in f.params}
         origins = tuple((origin_name(c), k) for k, c in enumerate(self.counters) if origin_name(c) in used)
@@ -179,19 +185,21 @@ class _Blocking:
         """The pieces, and which are for which kinds of blocks."""
         cuts = cut_statements(self.boxes, self.counters, self.iterators, alone=few) if self.cut else {}
         pieces: list[Func] = []
-        found = shapes(cuts, self.counters, few=few)
+        found = shapes(cuts, self.counters, [c.name for c in self.func.comps], self.meet, few=few)
+        if found is None:
+            raise _refused(self.func, "windows that a block writes are in one place in some blocks only")
         return pieces, [Kind(shape.tests, self._placed(make(cuts), shape, pieces)) for shape in found]
 
     def _placed(self, maker: Pieces, shape: Shape, pieces: list[Func]) -> dict[Place, int]:
         """The pieces of a kind of blocks by place, added to those that there are."""
         found: dict[Place, int] = {}
-        for place in itertools.product(*(_places(c) for c in self.counters)):
+        for place in itertools.product(*(places_of(c) for c in self.counters)):
             comps = [c for c in self.func.comps if self._runs(c, place) and c.name not in shape.gone]
             if not comps and shape.gone:
                 found[place] = NOTHING
                 continue
             made = maker.piece(place, len(pieces), comps, shape)
-            same = next((k for k, p in enumerate(pieces) if _alike(p, made)), len(pieces))
+            same = next((k for k, p in enumerate(pieces) if alike(p, made)), len(pieces))
             if same == len(pieces):
                 pieces.append(made)
             found[place] = same
@@ -236,6 +244,8 @@ class _Blocking:
     def strips(self, reassoc: bool) -> tuple[int, ...]:
         """The counters whose groups short blocks may have loops of their own for, outermost first: all that have
         groups, or none."""
+        if self.boxes.axes:
+            return ()
         depths = {k: self.boxes.main.iters.index(c.name) for k, c in enumerate(self.counters) if c.group > 1}
         strips = tuple(sorted(depths, key=depths.__getitem__))
         if any(names[k] is None for names in self.iterators.values() for k in strips):
@@ -247,6 +257,8 @@ class _Blocking:
         numbers = []
         for k, counter in enumerate(self.counters):
             name = self.iterators[comp.name][k]
+            if self.boxes.axes:
+                name = in_text(self.boxes.axes[k][comp.name])
             if name is None:
                 numbers.append(self._alone_at(comp, k))
             else:
@@ -273,7 +285,7 @@ class _Blocking:
 
     def _runs(self, comp: Comp, place: Place) -> bool:
         for k, at in enumerate(place):
-            if self.iterators[comp.name][k] is None:
+            if self.iterators[comp.name][k] is None and not self.boxes.axes:
                 ends = (FIRST, SHORT_FIRST) if self._alone_first(comp, k) else (LAST, SHORT_LAST)
                 if at not in (*ends, ONLY, SHORT_ONLY):
                     return False
@@ -323,7 +335,10 @@ class _Blocking:
         found = tuple(self.windows.values())
         users = [(u, self._window_of(u.comp, u.access)) for u in self.boxes.uses]
         shared = [(u, w[0]) for u, w in users if w is not None and w[0].in_step]
-        order = put_back_order(shared, {c.name: self._times(c) for c in self.func.comps}, self.boxes) if shared else []
+        if not shared:
+            return found
+        self.meet = meetings([w for w in found if w.in_step]) if self.boxes.axes else ()
+        order = put_back_order(shared, {c.name: self._times(c) for c in self.func.comps}, self.boxes, self.meet)
         return (*(w for w in found if not w.in_step), *order)
 
     def _crossing(self) -> dict[str, int]:
@@ -383,16 +398,23 @@ class _Blocking:
             load = not writes or not covered or self.boxes.is_live(buf.name)
             return Window(name, buf.name, buf.dtype, shape, all_of, load and outside, writes and outside, outside)
         dims: list[Reach] = []
+        clipped = bool(self.boxes.axes) and outside
         for d, moves in enumerate(key.moves):
-            if any(step < 0 and self.counters[k].ragged for k, step in moves):
+            if any(step < 0 and self.counters[k].ragged for k, step in moves) and not clipped:
                 return None
             spans = [self._interval(u.comp, u.forms[d]) for u in users]
             low, high = min(s[0] for s in spans), max(s[1] for s in spans)
-            less = tuple((k, step // self.counters[k].span) for k, step in moves if self.counters[k].ragged)
+            ragged = [] if clipped else [(k, step) for k, step in moves if self.counters[k].ragged]
+            less = tuple((k, step // self.counters[k].span) for k, step in ragged)
             dims.append(Reach(low, moves if outside else (), Length(high - low + 1, less)))
         reach = tuple(dims)
+        if clipped:
+            ends = zip(reach, buf.shape, strict=True)
+            reach = tuple(replace(r, clipped=not self._inside([r], [extent])) for r, extent in ends)
         shared = writes and not apart(reach)
-        if (shared and not (self.in_step and outside)) or (self.cut and not self._inside(reach, buf.shape)):
+        if shared and not (self.in_step and outside):
+            return None
+        if self.cut and not clipped and not self._inside(reach, buf.shape):
             return None
         load = not writes or shared or not self.counters or self._revisited(reach) or not self._covers(users, reach)
         load = load or self.boxes.is_live(buf.name)
@@ -453,7 +475,7 @@ class _Blocking:
         for use in users:
             if (
                 use.writes
-                and not (self.cut and use.comp.name in self.boxes.cut)
+                and not (self.cut and (self.boxes.axes or use.comp.name in self.boxes.cut))
                 and not self._may_not_run(use.comp, along)
             ):
                 names = [n for f in use.forms if f is not None for n in f[1]]
@@ -474,21 +496,3 @@ class _Blocking:
 
 def _refused(func: Func, why: str) -> NoBlocks:
     return NoBlocks(f"`{func.name}` can't be cut into blocks: {why}", loc=func.loc)
-
-
-def _places(counter: Counter) -> tuple[int, ...]:
-    if counter.extent is not None:
-        shorter = (SHORT_FIRST, SHORT_BETWEEN) if counter.adapts else ()
-        return (FIRST, BETWEEN, LAST, ONLY, SHORT_LAST, SHORT_ONLY, *shorter)
-    if counter.trips == 1:
-        return (ONLY,)
-    return (FIRST, LAST) if counter.trips == 2 else (FIRST, BETWEEN, LAST)
-
-
-def _alike(a: Func, b: Func) -> bool:
-    if len(a.comps) != len(b.comps) or a.params != b.params:
-        return False
-    return all(
-        (x.name, x.target, x.value) == (y.name, y.target, y.value) and bool(x.domain.is_equal(y.domain))
-        for x, y in zip(a.comps, b.comps, strict=True)
-    )

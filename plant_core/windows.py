@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from plant_core.affine import integer
 from plant_core.ir import Binary, Cast, DType, Expr, Extent, Param, Unary, Val
@@ -108,11 +109,13 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Of one dimension of an array the elements from `low + sum(step * counter)` on, `extent` of them."""
+    """Of one dimension of an array the elements from `low + sum(step * counter)` on, `extent` of them; `clipped`: less
+    those that lie outside the array."""
 
     low: int
     steps: tuple[tuple[int, int], ...]
     extent: Length
+    clipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,8 @@ class Window:
     what there is room for. `in_step`: blocks or other windows share elements of it, so that it is fetched anew for each
     block and put back after it, in the order of the windows.
     `places`: how many it has one after the other, if it slides over them (see `Slide`).
+    `unless`: of windows before it the margins that are all 0 in blocks that have both in one place; those use the other
+    one, and this is not moved.
     """
 
     name: str
@@ -137,6 +142,11 @@ class Window:
     extents: tuple[Extent, ...] = ()
     in_step: bool = False
     places: int = 0
+    unless: tuple[tuple[Margin, ...], ...] = ()
+
+    def moves_in(self, numbers: Sequence[int]) -> bool:
+        """Whether a block has it for itself."""
+        return not any(all(margin.at(numbers) == 0 for margin in one) for one in self.unless)
 
     @property
     def counters(self) -> tuple[int, ...]:
@@ -164,7 +174,7 @@ def slide_of(window: Window, counters: Sequence[Counter]) -> Slide | None:
     """None where there is nothing in common."""
     if window.store or window.in_step or not window.load or not window.outside or window.extents or not window.counters:
         return None
-    if any(c.extent is not None for c in counters):
+    if any(c.extent is not None for c in counters) or any(reach.clipped for reach in window.dims):
         return None
     k = window.counters[-1]
     moving = [d for d, reach in enumerate(window.dims) if any(c == k for c, _ in reach.steps)]
@@ -182,6 +192,20 @@ def slide_of(window: Window, counters: Sequence[Counter]) -> Slide | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Clip:
+    """How a window is cut off where its `reach` leaves the `size` elements of a dimension: each element less takes
+    `each` off the `word` that tells its length, and at the low end moves it by `far` bytes in the array, by `near` in
+    the window."""
+
+    reach: Reach
+    size: int
+    word: Literal["rows", "row_bytes"]
+    each: int
+    far: int
+    near: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """A window as rows of bytes: `rows` of `row_bytes`, `pitch` apart in the array and `local_pitch` in the window.
     The first begins at byte `offset + sum(step * counter)` of the array. `whole`: how many rows there are, and of how
@@ -195,6 +219,7 @@ class Rows:
     local_pitch: int
     whole: tuple[Extent, Extent] | None = None
     sizes: tuple[Extent, ...] = ()
+    clips: tuple[Clip, ...] = ()
 
 
 def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None:
@@ -216,23 +241,38 @@ def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None
             steps[counter] = _plus(steps.get(counter, 0), _times(stride, step))
     # Runs of bytes, outermost first: how many, how far apart in the array and in the window.
     runs: list[_Run] = []
-    for reach, stride, pitch in zip(reversed(window.dims), reversed(strides), reversed(local), strict=True):
-        if reach.extent == Length(1):
+    cut: list[int | None] = []  # of each run the dimension along which it is cut off
+    for d in reversed(range(len(window.dims))):
+        reach, stride, pitch = window.dims[d], strides[d], local[d]
+        if reach.extent == Length(1) and not reach.clipped:
             continue
-        if runs and (joined := _joined(runs[0], reach.extent, stride, pitch)) is not None:
+        joined = _joined(runs[0], reach.extent, stride, pitch) if runs and cut[0] is None else None
+        if joined is not None:
             runs[0] = joined
         else:
             runs.insert(0, (reach.extent, stride, pitch))
+            cut.insert(0, None)
+        cut[0] = d if reach.clipped else None
     if not runs or runs[-1][1] != size:
         runs.append((Length(1), size, size))
+        cut.append(None)
     if len(runs) > 2:
         return None
     row = runs[-1][0].times(size)
+    clips = []
+    for at, clipped in enumerate(cut):
+        if clipped is not None:
+            extent, stride = shape[clipped], strides[clipped]
+            assert isinstance(extent, int) and isinstance(stride, int)
+            rows = at < len(runs) - 1
+            each = 1 if rows else row.full // window.dims[clipped].extent.full
+            word: Literal["rows", "row_bytes"] = "rows" if rows else "row_bytes"
+            clips.append(Clip(window.dims[clipped], extent, word, each, stride, local[clipped]))
     moves = tuple(sorted(steps.items(), key=lambda s: s[0]))
     sizes = tuple(n for n, reach in zip(shape, window.dims, strict=True) if not isinstance(n, int) and not reach.steps)
     if len(runs) == 1:
-        return Rows(offset, moves, Length(1), row, 0, 0, sizes=sizes)
-    return Rows(offset, moves, runs[0][0], row, runs[0][1], runs[0][2], sizes=sizes)
+        return Rows(offset, moves, Length(1), row, 0, 0, sizes=sizes, clips=tuple(clips))
+    return Rows(offset, moves, runs[0][0], row, runs[0][1], runs[0][2], sizes=sizes, clips=tuple(clips))
 
 
 _Run = tuple[Length, Extent, int]

@@ -207,7 +207,7 @@ def test_one_block_is_tried_after_many_sizes_that_cannot_be(tmp_path: Path) -> N
         c[i][j] += a[j][k] * b[i][k] + b[j][k] * a[i][k]; }"""
     path.write_text(text, encoding="utf-8")
     func = canonical(read_c(str(path)), reassoc=True)
-    assert [made.counters for made in parts(func, func, SMALL, DDR)] == [()]
+    assert [made.counters for made in parts(func, func, SMALL, DDR).blocks] == [()]
 
 
 SUMS = """void sums(float a[256][256], float x[256], float y[256]) {
@@ -232,14 +232,14 @@ def test_a_judge_decides_between_sizes(tmp_path: Path, ft_m7002: Target) -> None
         seen.append(made)
         return [{1: 1e6, 2: 2e5, 3: 3e5}[len(seen)]] * len(made.pieces)
 
-    (first,) = parts(func, func, ft_m7002, DDR)
-    (found,) = parts(func, func, ft_m7002, DDR, judge)
+    (first,) = parts(func, func, ft_m7002, DDR).blocks
+    (found,) = parts(func, func, ft_m7002, DDR, judge).blocks
     assert len(seen) == 3 and seen[0].counters == first.counters and found is seen[1]
     assert len({made.counters for made in seen}) == 3
     fast: list[Blocks] = []
-    (kept,) = parts(func, func, ft_m7002, DDR, lambda made: fast.append(made) or [1.0] * len(made.pieces))
+    (kept,) = parts(func, func, ft_m7002, DDR, lambda made: fast.append(made) or [1.0] * len(made.pieces)).blocks
     assert kept.counters == first.counters and len(fast) == 1
-    (unknown,) = parts(func, func, ft_m7002, DDR, lambda made: [None] * len(made.pieces))
+    (unknown,) = parts(func, func, ft_m7002, DDR, lambda made: [None] * len(made.pieces)).blocks
     assert unknown.counters == first.counters
 
 
