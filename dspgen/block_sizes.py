@@ -39,6 +39,7 @@ from plant_core.windows import NOTHING, Counter, Window, rows_of, slide_of
 # The part of the near memory that is left to local arrays of the blocks.
 _SPARE = 4
 _TRIED = 40
+_MOST_SIZES = 2048  # of tiles of a band that are looked at
 # What is expected of blocks that are alike, at most.
 _ALIKE = 1.01
 # Where a loop has more sizes, it is looked first whether any of them fits.
@@ -371,6 +372,8 @@ class _Parts:
             sizes[:outer] = [[1]] * outer
             if boxes.axes:  # tiles of few steps have few rows in common with others
                 sizes = [[*found, *_halves(found[-1])] for found in sizes]
+                while math.prod(map(len, sizes)) > _MOST_SIZES:
+                    sizes = [found[::2] if len(found) > 2 else found for found in sizes]
             inner = [tuple(every)] if boxes.axes else itertools.permutations(every[outer:])
             orders = [(*range(outer), *o) for o in inner]
             if any(len(s) > _FEW_SIZES for s in sizes) and not self._may_fit(boxes, sizes, orders, in_step):

@@ -27,7 +27,9 @@ from plant_core.windows import Counter, Margin, Test
 
 # Kinds of blocks that are told apart by their margins; where there are more, those cut by a slope share their code.
 _MOST_KINDS = 8
+_MOST_TOLD = 1 << 10  # kinds of which it is told what they have; others have parts of statements
 _MOST_BLOCKS = 1 << 22  # of which it is looked at each
+_MANY_BLOCKS = 1 << 16  # where sizes are compared, more take long however much they have to do
 _ALL, _NONE = "all", "none"
 
 At = tuple[int, ...]  # numbers of a block along the counters
@@ -174,9 +176,12 @@ def shapes(
     found: list[tuple[int, Shape]] = []
     states = [_states(s, trips) for s in slopes]
     met = [_together(m, trips) for m in meet]
-    codes, first, several = np.unique(
-        np.stack([*states, *met]).reshape(len(slopes) + len(met), number), axis=1, return_index=True, return_counts=True
-    )
+    first, several = _different([each.reshape(number) for each in (*states, *met)])
+    if meet and len(first) > _MOST_TOLD:
+        return None
+    often = np.argsort(-several, kind="stable")[:_MOST_TOLD]
+    first, several = first[often], several[often]
+    codes = np.stack([each.reshape(number)[first] for each in (*states, *met)])
     for code, where, times in zip(codes.T, first, several, strict=True):
         key = tuple(_state(s, int(c)) for s, c in zip(slopes, code[: len(slopes)], strict=True))
         shape = _shape(cuts, slopes, key, tuple(int(x) for x in np.unravel_index(int(where), trips)))
@@ -199,6 +204,19 @@ def shapes(
     return [*[s for _, s in found if s.gone | s.whole == set(cuts)][: _MOST_KINDS - 1], _ANY]
 
 
+def _different(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Of each column that differs from all others where it is first, and how often it is there; in their order."""
+    code, most = np.zeros(rows[0].shape, np.int64), 1
+    for row in rows:
+        low, wide = int(row.min()), int(row.max() - row.min()) + 1
+        if most * wide >= 1 << 62:
+            code = np.unique(code, return_inverse=True)[1]
+            most = int(code.max()) + 1
+        code, most = code * wide + (row - low), most * wide
+    _, first, several = np.unique(code, return_index=True, return_counts=True)
+    return first, several
+
+
 def _together(meeting: Meeting, trips: At) -> np.ndarray:
     """Of each block whether it has two windows in one place."""
     found = np.ones(trips, np.int64)
@@ -217,11 +235,12 @@ class Busy:
 
 
 def busy(boxes: Boxes, counters: Sequence[Counter], iterators: Mapping[str, Sequence[str | None]]) -> Busy:
-    """What a nest that is no box has in blocks; all blocks alike where slopes don't tell."""
+    """What a nest that is no box has in blocks; all alike where slopes don't tell, or
+    where there are many."""
     trips = tuple(c.trips for c in counters)
     number = int(np.prod(trips, dtype=np.int64))
     cuts = cut_statements(boxes, counters, iterators)
-    if number > _MOST_BLOCKS or any(c.slopes is None for c in cuts.values()):
+    if number > _MANY_BLOCKS or any(c.slopes is None for c in cuts.values()):
         return Busy(number, 0.0)
     found = np.zeros(trips, np.bool_)
     whole = ragged = 0.0

@@ -34,9 +34,15 @@ def _stencil(rng: random.Random, kind: str, size: int, least: int) -> str:
         alone = [text for text in nests if "[0]" in text]
         body = " ".join(f"{loops[-1]} {text}" for text in alone)
         body += f" {' '.join(loops)} {{ {' '.join(text for text in nests if text not in alone)} }}"
+    own = ""
+    if rng.random() < 0.3:  # a local array that each step fills and empties
+        own = f"{kind} own[{size}]; "
+        first = "a[i]" if depth == 1 else "a[i][2]"
+        last = f"a[i]{'[1]' * (depth - 1)} += own[i] - own[i - 1];"
+        body = f"for (int i = 0; i < {size}; i++) own[i] = {first} - t; {body} for (int i = 1; i < {size}; i++) {last}"
     extents = "".join(f"[{size}]" for _ in names)
     given = ", ".join(f"{kind} {array}{extents}" for array in arrays)
-    return f"void f({given}) {{ for (int t = 0; t < {rng.randint(least, 5)}; t++) {{ {body} }} }}"
+    return f"void f({given}) {{ {own}for (int t = 0; t < {rng.randint(least, 5)}; t++) {{ {body} }} }}"
 
 
 def _elimination(rng: random.Random, kind: str, size: int) -> str:
