@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
-from dspgen.block_sizes import MEANS, Means
+from dspgen.block_layouts import Estimate
+from dspgen.block_sizes import MEANS, Judge, Means, Parts, in_turn
+from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.target.model import Target
 from dspgen.tiling.nests import nests
@@ -15,6 +18,35 @@ from plant_core.ir import DType, Func
 from plant_core.transposed import with_transposed_copies
 
 _COPIES = 4  # copies of arrays take a part of the memory that is one in so many, at most
+
+
+def cuts(
+    source: Func, func: Func, target: Target, options: Options, judge: Judge | None, estimate: Estimate
+) -> Iterator[Iterator[Parts]]:
+    """Ways to cut a function into blocks, each with others of its kind to compare it with, those first that keep
+    transfers beside computation; where there are none, others in the order of the cycles that are expected. Raises
+    NoSchedule where there is no way at all."""
+    refusal: NoSchedule | None = None
+    fits, others = False, list[tuple[float, Iterator[Parts]]]()
+    for means, form in forms(source, func, target, options):
+        if fits and means != MEANS[0]:
+            return  # other blocks would not give the machine what it lacks
+        try:
+            turns = in_turn(form, source, target, options, judge, means, estimate)
+            first = next(turns)
+        except NoSchedule as error:
+            refusal = refusal or error
+        else:
+            found = itertools.chain((first,), turns)
+            if means == MEANS[0]:
+                fits = True
+                yield found
+            else:
+                others.append((first.cycles, found))
+    if not others and not fits:
+        assert refusal is not None
+        raise refusal
+    yield from (found for _, found in sorted(others, key=lambda each: each[0]))
 
 
 def forms(source: Func, func: Func, target: Target, options: Options) -> Iterator[tuple[Means, Func]]:
@@ -28,9 +60,8 @@ def forms(source: Func, func: Func, target: Target, options: Options) -> Iterato
     yield MEANS[0], (plain := canonical(source, reassoc=reassoc))
     found = [f for f in (distributed(func, reassoc=reassoc), func, distributed(plain, reassoc=reassoc), plain) if f]
     yield MEANS[0], found[0]
-    for means in MEANS[1:]:
-        for form in found:
-            yield means, form
+    for form in found:
+        yield MEANS[1], form
 
 
 def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[DType], bool]) -> Func | None:

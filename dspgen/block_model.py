@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, replace
 from dspgen.asmir.places import may_slide, window_bytes
 from dspgen.options import Options
 from dspgen.target.model import Dma
+from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.block_tree import Blocks
 from plant_core.blocks import Rooms, blocks
 from plant_core.boxes import Boxes
+from plant_core.ir import Buf
 from plant_core.windows import Counter, Window
 
 # Cycles of the code between two blocks, and of starting a block's loops; and of that part in which nothing is moved.
@@ -19,6 +21,8 @@ BETWEEN_BLOCKS = 300
 _IDLE = 30
 # What each kind of blocks that are shorter than others adds to the arithmetic: tiles fit them less well.
 _SHORTER = 0.02
+# How much longer arithmetic takes without lanes, for each of them, where slopes cut rows off.
+RAGGED = 8
 _FEWEST = 8  # iterations of a loop in a block
 _MODERATE = 256  # iterations of a short loop of unknown size
 
@@ -51,14 +55,23 @@ class Sizes:
         return replace(found, windows=placed(found.windows, self.places))
 
 
-def expected(dma: Dma, counters: Sequence[Counter], found: Sequence[Window], work: float, outer: int = 0) -> float:
-    """The cycles of blocks whose arithmetic takes `work`, `outer` of whose counters go round other nests, too."""
+def expected(
+    dma: Dma,
+    counters: Sequence[Counter],
+    found: Sequence[Window],
+    work: float,
+    outer: int = 0,
+    busy: int | None = None,
+) -> float:
+    """The cycles of blocks whose arithmetic takes `work`, `outer` of whose counters go round other nests, too. `busy`:
+    how many have anything to do, if not all."""
     moving = first = last = waiting = 0.0
     number = math.prod(c.trips for c in counters)
+    busy = number if busy is None else busy
     rounds = math.prod(c.trips for c in counters[:outer])
     for window in found:
         inner = max(window.counters, default=-1)
-        times = number if window.in_step else math.prod(c.trips for c in counters[: max(inner + 1, outer)])
+        times = busy if window.in_step else math.prod(c.trips for c in counters[: max(inner + 1, outer)])
         each = window_bytes(window) / dma.pace(transposed=window.layout is not None)
         if window.in_step:
             waiting += times * (each + dma.startup) * (window.load + window.store)
@@ -74,7 +87,7 @@ def expected(dma: Dma, counters: Sequence[Counter], found: Sequence[Window], wor
     ends = rounds * dma.startup * (any(w.load for w in found) + any(w.store for w in found))
     shorter = math.prod(2 if c.last < c.span else 1 for c in counters) - 1
     return (
-        max(work * (1 + shorter * _SHORTER) + number * BETWEEN_BLOCKS, moving)
+        max(work * (1 + shorter * _SHORTER) + busy * BETWEEN_BLOCKS, moving)
         + number * _IDLE
         + first
         + last
@@ -121,3 +134,13 @@ def in_thirds(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
     for k, extent in enumerate(extents):
         if extent > 3 * _FEWEST:
             yield tuple(_even(-(-e // 3)) if n == k else e for n, e in enumerate(extents))
+
+
+def halves(span: int) -> list[int]:
+    """Those of a span that is the least elsewhere."""
+    return [span >> k for k in range(1, span.bit_length())]
+
+
+def array_bytes(buf: Buf) -> int:
+    """The bytes of an array of known size."""
+    return math.prod(buf.extents or (1,)) * ELEM_BYTES[buf.dtype]

@@ -18,7 +18,19 @@ from typing import Literal
 from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step, window_bytes
 from dspgen.block_groups import Group
 from dspgen.block_layouts import Estimate, turns
-from dspgen.block_model import BETWEEN_BLOCKS, Sizes, distance, expected, in_thirds, placed, small, spans_of
+from dspgen.block_model import (
+    BETWEEN_BLOCKS,
+    RAGGED,
+    Sizes,
+    array_bytes,
+    distance,
+    expected,
+    halves,
+    in_thirds,
+    placed,
+    small,
+    spans_of,
+)
 from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
 from dspgen.target.model import Target
@@ -28,8 +40,9 @@ from dspgen.tiling.nests import nests
 from dspgen.vecdsl.ir import ELEM_BYTES
 from dspgen.vecdsl.subscripts import SPARE_VECTORS
 from plant_core.affine import read_accesses
+from plant_core.bands import bands
 from plant_core.block_tree import Around, Blocks
-from plant_core.blocks import blocks, windows
+from plant_core.blocks import blocks, busy_blocks, windows
 from plant_core.boxes import Boxes, NoBlocks, accesses_of, assumed, covers, meets
 from plant_core.ir import Buf, Comp, Func
 from plant_core.layouts import Turned
@@ -38,6 +51,7 @@ from plant_core.windows import NOTHING, Counter, Window, rows_of, slide_of
 # The part of the near memory that is left to local arrays of the blocks.
 _SPARE = 4
 _TRIED = 40
+_MOST_SIZES = 2048  # of tiles of a band that are looked at
 # What is expected of blocks that are alike, at most.
 _ALIKE = 1.01
 # Where a loop has more sizes, it is looked first whether any of them fits.
@@ -53,8 +67,8 @@ _BETTER = 0.8  # times the cycles that were found: what is expected to take less
 Judge = Callable[[Blocks], Sequence[float | None]]  # the cycles of the code of each piece, None where not known
 
 
-Means = Literal["apart", "in step", "rounds"]
-MEANS: tuple[Means, ...] = ("apart", "in step", "rounds")
+Means = Literal["apart", "any"]
+MEANS: tuple[Means, ...] = ("apart", "any")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +91,8 @@ def in_turn(
 ) -> Iterator[Parts]:
     """A function in parts, the best first. With a `judge`, sizes whose code takes much longer than the model expects
     are compared with others, and so are layouts of arrays; those come after. `means`: whether nests whose data don't
-    fit otherwise may have windows that are fetched and put back in step with their blocks, or be taken apart within
-    their outer loops, too. `estimate` tells what arrays turned round are worth.
+    fit otherwise may have windows that are fetched and put back in step with their blocks, be in tiles of bands, or be
+    taken apart within their outer loops, too; the model decides. `estimate` tells what arrays turned round are worth.
     Raises NoSchedule where data don't fit, NoBlocks where sizes are known at run time only."""
     return _Parts(func, source, target, options, judge, means, estimate).in_turn()
 
@@ -213,18 +227,39 @@ class _Parts:
         """One nest, cut as the model likes best of what dependences and the means allow."""
         comps, kept = self.groups[number].comps, self._kept(number, number + 1)
         forms = turns(self._only(comps), self.dma, self.estimate)
+        found: list[_Part] = []
         refusal: NoSchedule | None = None
+        in_step = False
         for k, turned in enumerate(forms):
             try:
                 form = self._cut(turned, kept, ())
             except NoSchedule as reason:
                 refusal = refusal or reason
             else:
-                return _Part(number, number + 1, form.sizes.cycles, form, tuple(forms[k + 1 :]))
-        if refusal is not None and self.means != "rounds":
+                in_step = form.made.in_step
+                found.append(_Part(number, number + 1, form.sizes.cycles, form, tuple(forms[k + 1 :])))
+                break
+        if self.means == "any" and (in_step or not found):
+            found += [_Part(number, number + 1, cycles, made) for cycles, made in self._otherwise(comps, kept)]
+        if not found:
+            assert refusal is not None
             raise refusal
-        cycles, whole = self._in_rounds(comps, kept, ())
-        return _Part(number, number + 1, cycles, whole)
+        return min(found, key=lambda part: part.cycles)
+
+    def _otherwise(self, comps: tuple[Comp, ...], kept: Collection[str]) -> Iterator[tuple[float, Blocks | Around]]:
+        """A nest in tiles of its bands, and in rounds."""
+        func = self._only(comps)
+        if not assumed(func):
+            work = arithmetic_cycles(func, self.target, {})
+            for band in bands(func, reassoc=self.options.fp == "reassoc"):
+                boxes = Boxes(band.func, self.lanes, kept, axes=band.axes)
+                ways = sorted(self._sizes(boxes, work, in_step=True), key=lambda s: s.cycles)
+                for sizes in ways[:_TRIED]:
+                    with contextlib.suppress(NoBlocks):
+                        yield sizes.cycles, sizes.made(boxes, self.options, self.spare)
+                        break
+        with contextlib.suppress(NoSchedule):
+            yield self._in_rounds(comps, kept, ())
 
     def _cut(self, turned: Turned, kept: Collection[str], around: Sequence[tuple[int, int]]) -> _Form:
         """A nest, or what a nest has in its outermost loops `around`, in blocks."""
@@ -366,21 +401,27 @@ class _Parts:
         """Sizes whose windows fit, with what the model expects of them."""
         outer = len(boxes.around)
         try:
-            known = [boxes.symbolic(boxes.main, d) is None for d in range(len(boxes.loops))]
+            every = range(len(boxes.loops))
+            known = [bool(boxes.axes) or boxes.symbolic(boxes.main, d) is None for d in every]
             sizes = [spans_of(extent, k) for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
             if any(len(layout.shape) > 2 for layout in boxes.layouts.values()):
                 sizes = [[*s, 1] if s[-1] > 1 else s for s in sizes]  # one plane at once can be turned round
             sizes[:outer] = [[1]] * outer
-            orders = [(*range(outer), *o) for o in itertools.permutations(range(outer, len(boxes.loops)))]
+            if boxes.axes:  # tiles of few steps have few rows in common with others
+                sizes = [[*found, *halves(found[-1])] for found in sizes]
+                while math.prod(map(len, sizes)) > _MOST_SIZES:
+                    sizes = [found[::2] if len(found) > 2 else found for found in sizes]
+            inner = [tuple(every)] if boxes.axes else itertools.permutations(every[outer:])
+            orders = [(*range(outer), *o) for o in inner]
             if any(len(s) > _FEW_SIZES for s in sizes) and not self._may_fit(boxes, sizes, orders, in_step):
                 return
             ways = [(spans, order) for spans in itertools.product(*sizes) for order in orders]
-            if all(known) and not outer:
+            if all(known) and not (outer or boxes.axes):
                 extents = [extent for _, _, extent in boxes.loops]
                 ways += [(spans, tuple(range(len(extents)))) for spans in in_thirds(extents)]
         except NoBlocks:
             ways = []
-        for spans, order in ways if outer else [((), ()), *ways]:
+        for spans, order in ways if outer or boxes.axes else [((), ()), *ways]:
             try:
                 counters, found = windows(boxes, spans, order, in_step=in_step)
             except NoBlocks:
@@ -396,6 +437,10 @@ class _Parts:
             if rooms is not None:
                 sized = [replace(w, shape=rooms[w.buf]) if w.extents else w for w in found]
                 cycles = expected(self.dma, counters, sized, work, outer)
+                if boxes.axes:
+                    runs = busy_blocks(boxes, counters)
+                    slow = work * (1 + RAGGED * self.lanes * runs.ragged)
+                    cycles = expected(self.dma, counters, sized, slow, outer, runs.blocks)
                 yield Sizes(spans, order, cycles, rooms, small(counters, sized), places, in_step)
 
     def _may_fit(
@@ -448,21 +493,17 @@ class _Parts:
         """What the model expects of neighbouring nests as one block; None where their data don't fit."""
         if any(not isinstance(n, int) for name in group.touched for n in self.bufs[name].shape):
             return None
-        needed = {name: place_bytes(_bytes(self.bufs[name])) for name in group.touched}
+        needed = {name: place_bytes(array_bytes(self.bufs[name])) for name in group.touched}
         if sum(needed.values()) > self.room:
             return None
         moved = [self.bufs[name] for name in sorted(group.touched) if self.bufs[name].kind == "param"]
         loaded = [buf for buf in moved if self._loads(group, buf)]
         stored = [buf for buf in moved if buf.name in group.written]
         ends = self.dma.startup * (bool(loaded) + bool(stored))
-        moving = sum(_bytes(buf) for buf in (*loaded, *stored)) / self.dma.bytes_per_cycle
+        moving = sum(array_bytes(buf) for buf in (*loaded, *stored)) / self.dma.bytes_per_cycle
         return max(group.work + BETWEEN_BLOCKS, moving) + moving + ends
 
     def _loads(self, group: Group, buf: Buf) -> bool:
         if buf.name not in group.written or not covers(group.sure(buf.name), buf.extents):
             return True
         return meets(group.live(self.func, buf.name), buf.extents)
-
-
-def _bytes(buf: Buf) -> int:
-    return math.prod(buf.extents or (1,)) * ELEM_BYTES[buf.dtype]

@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 
 from dspgen import oracle
-from dspgen.block_forms import forms, grouped, with_copies
-from dspgen.block_sizes import MEANS, Parts, in_turn
+from dspgen.block_forms import cuts, grouped, with_copies
+from dspgen.block_sizes import Parts
 from dspgen.blocked import compile_blocked, lost_loops
 from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
 from dspgen.collecting import seldom_collecting
@@ -216,14 +216,10 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
     pieces = _Pieces(target, options, seen)
     judge = pieces.cycles if options.tiler == "feedback" and options.tile == "search" else None
     view = next(v for v in views(target) if v.packed == 1)
-    fits = False
-    for means, form in forms(source, func, target, options):
-        if fits and means != MEANS[0]:
-            break  # other blocks would not give the machine what it lacks
+    for ways in cuts(source, func, target, options, judge, pieces.expected):
         best: tuple[float, Compiled, Parts] | None = None
         try:
-            for made in in_turn(form, source, target, options, judge, means, pieces.expected):
-                fits = True
+            for made in ways:
                 if best is not None and made.cycles >= best[0]:
                     continue
                 whole = compile_blocked(made.nests, source, view, options, pieces.code)

@@ -11,9 +11,10 @@ import islpy as isl
 
 from plant_core.affine import add as plus
 from plant_core.affine import children, from_linear, integer, linear, rebuild
-from plant_core.boxes import Boxes, accesses_of
+from plant_core.boxes import Boxes, accesses_of, in_text
 from plant_core.defined import used_parameters
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
+from plant_core.joined import joined
 from plant_core.schedule import Line, Position, schedule_map
 from plant_core.slopes import Cut, Shape
 from plant_core.windows import LAST, ONLY, SHORT, Counter, Place, Window
@@ -65,13 +66,14 @@ class Pieces:
         bufs |= {b.name: b for b in func.bufs if b.kind == "local" and b.name not in seen}
         names = {p.name for p in func.params}
         scalars = [p for p in func.params if isinstance(p, ScalarParam) and _reads(comps, p.name)]
-        made = [n for of in (origin_name, count_name, rest_name) for n in map(of, self.counters) if _reads(comps, n)]
-        assert names.isdisjoint(made)
+        told = [n for of in (origin_name, count_name, rest_name) for n in map(of, self.counters) if _reads(comps, n)]
+        assert names.isdisjoint(told)
         touched = {a.buf for c in comps for a in accesses_of(c)}
         used = tuple(b for n, b in bufs.items() if n in touched)
         arrays = [b for b in used if b.kind == "param"]
-        params: tuple[Buf | ScalarParam, ...] = (*arrays, *scalars, *(ScalarParam(n, "i32") for n in made))
-        return Func(f"{func.name}_block{number}", params, used, comps, func.loc)
+        params: tuple[Buf | ScalarParam, ...] = (*arrays, *scalars, *(ScalarParam(n, "i32") for n in told))
+        made = Func(f"{func.name}_block{number}", params, used, comps, func.loc)
+        return joined(made) if self.boxes.axes and shape.like is not None else made
 
     def _parts(self, place: Place) -> list[dict[int, int]]:
         """The parts of a block that come one after the other: of each counter with batches which of them."""
@@ -161,9 +163,20 @@ class _Local:
                     first = origin_name(counter)
                     names.append(first)
                 where[-1] += f" + {first}"
-        space = f"{self.comp.name}[{', '.join(self.comp.iters)}] -> {self.comp.name}[{', '.join(where)}]"
-        there = isl.Map(f"[{', '.join(names)}] -> {{ {space} }}")
-        return there.intersect_domain(box).intersect_range(cut.rest).domain().coalesce()
+        inside = []
+        for k, at in cut.ties.items():
+            counter = self.pieces.counters[k]
+            first = origin_name(counter)
+            if self.shape.like is not None:
+                first = str(counter.low + counter.span * self.shape.like[k])
+            else:
+                names.append(first)
+            inside.append(f"{first} <= {in_text(at)} < {first} + {counter.span}")
+        head = f"[{', '.join(dict.fromkeys(names))}] -> "
+        every = f"{self.comp.name}[{', '.join(self.comp.iters)}]"
+        there = isl.Map(f"{head}{{ {every} -> {self.comp.name}[{', '.join(where)}] }}").intersect_domain(box)
+        tied = isl.Set(f"{head}{{ {every} : {' and '.join(inside) or 'true'} }}")
+        return there.intersect_range(cut.rest).intersect_range(tied).domain().coalesce()
 
     def _rewritten(self, expr: Expr) -> Expr:
         match expr:
@@ -177,7 +190,7 @@ class _Local:
                     indices = tuple(self._rewritten(i) for i in expr.indices) or (integer(0),)
                 else:
                     indices = tuple(self._near(i, d.low) for i, d in zip(expr.indices, window.dims, strict=True))
-                return replace(expr, buf=window.name, indices=indices)
+                return replace(expr, buf=self.shape.one.get(window.name, window.name), indices=indices)
             case _:
                 parts = tuple(self._rewritten(p) for p in children(expr))
                 return rebuild(expr, parts) if parts else expr

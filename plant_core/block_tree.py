@@ -17,6 +17,8 @@ from plant_core.windows import (
     ONLY,
     SHORT_BETWEEN,
     SHORT_FIRST,
+    SHORT_LAST,
+    SHORT_ONLY,
     Counter,
     Kind,
     Place,
@@ -42,6 +44,11 @@ class Blocks:
     counts: tuple[tuple[str, int, int], ...] = ()
     kinds: tuple[Kind, ...] = ()
     outer: int = 0
+
+    @property
+    def in_step(self) -> bool:
+        """Whether blocks wait for any of their windows."""
+        return any(w.in_step for w in self.windows)
 
     def times(self) -> Counted[int]:
         """How many blocks each piece is for; a guess where sizes are known at run time only."""
@@ -88,6 +95,16 @@ def flat(parts: Iterable[Blocks | Around]) -> list[Blocks]:
     for part in parts:
         found += flat(part.parts) if isinstance(part, Around) else [part]
     return found
+
+
+def places_of(counter: Counter) -> tuple[int, ...]:
+    """What a block may be along a counter."""
+    if counter.extent is not None:
+        shorter = (SHORT_FIRST, SHORT_BETWEEN) if counter.adapts else ()
+        return (FIRST, BETWEEN, LAST, ONLY, SHORT_LAST, SHORT_ONLY, *shorter)
+    if counter.trips == 1:
+        return (ONLY,)
+    return (FIRST, LAST) if counter.trips == 2 else (FIRST, BETWEEN, LAST)
 
 
 def _place(counter: Counter, number: int) -> int:

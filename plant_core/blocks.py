@@ -17,22 +17,20 @@ from functools import partial
 
 import islpy as isl
 
-from plant_core.affine import from_linear, is_integer, linear
+from plant_core.affine import is_integer, linear
 from plant_core.block_pieces import Pieces, alike, count_name, origin_name, rest_name
-from plant_core.block_tree import Blocks
-from plant_core.boxes import Boxes, Form, NoBlocks, Use, apart, covers, in_text, surely_written
+from plant_core.block_tree import Blocks, places_of
+from plant_core.boxes import Boxes, Form, NoBlocks, Use, apart, counters_of, covers, in_text, surely_written
 from plant_core.excess import grouped, without_batches
-from plant_core.in_step import put_back_order
+from plant_core.in_step import Meeting, meetings, put_back_order
 from plant_core.ir import Comp, Expr, Extent, Func, Load
 from plant_core.schedule import Line
-from plant_core.slopes import Cut, Shape, cut_statements, shapes
+from plant_core.slopes import Busy, Cut, Shape, busy, cut_statements, shapes
 from plant_core.windows import (
-    BETWEEN,
     FIRST,
     LAST,
     NOTHING,
     ONLY,
-    SHORT_BETWEEN,
     SHORT_FIRST,
     SHORT_LAST,
     SHORT_ONLY,
@@ -71,7 +69,7 @@ def blocks(
     near as a whole.
     Raises NoBlocks where blocks break a dependence.
     """
-    return _Blocking(boxes, _counters(boxes, spans, order), rooms or {}, in_step, spare).run(reassoc)
+    return _Blocking(boxes, counters_of(boxes, spans, order), rooms or {}, in_step, spare).run(reassoc)
 
 
 def windows(
@@ -79,9 +77,14 @@ def windows(
 ) -> tuple[tuple[Counter, ...], tuple[Window, ...]]:
     """The counters and windows of such blocks, whether or not they keep the dependences, at little cost. Windows with
     `extents` have a shape of ones there."""
-    blocking = _Blocking(boxes, _counters(boxes, spans, order), {}, in_step, spare)
+    blocking = _Blocking(boxes, counters_of(boxes, spans, order), {}, in_step, spare)
     blocking.find_windows()
     return blocking.counters, tuple(blocking.windows.values())
+
+
+def busy_blocks(boxes: Boxes, counters: tuple[Counter, ...]) -> Busy:
+    """Which blocks of a nest of known size, which are counted so, have anything to do."""
+    return busy(boxes, counters, _Blocking(boxes, counters, {}).iterators)
 
 
 def strips_of(
@@ -91,24 +94,12 @@ def strips_of(
     only; by statement, of each counter its iterator of that loop; and the counters whose groups may have loops of their
     own round all others, outermost first. Raises NoBlocks where iterations are no boxes."""
     every = range(len(boxes.loops))
-    blocking = _Blocking(boxes, _counters(boxes, [_ALL] * len(every), every), {})
+    blocking = _Blocking(boxes, counters_of(boxes, [_ALL] * len(every), every), {})
     for comp in boxes.func.comps:
         blocking.check_box(comp)
     blocking.counters = grouped(boxes, blocking.counters, blocking.iterators, ())
     strips = blocking.strips(reassoc)
     return blocking.counters, blocking.iterators, strips
-
-
-def _counters(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple[Counter, ...]:
-    counters = []
-    for k in order:
-        name, low, extent = boxes.loops[k]
-        form = boxes.symbolic(boxes.main, boxes.main.iters.index(name))
-        span = min(spans[k], extent) if form is None else spans[k]
-        trips = -(-extent // span)
-        number = None if form is None else from_linear((form[0] - low + 1, form[1]), ())
-        counters.append(Counter(name, low, span, trips, extent - (trips - 1) * span, number))
-    return tuple(counters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +117,17 @@ class _Blocking:
         func = boxes.func
         self.rooms, self.in_step, self.spare = rooms, in_step, spare
         self.boxes, self.func, self.counters, self.bufs = boxes, func, counters, boxes.bufs
-        depths = [boxes.main.iters.index(c.name) for c in counters]
-        self.prefixes = [boxes.places[boxes.main.name].constants[: d + 1] for d in depths]
-        self.iterators = {c.name: [self._iterator(c, k) for k in range(len(counters))] for c in func.comps}
+        self.iterators = {c.name: boxes.counted(c)[: len(counters)] for c in func.comps}
+        if not boxes.axes:
+            depths = [boxes.main.iters.index(c.name) for c in counters]
+            self.prefixes = [boxes.places[boxes.main.name].constants[: d + 1] for d in depths]
+            self.iterators = {c.name: [self._iterator(c, k) for k in range(len(counters))] for c in func.comps}
         self.whole: set[str] = set()
         self.lasting: set[str] = set()  # locals whose window stays while blocks pass values to each other in it
         self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
         self.windows: dict[_Key, Window] = {}
-        self.cut = bool(counters) and not boxes.sizes and bool(boxes.cut)
+        self.meet: tuple[Meeting, ...] = ()
+        self.cut = bool(counters) and not boxes.sizes and bool(boxes.cut or boxes.axes)
         for comp in func.comps if counters else ():
             for depth, name in enumerate(comp.iters):
                 if boxes.symbolic(comp, depth) is not None and name not in self.iterators[comp.name]:
@@ -157,7 +151,7 @@ class _Blocking:
             self.counters = tuple(replace(c, grain=0, hides=False) for c in self.counters)
         make = partial(Pieces, self.boxes, self.counters, self.iterators, windows, near, self._window_of, strips)
         pieces, kinds = self._kinds(make, few=False)
-        if len(pieces) > _MOST_PIECES and self.cut:
+        if len(pieces) > _MOST_PIECES and self.cut and not self.meet:
             pieces, kinds = min((pieces, kinds), self._kinds(make, few=True), key=lambda found: len(found[0]))
         used = {p.name for f in pieces for p in f.params}
         origins = tuple((origin_name(c), k) for k, c in enumerate(self.counters) if origin_name(c) in used)
@@ -181,13 +175,15 @@ class _Blocking:
         """The pieces, and which are for which kinds of blocks."""
         cuts = cut_statements(self.boxes, self.counters, self.iterators, alone=few) if self.cut else {}
         pieces: list[Func] = []
-        found = shapes(cuts, self.counters, few=few)
+        found = shapes(cuts, self.counters, [c.name for c in self.func.comps], self.meet, few=few)
+        if found is None:
+            raise _refused(self.func, "windows that a block writes are in one place in some blocks only")
         return pieces, [Kind(shape.tests, self._placed(make(cuts), shape, pieces)) for shape in found]
 
     def _placed(self, maker: Pieces, shape: Shape, pieces: list[Func]) -> dict[Place, int]:
         """The pieces of a kind of blocks by place, added to those that there are."""
         found: dict[Place, int] = {}
-        for place in itertools.product(*(_places(c) for c in self.counters)):
+        for place in itertools.product(*(places_of(c) for c in self.counters)):
             comps = [c for c in self.func.comps if self._runs(c, place) and c.name not in shape.gone]
             if not comps and shape.gone:
                 found[place] = NOTHING
@@ -238,6 +234,8 @@ class _Blocking:
     def strips(self, reassoc: bool) -> tuple[int, ...]:
         """The counters whose groups short blocks may have loops of their own for, outermost first, those along vectors
         before rows, which are many; all that have groups, or none. In batches no dependence goes back along any."""
+        if self.boxes.axes:
+            return ()
         depths = {k: self.boxes.main.iters.index(c.name) for k, c in enumerate(self.counters) if c.group > 1}
         found = sorted(depths, key=lambda k: (self.counters[k].batches is None, depths[k]))
         if any(names[k] is None for names in self.iterators.values() for k in found):
@@ -253,6 +251,8 @@ class _Blocking:
         numbers = []
         for k, counter in enumerate(self.counters):
             name = self.iterators[comp.name][k]
+            if self.boxes.axes:
+                name = in_text(self.boxes.axes[k][comp.name])
             if name is None:
                 numbers.append(self._alone_at(comp, k))
             else:
@@ -279,7 +279,7 @@ class _Blocking:
 
     def _runs(self, comp: Comp, place: Place) -> bool:
         for k, at in enumerate(place):
-            if self.iterators[comp.name][k] is None:
+            if self.iterators[comp.name][k] is None and not self.boxes.axes:
                 ends = (FIRST, SHORT_FIRST) if self._alone_first(comp, k) else (LAST, SHORT_LAST)
                 if at not in (*ends, ONLY, SHORT_ONLY):
                     return False
@@ -329,7 +329,10 @@ class _Blocking:
         found = tuple(self.windows.values())
         users = [(u, self._window_of(u.comp, u.access)) for u in self.boxes.uses]
         shared = [(u, w[0]) for u, w in users if w is not None and w[0].in_step]
-        order = put_back_order(shared, {c.name: self._times(c) for c in self.func.comps}, self.boxes) if shared else []
+        if not shared:
+            return found
+        self.meet = meetings([w for w in found if w.in_step]) if self.boxes.axes else ()
+        order = put_back_order(shared, {c.name: self._times(c) for c in self.func.comps}, self.boxes, self.meet)
         return (*(w for w in found if not w.in_step), *order)
 
     def _crossing(self) -> dict[str, int]:
@@ -392,16 +395,23 @@ class _Blocking:
             made = Window(name, buf.name, buf.dtype, shape, all_of, load and outside, writes and outside, outside)
             return replace(made, layout=layout)
         dims: list[Reach] = []
+        clipped = bool(self.boxes.axes) and outside
         for d, moves in enumerate(key.moves):
-            if any(step < 0 and self.counters[k].ragged for k, step in moves):
+            if any(step < 0 and self.counters[k].ragged for k, step in moves) and not clipped:
                 return None
             spans = [self._interval(u.comp, u.forms[d]) for u in users]
             low, high = min(s[0] for s in spans), max(s[1] for s in spans)
-            less = tuple((k, step // self.counters[k].span) for k, step in moves if self.counters[k].ragged)
+            ragged = [] if clipped else [(k, step) for k, step in moves if self.counters[k].ragged]
+            less = tuple((k, step // self.counters[k].span) for k, step in ragged)
             dims.append(Reach(low, moves if outside else (), Length(high - low + 1, less)))
         reach = tuple(dims)
+        if clipped:
+            ends = zip(reach, buf.shape, strict=True)
+            reach = tuple(replace(r, clipped=not self._inside([r], [extent])) for r, extent in ends)
         shared = writes and not apart(reach)
-        if (shared and not (self.in_step and outside)) or (self.cut and not self._inside(reach, buf.shape)):
+        if shared and not (self.in_step and outside):
+            return None
+        if self.cut and not clipped and not self._inside(reach, buf.shape):
             return None
         load = not writes or shared or not self.counters or self._revisited(reach) or not self._covers(users, reach)
         load = load or self.boxes.is_live(buf.name)
@@ -463,7 +473,7 @@ class _Blocking:
         for use in users:
             if (
                 use.writes
-                and not (self.cut and use.comp.name in self.boxes.cut)
+                and not (self.cut and (self.boxes.axes or use.comp.name in self.boxes.cut))
                 and not self._may_not_run(use.comp, along)
             ):
                 names = [n for f in use.forms if f is not None for n in f[1]]
@@ -484,12 +494,3 @@ class _Blocking:
 
 def _refused(func: Func, why: str) -> NoBlocks:
     return NoBlocks(f"`{func.name}` can't be cut into blocks: {why}", loc=func.loc)
-
-
-def _places(counter: Counter) -> tuple[int, ...]:
-    if counter.extent is not None:
-        shorter = (SHORT_FIRST, SHORT_BETWEEN) if counter.adapts else ()
-        return (FIRST, BETWEEN, LAST, ONLY, SHORT_LAST, SHORT_ONLY, *shorter)
-    if counter.trips == 1:
-        return (ONLY,)
-    return (FIRST, LAST) if counter.trips == 2 else (FIRST, BETWEEN, LAST)

@@ -9,15 +9,17 @@ from functools import cached_property
 
 import islpy as isl
 
-from plant_core.affine import Linear, access_map, accesses, all_bufs, linear
+from plant_core.affine import Linear, access_map, accesses, all_bufs, from_linear, linear
 from plant_core.dependence import Dependence, live_in, memory_dependences
 from plant_core.ir import Comp, Extent, Func, Load
 from plant_core.loc import PlantError
 from plant_core.schedule import Line, position
-from plant_core.windows import Layout, Reach
+from plant_core.windows import Counter, Layout, Reach
 
 # constant + sum(factor * iterator); None where it is anything else.
 Form = tuple[int, dict[str, int]] | None
+# Of each statement its coordinate on an axis of tiles, in its iterators (see `bands`).
+Axis = Mapping[str, Linear]
 
 
 # What a size that nothing bounds is taken to be in statements of so many loops: data are larger than near memories.
@@ -47,6 +49,7 @@ class Boxes:
     Local arrays that are `kept` are of use to others. `known`: its dependences, found here where they aren't given.
     `around`: of the outermost loops, which have other nests in them, too, the first iteration and how many there are.
     `layouts`: of what array each of its arrays is a view that is none itself.
+    `axes`: what is counted, if that isn't the loops round the main statement.
     """
 
     def __init__(
@@ -57,9 +60,11 @@ class Boxes:
         known: Sequence[Dependence] | None = None,
         around: Sequence[tuple[int, int]] = (),
         layouts: Mapping[str, Layout] | None = None,
+        axes: Sequence[Axis] = (),
     ) -> None:
         self.layouts = layouts or {}
         self.func, self.granule, self.kept, self.around = func, granule, frozenset(kept), tuple(around)
+        self.axes = tuple(axes)
         self.known = memory_dependences(func) if known is None else known
         self.bufs = all_bufs(func)
         self.places = {c.name: position(c) for c in func.comps}
@@ -80,7 +85,11 @@ class Boxes:
     @cached_property
     def loops(self) -> list[tuple[str, int, int]]:
         """The loops round the main statement, outermost first: iterator, first iteration of any statement that is in
-        the loop, too, and how many there are up to the last one."""
+        the loop, too, and how many there are up to the last one. With axes these."""
+        if self.axes:
+            found = [self._axis_loop(k) for k in range(len(self.axes))]
+            least = min(low for _, low, _ in found)  # where blocks begin alike, windows may be in one place
+            return [(name, least, number + low - least) for name, low, number in found]
         place = self.places[self.main.name]
         found = []
         for depth, name in enumerate(self.main.iters):
@@ -94,6 +103,25 @@ class Boxes:
             found.append((name, *(self.around[depth] if depth < len(self.around) else (low, number))))
         return found
 
+    def _axis_loop(self, number: int) -> tuple[str, int, int]:
+        axis, ends = self.axes[number], list[int]()
+        for comp in self.func.comps:
+            at = f"{{ {comp.name}[{', '.join(comp.iters)}] -> [{in_text(axis[comp.name])}] }}"
+            counted = comp.domain.apply(isl.Map(at)).coalesce()
+            if not counted.is_empty():
+                ends += [int(v.to_python()) for v in (counted.dim_min_val(0), counted.dim_max_val(0))]
+        name = next(names for c in self.func.comps if None not in (names := self.counted(c)))[number]
+        assert name is not None
+        return name, min(ends), max(ends) - min(ends) + 1
+
+    def counted(self, comp: Comp) -> list[str | None]:
+        """Of each axis the iterator that is the statement's coordinate on it, and on no axis before."""
+        found: list[str | None] = []
+        for axis in self.axes:
+            name = alone(axis[comp.name])
+            found.append(None if name in found else name)
+        return found
+
     @cached_property
     def cut(self) -> dict[str, isl.Set]:
         """The statements whose iterations are no box, or a part only of a loop that others run in all of: what tells
@@ -103,14 +131,22 @@ class Boxes:
             ranges = []
             for depth, name in enumerate(comp.iters):
                 low, high = self.ends(comp, depth)
-                if depth < len(self.loops) and self.shares(comp, depth):
-                    _, low, number = self.loops[depth]
+                counter = self._counter(comp, depth)
+                if counter is not None:
+                    _, low, number = self.loops[counter]
                     high = low + number - 1
                 ranges.append(f"{low} <= {name} <= {high}")
             box = isl.Set(f"{{ {comp.name}[{', '.join(comp.iters)}] : {' and '.join(ranges) or 'true'} }}")
             if not box.is_equal(comp.domain):
                 found[comp.name] = comp.domain.coalesce().gist(box)
         return found
+
+    def _counter(self, comp: Comp, depth: int) -> int | None:
+        """Which of `loops` counts an iterator of the statement."""
+        if self.axes:
+            counted = self.counted(comp)
+            return counted.index(comp.iters[depth]) if comp.iters[depth] in counted else None
+        return depth if depth < len(self.loops) and self.shares(comp, depth) else None
 
     def shares(self, comp: Comp, depth: int) -> bool:
         """Whether a statement is in the main one's loop of a depth."""
@@ -179,6 +215,11 @@ def accesses_of(comp: Comp) -> Iterator[Load]:
     for index in comp.target.indices:
         yield from accesses(index)
     yield from accesses(comp.value)
+
+
+def alone(form: Linear) -> str | None:
+    """The iterator that a form is."""
+    return next(iter(form[1])) if form[0] == 0 and list(form[1].values()) == [1] else None
 
 
 def in_text(form: Linear) -> str:
@@ -281,3 +322,16 @@ def apart(dims: Sequence[Reach]) -> bool:
         any(len(d.steps) == 1 and d.steps[0][0] == k and abs(d.steps[0][1]) >= d.extent.full for d in dims)
         for k in counters
     )
+
+
+def counters_of(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tuple[Counter, ...]:
+    """The counters of blocks of `spans` iterations of the loops, these in `order`."""
+    counters = []
+    for k in order:
+        name, low, extent = boxes.loops[k]
+        form = None if boxes.axes else boxes.symbolic(boxes.main, boxes.main.iters.index(name))
+        span = min(spans[k], extent) if form is None else spans[k]
+        trips = -(-extent // span)
+        number = None if form is None else from_linear((form[0] - low + 1, form[1]), ())
+        counters.append(Counter(name, low, span, trips, extent - (trips - 1) * span, number))
+    return tuple(counters)

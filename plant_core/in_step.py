@@ -1,14 +1,18 @@
 """Windows of arrays that blocks share elements of, in place: each block's are fetched right before it, when what blocks
 before it wrote is in the array, and put back right after it.
 
-Within a block, an array may have several such windows, which are copies. So no statement may read through one what the
-block has written through another, and those are put back last whose elements others have old copies of.
+Within a block, an array may have several such windows. Where two are in one place, the block uses one for both (the
+panels of a decomposition: in blocks on the diagonal what is read is what is written). Otherwise they are copies: no
+statement may read through one what the block has written through another, and those are put back last whose elements
+others have old copies of.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -16,23 +20,73 @@ from plant_core.affine import access_map
 from plant_core.boxes import Boxes, NoBlocks, Use
 from plant_core.components import ordered_components
 from plant_core.schedule import schedule_map
-from plant_core.windows import Window
+from plant_core.windows import Margin, Window
 
 Shared = Sequence[tuple[Use, Window]]
 
 
-def put_back_order(shared: Shared, times: Mapping[str, isl.Map], boxes: Boxes) -> list[Window]:
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two windows of an array that are in one place in the blocks where all margins are 0; `first` is used there."""
+
+    first: str
+    second: str
+    margins: tuple[Margin, ...]
+
+
+def meetings(windows: Sequence[Window]) -> tuple[Meeting, ...]:
+    """Of windows in step, those first that are put back."""
+    found = []
+    for first, second in itertools.combinations(sorted(windows, key=lambda w: not w.store), 2):
+        if first.buf == second.buf and (margins := _between(first, second)) is not None:
+            found.append(Meeting(first.name, second.name, margins))
+    return tuple(found)
+
+
+def _with_meetings(window: Window, found: Sequence[Meeting]) -> Window:
+    return replace(window, unless=tuple(m.margins for m in found if m.second == window.name))
+
+
+def _between(first: Window, second: Window) -> tuple[Margin, ...] | None:
+    """How far windows are from each other along each dimension, where that differs from block to block; None where they
+    are never in one place."""
+    if first.shape != second.shape:
+        return None
+    found = []
+    for one, other in zip(first.dims, second.dims, strict=True):
+        steps = dict(one.steps)
+        for k, step in other.steps:
+            steps[k] = steps.get(k, 0) - step
+        factors = tuple((k, step) for k, step in sorted(steps.items()) if step)
+        constant = one.low - other.low
+        if one.extent != other.extent or constant % (math.gcd(*(f for _, f in factors)) or math.inf):
+            return None
+        if factors:
+            found.append(Margin(constant, factors))
+    return tuple(found)
+
+
+def put_back_order(
+    shared: Shared, times: Mapping[str, isl.Map], boxes: Boxes, meet: Sequence[Meeting] = ()
+) -> list[Window]:
     """The windows in an order to put them back in. `shared`: all accesses to them, with their windows; `times`: of each
-    statement its blocks. Raises NoBlocks where copies would differ in a way that matters."""
+    statement its blocks; `meet`: those that are used one for the other where they are in one place. Raises NoBlocks
+    where copies would differ in a way that matters."""
     windows = {w.name: w for _, w in shared}
+    places = {frozenset((m.first, m.second)): m.margins for m in meet}
     edges = []
+
+    def apart(first: Window, second: Window) -> Mapping[str, isl.Map]:
+        margins = places.get(frozenset((first.name, second.name)))
+        return times if margins is None else _but_where_one(margins, times)
+
     for (one, first), (other, second) in itertools.permutations(shared, 2):
         if first.buf != second.buf or first.name == second.name or not one.writes:
             continue
         if other.writes:
-            if _meet(one, second, times):
+            if _meet(one, second, apart(first, second)):
                 edges.append((second.name, first.name))
-        elif _passes(one, other, times, boxes):
+        elif _passes(one, other, apart(first, second), boxes):
             raise NoBlocks(
                 f"`{boxes.func.name}` can't be cut into blocks: a block would read of '{first.buf}' what it wrote",
                 loc=boxes.func.loc,
@@ -43,7 +97,16 @@ def put_back_order(shared: Shared, times: Mapping[str, isl.Map], boxes: Boxes) -
             f"`{boxes.func.name}` can't be cut into blocks: two parts of an array that blocks write overlap",
             loc=boxes.func.loc,
         )
-    return [windows[name] for part in order for name in part]
+    return [_with_meetings(windows[name], meet) for part in order for name in part]
+
+
+def _but_where_one(margins: Sequence[Margin], times: Mapping[str, isl.Map]) -> Mapping[str, isl.Map]:
+    """Of each statement the blocks in which two windows are not in one place."""
+    depth = next(iter(times.values())).dim(isl.dim_type.out)
+    sums = (" + ".join([str(m.constant), *(f"{f} * b{k}" for k, f in m.factors)]) for m in margins)
+    numbers = ", ".join(f"b{k}" for k in range(depth))
+    one = isl.Set(f"{{ [{numbers}] : {' and '.join(f'{each} = 0' for each in sums) or 'true'} }}")
+    return {name: time.subtract_range(one) for name, time in times.items()}
 
 
 def _elements(use: Use) -> isl.Map:

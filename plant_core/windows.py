@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from plant_core.affine import integer
 from plant_core.ir import Binary, Cast, DType, Expr, Extent, Param, Unary, Val
@@ -117,11 +118,13 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Of one dimension of an array the elements from `low + sum(step * counter)` on, `extent` of them."""
+    """Of one dimension of an array the elements from `low + sum(step * counter)` on, `extent` of them; `clipped`: less
+    those that lie outside the array."""
 
     low: int
     steps: tuple[tuple[int, int], ...]
     extent: Length
+    clipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,8 @@ class Window:
     what there is room for. `in_step`: blocks or other windows share elements of it, so that it is fetched anew for each
     block and put back after it, in the order of the windows.
     `places`: how many it has one after the other, if it slides over them (see `Slide`). `layout`: of what `buf` is a
-    view, if it is no array itself.
+    view, if it is no array itself. `unless`: of windows before it the margins that are all 0 in blocks that have
+    both in one place; those use the other one, and this is not moved.
     """
 
     name: str
@@ -158,11 +162,16 @@ class Window:
     in_step: bool = False
     places: int = 0
     layout: Layout | None = None
+    unless: tuple[tuple[Margin, ...], ...] = ()
 
     @property
     def array(self) -> str:
         """The array in which its elements lie."""
         return self.buf if self.layout is None else self.layout.array
+
+    def moves_in(self, numbers: Sequence[int]) -> bool:
+        """Whether a block has it for itself."""
+        return not any(all(margin.at(numbers) == 0 for margin in one) for one in self.unless)
 
     @property
     def counters(self) -> tuple[int, ...]:
@@ -190,7 +199,7 @@ def slide_of(window: Window, counters: Sequence[Counter]) -> Slide | None:
     """None where there is nothing in common."""
     if window.store or window.in_step or not window.load or not window.outside or window.extents or not window.counters:
         return None
-    if window.layout is not None:
+    if window.layout is not None or any(reach.clipped for reach in window.dims):
         return None
     if any(c.extent is not None for c in counters):
         return None
@@ -210,6 +219,20 @@ def slide_of(window: Window, counters: Sequence[Counter]) -> Slide | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Clip:
+    """How a window is cut off where its `reach` leaves the `size` elements of a dimension: each element less takes
+    `each` off the `word` that tells its length, and at the low end moves it by `far` bytes in the array, by `near` in
+    the window."""
+
+    reach: Reach
+    size: int
+    word: Literal["rows", "row_bytes"]
+    each: int
+    far: int
+    near: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """A window as rows of bytes: `rows` of `row_bytes`, `pitch` apart in the array and `local_pitch` in the window.
     The first begins at byte `offset + sum(step * counter)` of the array. `whole`: how many rows there are, and of how
@@ -226,6 +249,7 @@ class Rows:
     whole: tuple[Extent, Extent] | None = None
     sizes: tuple[Extent, ...] = ()
     element: int = 0
+    clips: tuple[Clip, ...] = ()
 
     def lengths(self, *, store: bool) -> tuple[Length, Length]:
         """How many rows a transfer reads, and of how many bytes: the array's, or those of a window that is put back."""
@@ -258,29 +282,45 @@ def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None
             steps[counter] = _plus(steps.get(counter, 0), times(stride, step))
     # Runs of bytes, outermost first: how many, how far apart in the array and in the window.
     runs: list[_Run] = []
-    for reach, stride, pitch in zip(reversed(window.dims), reversed(strides), reversed(local), strict=True):
-        if reach.extent == Length(1):
+    cut: list[int | None] = []  # of each run the dimension along which it is cut off
+    for d in reversed(range(len(window.dims))):
+        reach, stride, pitch = window.dims[d], strides[d], local[d]
+        if reach.extent == Length(1) and not reach.clipped:
             continue
-        if runs and (joined := _joined(runs[0], reach.extent, stride, pitch)) is not None:
+        joined = _joined(runs[0], reach.extent, stride, pitch) if runs and cut[0] is None else None
+        if joined is not None:
             runs[0] = joined
         else:
             runs.insert(0, (reach.extent, stride, pitch))
+            cut.insert(0, None)
+        cut[0] = d if reach.clipped else None
     element = 0
     if window.layout is not None and any(stride == size != pitch for _, stride, pitch in runs):
-        # Its columns, which are rows of the array, come last.
+        # Its columns, which are rows of the array, come last; it is not cut off at the ends of its array.
         element = size
         runs.sort(key=lambda run: run[1] == size)
     if not runs or runs[-1][1] != size:
         runs.append((Length(1), size, size))
+        cut.append(None)
     if len(runs) > 2 or (element and len(runs) == 2 and runs[0][2] != size):
         return None
     row = runs[-1][0].times(size)
+    clips = []
+    for at, clipped in enumerate(cut):
+        if clipped is not None:
+            extent, stride = shape[clipped], strides[clipped]
+            assert isinstance(extent, int) and isinstance(stride, int)
+            rows = at < len(runs) - 1
+            each = 1 if rows else row.full // window.dims[clipped].extent.full
+            word: Literal["rows", "row_bytes"] = "rows" if rows else "row_bytes"
+            clips.append(Clip(window.dims[clipped], extent, word, each, stride, local[clipped]))
     moves = tuple(sorted(steps.items(), key=lambda s: s[0]))
     sizes = tuple(n for n, reach in zip(shape, window.dims, strict=True) if not isinstance(n, int) and not reach.steps)
     if len(runs) == 1:
-        return Rows(offset, moves, Length(1), row, 0, runs[0][2] if element else 0, sizes=sizes, element=element)
-    local_pitch = runs[1][2] if element else runs[0][2]
-    return Rows(offset, moves, runs[0][0], row, runs[0][1], local_pitch, sizes=sizes, element=element)
+        pitch = runs[0][2] if element else 0
+        return Rows(offset, moves, Length(1), row, 0, pitch, sizes=sizes, element=element, clips=tuple(clips))
+    pitch = runs[1][2] if element else runs[0][2]
+    return Rows(offset, moves, runs[0][0], row, runs[0][1], pitch, sizes=sizes, element=element, clips=tuple(clips))
 
 
 _Run = tuple[Length, Extent, int]

@@ -9,6 +9,7 @@ The words that start a transfer, and the wait for its end, are in `transfers.py`
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from functools import partial
 
 from dspgen.asmir.ahead import ahead
 from dspgen.asmir.counting import NUMBER, measured
-from dspgen.asmir.dispatch import BlockedNest, Dispatch, Round
+from dspgen.asmir.dispatch import Around, BlockedNest, Dispatch, Round, has_place
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import Function, If, Item, Loop, Reg, VReg
 from dspgen.asmir.places import Moved, Slid
@@ -158,18 +159,19 @@ class _Composer:
         items += self._section(partial(self._begin, several=trips != 1))
         wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False, just=_STORES))
         if trips == 1:
-            before, block = ahead(self._in_step(self._dispatch()), self._spare)
+            before, block = ahead(self._block(), self._spare)
             items += [*before, *wait, *block]
         else:
-            block = self._in_step(self._dispatch())
+            block = self._block()
             body = (*self._section(self._fetch), *block, *self._section(self._go_on))
             least = trips if isinstance(trips, int) else 1
             items += wait
             items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=least, pipeline=False, loc=nest.loc))
         return items + self._section(self._end)
 
-    def _in_step(self, block: list[Item]) -> list[Item]:
-        """A block with what is fetched right before it, and put back right after it."""
+    def _block(self) -> list[Item]:
+        """A block with what is fetched right before it, and put back right after it, if it does anything. Windows of
+        different arrays are put back at once, those of one array one after the other."""
         shared = [m for m in self.nest.windows if m.window.in_step]
         loads, stores = ([m for m in shared if m.moves(store=store)] for store in (False, True))
 
@@ -179,17 +181,23 @@ class _Composer:
             self.engine.wait(loads, store=False)
 
         def put_back() -> None:
-            for moved in stores:  # an array's windows one after the other
-                self._start(moved, self._first_place(moved), at, store=True, first=True)
-                self.engine.wait([moved], store=True)
+            of = [[m for m in stores if m.window.buf == buf] for buf in dict.fromkeys(m.window.buf for m in stores)]
+            for turn in itertools.zip_longest(*of):
+                together = [m for m in turn if m is not None]
+                channels = {self.engine.channels[m.window.name, True] for m in together}
+                alone = len(channels) < len(together)  # where channels are shared
+                for each in [[m] for m in together] if alone else [together]:
+                    for moved in each:
+                        self._start(moved, self._first_place(moved), at, store=True, first=True)
+                    self.engine.wait(each, store=True)
 
-        return [*self._section(fetch), *block, *self._section(put_back)] if shared else block
+        return self._dispatch((self._section(fetch), self._section(put_back)) if shared else None)
 
     # -- code
 
-    def _dispatch(self) -> list[Item]:
+    def _dispatch(self, around: Around | None) -> list[Item]:
         high = Reg(self.pointers.base[_FRAME].vreg, "hi") if self.pointers.narrow is None else None
-        return Dispatch(self.nest, self.number, self.target, self.emitter, self._place, high).items()
+        return Dispatch(self.nest, self.number, self.target, self.emitter, self._place, high).items(around)
 
     def _spare(self, cls: str) -> int:
         """The registers of a class that values may wait in until data are there."""
@@ -328,7 +336,7 @@ class _Composer:
         whole: Term = ONE,
     ) -> None:
         """Start to move a window where the condition is 1, if there is anything to move."""
-        condition = _both(condition, self._if_any(moved, block))
+        condition = _both(_both(condition, self._if_any(moved, block)), has_place(moved.window))
         self.engine.start(moved, place, block, store=store, first=first, condition=condition, whole=whole)
 
     def _if_any(self, moved: Moved, block: Callable[[int], str]) -> Term:

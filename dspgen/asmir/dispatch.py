@@ -22,6 +22,7 @@ from plant_core.windows import (
     BETWEEN,
     FIRST,
     LAST,
+    NOTHING,
     ONLY,
     SHORT,
     SHORT_FIRST,
@@ -31,6 +32,7 @@ from plant_core.windows import (
     Kind,
     Place,
     Test,
+    Window,
 )
 
 
@@ -73,6 +75,9 @@ class Round:
     nests: tuple[BlockedNest | Round, ...]
 
 
+Around = tuple[list[Item], list[Item]]
+
+
 def piece_prefix(nest: int, piece: int) -> str:
     """What the labels and registers of a nest's piece begin with in the function that it is a part of."""
     return f"b{nest}.{piece}."
@@ -90,12 +95,14 @@ class Dispatch:
     place: Callable[[Moved], Term]
     high: Reg | None
 
-    def items(self) -> list[Item]:
-        """The pieces, each under the condition that the counters are at one of its places, in a block of its kinds."""
+    def items(self, around: Around | None = None) -> list[Item]:
+        """The pieces, each under the condition that the counters are at one of its places, in a block of its kinds.
+        `around`: what comes before and after them, where there is one of them."""
+        before, after = around or ([], [])
         if not self.nest.kinds and len(set(self.nest.piece.values())) == 1:
-            return self._inlined(0)
+            return [*before, *self._inlined(0), *after]
         if self.nest.open:
-            return self._by_number()
+            return [*before, *self._by_number(), *after]
         items, kinds = self._kinds()
         ways = {}
         for number in range(len(self.nest.pieces)):
@@ -107,9 +114,13 @@ class Dispatch:
             way = ways[number] = self.emitter.fresh(self.emitter.classes.scalar.name, "way")
             self.emitter.names[f"way.{number}"] = Reg(way)
             items += self._setting(f"way.{number}", _any(found))
-        for number, way in ways.items():
-            items.append(If(way, tuple(self._inlined(number))))
-        return items
+        pieces = [If(way, tuple(self._inlined(number))) for number, way in ways.items()]
+        if around is None or all(NOTHING not in piece.values() for _, piece in kinds):
+            return [*items, *before, *pieces, *after]
+        some = self.emitter.fresh(self.emitter.classes.scalar.name, _SOME)
+        self.emitter.names[_SOME] = Reg(some)
+        items += self._setting(_SOME, _any([Var(f"way.{number}", I32) for number in ways]))
+        return [*items, If(some, tuple(before)), *pieces, If(some, tuple(after))]
 
     def _kinds(self) -> tuple[list[Item], list[tuple[Term, Mapping[Place, int]]]]:
         """What finds out of which kind a block is; of each kind whether it is, and its pieces by place. The rest comes
@@ -216,6 +227,7 @@ class Dispatch:
 
 
 _SHORT = "short block"
+_SOME = "some piece"
 _WAY = "way"
 
 
@@ -233,6 +245,12 @@ def _is_any(k: int, where: set[int]) -> Term:
 
 def _is_at(counter: int, where: Collection[int], place: Place) -> bool:
     return place[counter] in where
+
+
+def has_place(window: Window) -> Term:
+    """Whether the block at hand has a window for itself: 0 or 1."""
+    ways = (_all(_holds(Test(margin, 0)) for margin in one) for one in window.unless)
+    return _all(Op("xor", (way, ONE), I32) for way in ways)
 
 
 def _holds(test: Test) -> Term:

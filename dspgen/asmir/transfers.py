@@ -20,7 +20,7 @@ from dspgen.target.model import Dma, Target
 from dspgen.target.operations import Form
 from dspgen.target.query import Index
 from dspgen.vecdsl.ir import Address, Const, Load, Op, Store, Term, Var, VType
-from plant_core.windows import Counter, Length, Size, products
+from plant_core.windows import Clip, Counter, Length, Rows, Size, products
 
 I32 = VType("i32", False)
 _LONGEST = 256  # cycles to stand still: of what takes longer, looks cost a small part
@@ -104,7 +104,8 @@ class Engine:
         if rows.whole is not None or rows.rows.less or rows.rows.full > 1 or rows.element:
             pitches = (rows.local_pitch, rows.pitch) if store else (rows.pitch, rows.local_pitch)
             words |= {"source_step": amount(pitches[0]), "destination_step": amount(pitches[1])}
-        words |= {n: Const(x.full, I32) for n, x in _lengths(moved, store) if not x.less}
+        lengths = _lengths(moved, store)
+        words |= {n: Const(x.full, I32) for n, x in lengths if not x.less and n not in _clipped(rows)}
         if rows.whole is not None:
             words |= {"rows": amount(rows.whole[0]), "row_bytes": amount(rows.whole[1])}
         return {n: t for n, t in words.items() if n in self.dma.words}
@@ -124,11 +125,35 @@ class Engine:
                 number = Op("mul", (number, iterations(self.counters, k)), I32)
                 each = amount(step, self.counters[k].span)
             far = Op("add", (far, Op("mul", (number, each), I32)), I32)
+        for clip in rows.clips:
+            under, _ = self._outside(clip, block)
+            far = Op("add", (far, Op("mul", (under, Const(clip.far, I32)), I32)), I32)
+            near = Op("add", (near, Op("mul", (under, Const(clip.near, I32)), I32)), I32)
         words = {"source": near if store else far, "destination": far if store else near}
         for word, length in _lengths(moved, store):
             if length.less or (moved.slid is not None and moved.slid.word == word):
                 words[word] = self._length(length, block)
-        return words
+        return words | self._inside(moved, block)
+
+    def _inside(self, moved: Moved, block: Callable[[int], str]) -> dict[str, Term]:
+        """The lengths of a window that is cut off at the ends of its array: 0 or less where it is all outside."""
+        rows = moved.rows
+        assert rows is not None
+        lengths, found = dict(_lengths(moved)), dict[str, Term]()
+        for clip in rows.clips:
+            under, over = self._outside(clip, block)
+            less = Op("mul", (Op("add", (under, over), I32), Const(clip.each, I32)), I32)
+            found[clip.word] = Op("sub", (Const(lengths[clip.word].full, I32), less), I32)
+        return found
+
+    def _outside(self, clip: Clip, block: Callable[[int], str]) -> tuple[Term, Term]:
+        """How many elements lie before the array, and how many behind it."""
+        place: Term = Const(clip.reach.low, I32)
+        for k, step in clip.reach.steps:
+            place = Op("add", (place, Op("mul", (Var(block(k), I32), Const(step, I32)), I32)), I32)
+        under = Op("sub", (ZERO, place), I32)
+        over = Op("add", (place, Const(clip.reach.extent.full - clip.size, I32)), I32)
+        return _positive(under), _positive(over)
 
     def some(self, moved: Moved, block: Callable[[int], str]) -> Term | None:
         """Whether there is anything to move, as sizes are known at run time only: 0 or 1. None where there always
@@ -138,6 +163,7 @@ class Engine:
         for _, length in _lengths(moved):
             if any(self.counters[k].extent is not None for k, _ in length.less):
                 needed.append(self._length(length, block))
+        needed += self._inside(moved, block).values()
         found: Term | None = None
         for number in needed:
             some = Op("lt", (ZERO, number), I32)
@@ -271,6 +297,14 @@ class Engine:
                 emitter.emit(form, {form.result: found, form.args[0]: place})
                 return found
         raise emitter.missing("load", "i32")
+
+
+def _positive(term: Term) -> Term:
+    return Op("select", (Op("lt", (ZERO, term), I32), term, ZERO), I32)
+
+
+def _clipped(rows: Rows) -> set[str]:
+    return {clip.word for clip in rows.clips}
 
 
 def _lengths(moved: Moved, store: bool = False) -> tuple[tuple[str, Length], ...]:

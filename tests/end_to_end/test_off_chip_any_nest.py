@@ -65,3 +65,31 @@ def test_remarks_tell_what_is_in_step(tmp_path: Path) -> None:
     path.write_text(NESTS["one grid in place"], encoding="utf-8")
     told = [r.message for r in run_file(str(path), SMALL, DDR).remarks if r.kind == "blocks"]
     assert len(told) == 1 and told[0].endswith("in step with blocks")
+
+
+def test_a_decomposition_comes_in_panels(tmp_path: Path) -> None:
+    """Blocks of all three loops, though what is read is what is written in those on the diagonal."""
+    path = tmp_path / "kernel.c"
+    path.write_text(
+        """void f(float a[60][60]) {
+        for (int i = 0; i < 60; i++) a[i][i] += 50;
+        for (int i = 0; i < 60; i++) {
+            for (int j = 0; j < i; j++) {
+                for (int k = 0; k < j; k++) a[i][j] -= a[i][k] * a[k][j];
+                a[i][j] /= a[j][j]; }
+            for (int j = i; j < 60; j++) for (int k = 0; k < i; k++) a[i][j] -= a[i][k] * a[k][j]; } }""",
+        encoding="utf-8",
+    )
+    result = run_file(str(path), SMALL, DDR)
+    assert result.verified, result.details
+    (spans,) = (r.message.split(",")[:3] for r in result.remarks if r.kind == "blocks" and " k " in r.message)
+    assert len({span.split()[-1] for span in spans}) == 1 and spans[0].split()[-1] != "1"
+
+
+def test_a_block_does_several_steps_of_a_time_loop(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text(NESTS["two grids in turn"].replace("t < 3", "t < 6"), encoding="utf-8")
+    result = run_file(str(path), SMALL, DDR)
+    assert result.verified, result.details
+    (told,) = (r.message for r in result.remarks if r.kind == "blocks")
+    assert "t 1," not in told and "in step with blocks" in told

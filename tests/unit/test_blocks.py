@@ -64,7 +64,7 @@ def length(of: Length, at: tuple[int, ...], made: Blocks, spans: Spans) -> int:
 
 
 def slices(
-    window: Window, at: tuple[int, ...], made: Blocks, spans: Spans
+    window: Window, shape: tuple[int, ...], at: tuple[int, ...], made: Blocks, spans: Spans
 ) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """The window's elements in the array, and in itself."""
     far, near = [], []
@@ -73,9 +73,11 @@ def slices(
             step // made.counters[k].span * spans.get(k, made.counters[k].span) * at[k] for k, step in reach.steps
         )
         extent = length(reach.extent, at, made, spans)
-        assert low >= 0 and extent >= 0
-        far.append(slice(low, low + extent))
-        near.append(slice(extent))
+        assert (low >= 0 or reach.clipped) and extent >= 0
+        size = shape[len(far)] if reach.clipped else low + extent
+        begin, end = max(low, 0), max(min(low + extent, size), low, 0)
+        far.append(slice(begin, end))
+        near.append(slice(begin - low, end - low))
     return tuple(far), tuple(near)
 
 
@@ -94,8 +96,8 @@ def run_blocks(
 
     def fetch(window: Window, at: tuple[int, ...]) -> np.ndarray:
         contents = np.full(window.shape, 77, arrays[window.array].dtype)
-        far, here = slices(window, at, made, spans)
-        if window.load:
+        far, here = slices(window, views[window.name].shape, at, made, spans)
+        if window.load and window.moves_in(at):
             contents[here] = views[window.name][far]
             check_rows(window, at, made, spans, arrays[window.array], contents)
         return contents
@@ -129,8 +131,8 @@ def run_blocks(
                 given[p.name] = scalars.get(p.name, SCALAR)
         near |= evaluate(piece, given)
         for w in made.windows:
-            if w.store and (w in in_step or following is None or w.name in ahead):
-                far, here = slices(w, at, made, spans)
+            if w.store and w.moves_in(at) and (w in in_step or following is None or w.name in ahead):
+                far, here = slices(w, views[w.name].shape, at, made, spans)
                 views[w.name][far] = near[w.name][here]
         near |= ahead
     written = (p.name for p in made.func.params if isinstance(p, Buf) and not p.const)
@@ -207,7 +209,10 @@ def check(
     """The nest in blocks, its arrays as they are or `turned`."""
     cut = Turned(func, {}) if turned is None else turned
     boxes = Boxes(cut.func, GRANULE, layouts=cut.layouts)
-    made = blocks(boxes, spans, order, reassoc=False, in_step=in_step)
+    return check_made(func, blocks(boxes, spans, order, reassoc=False, in_step=in_step))
+
+
+def check_made(func: Func, made: Blocks) -> Blocks:
     generator = np.random.default_rng(3)
     inputs = {p.name: generator.integers(-9, 9, p.extents).astype(np.int32) for p in func.params if isinstance(p, Buf)}
     scalars = {p.name: SCALAR for p in func.params if not isinstance(p, Buf)}
