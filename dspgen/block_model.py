@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.places import may_slide, window_bytes
+from dspgen.errors import Problem
 from dspgen.options import Options
 from dspgen.target.model import Dma
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.block_tree import Blocks
 from plant_core.blocks import Rooms, blocks
-from plant_core.boxes import Boxes
-from plant_core.ir import Buf
+from plant_core.boxes import Boxes, NoBlocks
+from plant_core.ir import Buf, Func
 from plant_core.windows import Counter, Window
 
 # Cycles of the code between two blocks, and of starting a block's loops; and of that part in which nothing is moved.
@@ -136,11 +137,24 @@ def in_thirds(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
             yield tuple(_even(-(-e // 3)) if n == k else e for n, e in enumerate(extents))
 
 
-def halves(span: int) -> list[int]:
-    """Those of a span that is the least elsewhere."""
-    return [span >> k for k in range(1, span.bit_length())]
+def with_halves(sizes: Sequence[list[int]], most: int) -> list[list[int]]:
+    """Spans of loops with the halves of those that are the least, since tiles of few steps have few rows in common with
+    others; fewer of them where there would be over `most` sizes of tiles."""
+    found = [[*spans, *(spans[-1] >> k for k in range(1, spans[-1].bit_length()))] for spans in sizes]
+    while math.prod(map(len, found)) > most:
+        found = [spans[::2] if len(spans) > 2 else spans for spans in found]
+    return found
 
 
 def array_bytes(buf: Buf) -> int:
     """The bytes of an array of known size."""
     return math.prod(buf.extents or (1,)) * ELEM_BYTES[buf.dtype]
+
+
+def problem(func: Func, refusal: NoBlocks | None, source: Func) -> Problem:
+    """Why a nest of a function can't be cut."""
+    why = "the data of no block fit on the chip" if refusal is None else refusal.message
+    remedy = "compile with --data onchip, for arrays that are in on-chip memory already"
+    if any(not isinstance(n, int) for buf in func.bufs for n in buf.shape):
+        remedy = "give the parameters' values with -D NAME=VALUE"
+    return Problem("DG318", why, func.comps[0].loc or source.loc, remedy)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -25,13 +24,14 @@ from dspgen.block_model import (
     array_bytes,
     distance,
     expected,
-    halves,
     in_thirds,
     placed,
+    problem,
     small,
     spans_of,
+    with_halves,
 )
-from dspgen.errors import NoSchedule, Problem
+from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.target.model import Target
 from dspgen.target.views import views
@@ -65,7 +65,6 @@ _HOPEFUL = 1.1
 _BETTER = 0.8  # times the cycles that were found: what is expected to take less may be
 
 Judge = Callable[[Blocks], Sequence[float | None]]  # the cycles of the code of each piece, None where not known
-
 
 Means = Literal["apart", "any"]
 MEANS: tuple[Means, ...] = ("apart", "any")
@@ -282,7 +281,7 @@ class _Parts:
                     refusal = reason
                 else:
                     return _Form(boxes, ways, sizes, made)
-        raise NoSchedule(self._problem(func, refusal))
+        raise NoSchedule(problem(func, refusal, self.source))
 
     def _in_rounds(
         self, comps: tuple[Comp, ...], kept: Collection[str], around: tuple[tuple[int, int], ...]
@@ -298,7 +297,7 @@ class _Parts:
                 refusal = reason
         boxes = Boxes(self._only(comps), self.lanes, kept, around=around, known=())
         if depth >= len(boxes.loops) or boxes.sizes or not all(boxes.shares(c, depth) for c in comps):
-            raise refusal if depth else NoSchedule(self._problem(self._only(comps), None))
+            raise refusal if depth else NoSchedule(problem(self._only(comps), None, self.source))
         name, low, number = boxes.loops[depth]
         inside: dict[int, list[Comp]] = {}
         for comp in comps:
@@ -390,13 +389,6 @@ class _Parts:
             work += each * times
         return expected(self.dma, counters, found, work)
 
-    def _problem(self, func: Func, refusal: NoBlocks | None) -> Problem:
-        why = "the data of no block fit on the chip" if refusal is None else refusal.message
-        remedy = "compile with --data onchip, for arrays that are in on-chip memory already"
-        if any(not isinstance(n, int) for buf in func.bufs for n in buf.shape):
-            remedy = "give the parameters' values with -D NAME=VALUE"
-        return Problem("DG318", why, func.comps[0].loc or self.source.loc, remedy)
-
     def _sizes(self, boxes: Boxes, work: float, in_step: bool) -> Iterator[Sizes]:
         """Sizes whose windows fit, with what the model expects of them."""
         outer = len(boxes.around)
@@ -407,10 +399,8 @@ class _Parts:
             if any(len(layout.shape) > 2 for layout in boxes.layouts.values()):
                 sizes = [[*s, 1] if s[-1] > 1 else s for s in sizes]  # one plane at once can be turned round
             sizes[:outer] = [[1]] * outer
-            if boxes.axes:  # tiles of few steps have few rows in common with others
-                sizes = [[*found, *halves(found[-1])] for found in sizes]
-                while math.prod(map(len, sizes)) > _MOST_SIZES:
-                    sizes = [found[::2] if len(found) > 2 else found for found in sizes]
+            if boxes.axes:
+                sizes = with_halves(sizes, _MOST_SIZES)
             inner = [tuple(every)] if boxes.axes else itertools.permutations(every[outer:])
             orders = [(*range(outer), *o) for o in inner]
             if any(len(s) > _FEW_SIZES for s in sizes) and not self._may_fit(boxes, sizes, orders, in_step):
