@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dspgen.asmir.ahead import ahead
-from dspgen.asmir.ir import If, Imm, Instr, Mem, Reg, VReg
+from dspgen.asmir.ir import If, Imm, Instr, Mem, Phys, Reg, VReg
 from dspgen.target.load import load_target
 
 TARGET = load_target("ft_m7002")
@@ -45,3 +45,12 @@ def test_only_straight_code_goes_ahead() -> None:
 def test_no_more_goes_ahead_than_there_is_room_for() -> None:
     load, one, two, three = loaded(B), constant(A, 1), constant(C, 2), constant(D, 3)
     assert ahead([load, one, two, three], lambda cls: 2) == ([one, two], [load, three])
+
+
+def test_what_a_register_without_a_name_is_set_for_stays_behind_it() -> None:
+    """A shuffle reads its pattern's number in the mode register, which code in the block sets."""
+    x, y, z = (VReg(n, "VR") for n in "xyz")
+    number, mode = constant(A, 1), Instr(TARGET.instruction("SMVCGC"), (Reg(A), Phys("SMR")))
+    shuffle = Instr(TARGET.instruction("VSHUFW"), (Reg(x), Reg(y), Reg(z)))
+    assert ahead([number, mode, shuffle], room) == ([number], [mode, shuffle])
+    assert ahead([shuffle], room) == ([shuffle], [])
