@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import replace
 
 from dspgen.rewrite.engine import Fact
@@ -87,7 +87,44 @@ def _constant_facts(graph: TermGraph, number: int, node: Node, relations: frozen
             fact("negated", -whole)
         if whole > 1 and whole & (whole - 1) == 0 and whole < 1 << 31:
             fact("log2", whole.bit_length() - 1)
+        if node.elem == "i32" and relations & DIVIDING:
+            for relation, *values in dividing(whole):
+                names = tuple(graph.add(replace(node, text=str(v))) for v in values)
+                found.append(Fact(relation, names))
     return found
+
+
+DIVIDING = frozenset({"signed_factor", "wide_signed_factor", "unsigned_factor", "wide_unsigned_factor"})
+
+
+def dividing(constant: int) -> Iterator[tuple[str, int, int, int]]:
+    """Relations of a divisor, or of its size where it is below zero, to a factor and a shift that divide by it."""
+    size, word = abs(constant), constant % (1 << 32)
+    if 1 < size < 1 << 31:
+        factor, shift = _rounded_up(size, 1)
+        yield "wide_signed_factor" if factor >> 31 else "signed_factor", size, _signed(factor), shift
+    if word & (word - 1):
+        factor, shift = _rounded_up(word, 0)
+        if factor >> 32:
+            yield "wide_unsigned_factor", constant, _signed(factor), shift - 1
+        else:
+            yield "unsigned_factor", constant, _signed(factor), shift
+
+
+def _rounded_up(divisor: int, sign: int) -> tuple[int, int]:
+    """2 ** (32 + shift) / divisor, rounded up, with the least shift that makes it exact enough for all words; `sign` is 1
+    where these have one."""
+    shift = 0
+    while True:
+        power = 1 << (32 + shift)
+        factor = power // divisor + 1
+        if factor * divisor - power <= 1 << (shift + sign):
+            return factor, shift
+        shift += 1
+
+
+def _signed(word: int) -> int:
+    return (word + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _single(value: float) -> float:

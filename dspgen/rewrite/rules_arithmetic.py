@@ -158,6 +158,36 @@ _DIVISION = (
            "one division for many by the same divisor"),
 )  # fmt: skip
 
+_SIGN = "(shr.i32 (xor.i32 ?a ?b) 31)"
+_HIGH = "(mov.i32 (mulhi.u32 ?a ?m))"
+_EVEN_QUOTIENT = "(shl.i32 (div.i32 (shru.i32 ?a 1) ?b) 1)"
+_LESS_IS_LEFT = f"(ltu.i32 (sub.i32 ?a (mul.i32 {_EVEN_QUOTIENT} ?b)) ?b)"
+
+# Quotients of integers where the machine has none. By a constant: T. Granlund and P. Montgomery, "Division by invariant
+# integers using multiplication", 1994.
+_INTEGER_DIVISION = (
+    lower("div-by-high-half", "(div.i32 ?a ?c)", "(sub.i32 (shr.i32 (mulhi.i32 ?a ?m) ?s) (shr.i32 ?a 31))",
+          "signed_factor ?c ?m ?s", "the sign rounds toward zero"),
+    lower("div-by-wide-factor", "(div.i32 ?a ?c)",
+          "(sub.i32 (shr.i32 (add.i32 (mulhi.i32 ?a ?m) ?a) ?s) (shr.i32 ?a 31))",
+          "wide_signed_factor ?c ?m ?s", "?m stands for 2**32 more"),
+    lower("div-by-negative", "(div.i32 ?a ?c)", "(neg.i32 (div.i32 ?a ?n))", "negated ?c ?n, number ?c ?k, ?k < 0",
+          only=("mulhi",)),
+    lower("divu-by-high-half", "(div.u32 ?a ?c)", "(mov.u32 (shru.i32 (mov.i32 (mulhi.u32 ?a ?m)) ?s))",
+          "unsigned_factor ?c ?m ?s"),
+    lower("divu-by-wide-factor", "(div.u32 ?a ?c)",
+          f"(mov.u32 (shru.i32 (add.i32 (shru.i32 (sub.i32 ?a {_HIGH}) 1) {_HIGH}) ?s))",
+          "wide_unsigned_factor ?c ?m ?s", "?m stands for 2**32 more; half the difference keeps the sum a word"),
+    lower("mod-as-rest", "(mod.i32 ?a ?b)", "(sub.i32 ?a (mul.i32 (div.i32 ?a ?b) ?b))"),
+    lower("modu-as-rest", "(mod.u32 ?a ?b)", "(mov.u32 (sub.i32 ?a (mul.i32 (mov.i32 (div.u32 ?a ?b)) ?b)))"),
+    lower("div-as-divu", "(div.i32 ?a ?b)",
+          f"(sub.i32 (xor.i32 (mov.i32 (div.u32 (abs.i32 ?a) (abs.i32 ?b))) {_SIGN}) {_SIGN})", only=("div.u32",)),
+    lower("divu-as-div", "(div.u32 ?a ?b)",
+          "(mov.u32 (select.i32 (lt.i32 ?b 0) (xor.i32 (ltu.i32 ?a ?b) 1)"
+          f" (add.i32 {_EVEN_QUOTIENT} (xor.i32 {_LESS_IS_LEFT} 1))))", "",
+          "twice the quotient of half the dividend leaves less than two divisors", only=("div.i32",)),
+)  # fmt: skip
+
 ARITHMETIC: tuple[Rule, ...] = (
     *_MULTIPLY_ADD,
     *_SIGNS,
@@ -166,4 +196,5 @@ ARITHMETIC: tuple[Rule, ...] = (
     *_FACTORS_OF_MULTIPLY_ADDS,
     *_GROUPING,
     *_DIVISION,
+    *_INTEGER_DIVISION,
 )

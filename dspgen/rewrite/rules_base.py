@@ -11,7 +11,8 @@ from typing import Literal
 class Rule:
     """`use`: "gain" may make code cheaper; "lowering" replaces what the machine lacks, and is used only then; "both"
     is either; "optional" is used on request. A row is not used where the machine has one of the operations `unless`:
-    other rows do the same with fewer terms; nor where it lacks one of `only`, of the row's type and side. It is used
+    other rows do the same with fewer terms; nor where it lacks one of `only`, of the row's side, and of its type
+    unless another is named (`div.u32`). It is used
     only where the machine has one of the operations `given`, and where the region as written has one of the operations
     `start`, if there are any; and not where the operations `dearer` together occupy no more of the machine than those
     of the right side."""
@@ -56,8 +57,16 @@ def row(
     return Rule(name, left, right, when, why, "gain", unless, only)
 
 
-def lower(name: str, left: str, right: str, when: str = "", why: str = "", unless: tuple[str, ...] = ()) -> Rule:
-    return Rule(name, left, right, when, why, "lowering", unless)
+def lower(
+    name: str,
+    left: str,
+    right: str,
+    when: str = "",
+    why: str = "",
+    unless: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
+) -> Rule:
+    return Rule(name, left, right, when, why, "lowering", unless, only)
 
 
 def both(

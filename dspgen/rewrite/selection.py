@@ -210,8 +210,10 @@ def _wanted(
     shown = side if side in ("s", "v") else ""
     if any(not _lacks(machine, (op, instance.elem, 0, shown), present) for op in instance.rule.unless):
         return False
-    if any(not _has(machine, op, instance.elem, shown, present) for op in instance.rule.only):
-        return False
+    for name in instance.rule.only:
+        op, _, elem = name.partition(".")
+        if not _has(machine, op, elem or instance.elem, shown, present):
+            return False
     gainful = mode == "full" or mode == "vector" and not _cooperates(instance)
     match instance.rule.use:
         case "optional":

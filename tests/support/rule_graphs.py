@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dspgen.rewrite.facts import DIVIDING
 from dspgen.rewrite.graph import Memory, Node, TermGraph, constant_text
 from dspgen.rewrite.patterns import Apply, Hole, Lanes, LoadPattern, Number, Pattern
 from dspgen.rewrite.rules import Instance
@@ -92,4 +93,4 @@ class Sides:
         return self.graph.add(Node(kind, pattern.op, elem, vector, args, (), "", memory, place, stride, *levels))
 
 
-_OF_CONSTANTS = frozenset({"log2", "negated", "inverse", "reciprocal", "number"})
+_OF_CONSTANTS = frozenset({"log2", "negated", "inverse", "reciprocal", "number"}) | DIVIDING

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dspgen.rewrite.facts import DIVIDING, dividing
 from dspgen.rewrite.patterns import (
     FLOATS,
     SHUFFLES,
@@ -148,6 +149,8 @@ class Sample:
                     drawn = (self.rng.choice([self.rng.randrange(-32768, 32768), -32768, 32767, -1]),)
                 case "flag":
                     drawn = (self.rng.randrange(2),)
+                case name if name in DIVIDING:
+                    drawn = self._factor(name)
                 case "number":
                     if first in values and any(first in r.holes for r in self.typed.relations if r is not relation):
                         self.names[relation.integer] = int(np.ravel(values[first])[0])
@@ -156,6 +159,15 @@ class Sample:
             for hole, value in zip(relation.holes, drawn, strict=True):
                 values[hole] = np.full(shape, value).astype(DTYPES[kind.elem])
         return values
+
+    def _factor(self, relation: str) -> tuple[int, ...]:
+        """A divisor, and how to divide by it."""
+        edges = [3, 5, 7, 9, 10, 11, 13, 25, 125, 625, 641, 2**31 - 1, -7, -3]
+        while True:
+            constant = self.rng.choice([self.rng.choice(edges), self.rng.randrange(2, 2**31)])
+            for name, *found in dividing(constant):
+                if name == relation:
+                    return tuple(found)
 
     def _make_some_equal(self, values: dict[str, Value]) -> None:
         """On half of the samples, one name has on some lanes what another has: comparisons tell these apart."""
