@@ -112,8 +112,8 @@ def dividing(constant: int) -> Iterator[tuple[str, int, int, int]]:
 
 
 def _rounded_up(divisor: int, sign: int) -> tuple[int, int]:
-    """2 ** (32 + shift) / divisor, rounded up, with the least shift that makes it exact enough for all words; `sign` is 1
-    where these have one."""
+    """2 ** (32 + shift) / divisor, rounded up, with the least shift that makes it exact enough for all words; `sign` is
+    1 where these have one."""
     shift = 0
     while True:
         power = 1 << (32 + shift)
