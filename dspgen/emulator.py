@@ -80,7 +80,7 @@ def _emulated(
     if tools is None or (lacking := missing_tools(target)):
         told = lacking if tools is not None else missing_tools(target)
         raise DspgenError(Problem("DG521", told, remedy="or run it on the simulator: --runner sim"))
-    if len(arguments) > len(target.abi.arguments):
+    if arguments and target.abi.place(len(arguments) - 1) is None:
         what = f"{len(arguments)} arguments; the calling convention passes {len(target.abi.arguments)} in registers"
         raise DspgenError(Problem("DG430", what))
     arrays = {name: np.ascontiguousarray(v) for name, v in arguments if isinstance(v, np.ndarray) and v.ndim}
@@ -113,11 +113,15 @@ def _start(
     folder: Path,
 ) -> str:
     """The program that calls the function; the arrays' contents are files beside it."""
-    passed, data, outputs = [], [], []
-    for register, (name, value) in zip(target.abi.arguments, arguments, strict=False):
+    passed, data, outputs = list[str](), list[str](), list[str]()
+    for k, (name, value) in enumerate(arguments):
         label = f"array_{name}"
         shown = label if name in arrays else str(_bits(value))
-        passed.append(_filled(tools.argument, {"register": register, "value": shown}))
+        place = target.abi.place(k)
+        if isinstance(place, int):
+            passed.insert(0, _filled(tools.stack_argument, {"offset": str(place), "value": shown}))
+        else:
+            passed.append(_filled(tools.argument, {"register": place or "", "value": shown}))
         if name in arrays:
             file = folder / f"{name}.bin"
             file.write_bytes(arrays[name].tobytes())

@@ -194,18 +194,19 @@ class Jump:
 Item = Instr | Loop | If | Mark | Jump
 
 
+ArgumentPlace = str | int  # a physical register, or bytes from the scalar side's stack pointer at entry
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`inputs` are live at entry in the given physical registers, by the machine's calling convention.
+    """`inputs` are live at entry in the given places, by the machine's calling convention.
 
-    The frame (bytes taken from each stack pointer at entry and given back at exit) is in `frame`; `below` are the bytes
-    under each stack pointer that local arrays use without its being moved.
+    `below` are the bytes under each stack pointer, as it is at entry, that local arrays use.
     """
 
     name: str
-    inputs: tuple[tuple[VReg, str], ...]
+    inputs: tuple[tuple[VReg, ArgumentPlace], ...]
     body: tuple[Item, ...]
-    frame: tuple[tuple[Side, int], ...] = ()
     notes: tuple[str, ...] = field(default=())
     below: tuple[tuple[Side, int], ...] = ()
 

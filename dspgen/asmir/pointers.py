@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dspgen.asmir.emitter import Emitter
-from dspgen.asmir.ir import OperandValue, Phys, Reg, VReg
+from dspgen.asmir.ir import ArgumentPlace, OperandValue, Phys, Reg, VReg
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Side, Target
 from dspgen.target.operations import Form
@@ -30,10 +30,12 @@ class Pointers:
         self.frame: dict[str, int] = {}
         self.narrow = _narrow_form(target)
 
-    def inputs(self) -> tuple[tuple[VReg, str], ...]:
-        """The parameters as virtual registers, each with the physical register it comes in."""
+    def inputs(self) -> tuple[tuple[VReg, ArgumentPlace], ...]:
+        """The parameters as virtual registers, each with the place it comes in."""
         abi = self.target.abi
-        if len(self.program.params) > len(abi.arguments):
+        count = len(self.program.params)
+        places = [place for k in range(count) if (place := abi.place(k)) is not None]
+        if len(places) < count:
             raise NoSchedule(
                 Problem(
                     "DG306",
@@ -45,8 +47,8 @@ class Pointers:
             )
         arrays = {a.name for a in self.program.arrays if not a.local}
         scalars = {s.name: s.elem for s in self.program.scalars}
-        found = []
-        for name, physical in zip(self.program.params, abi.arguments, strict=False):
+        found: list[tuple[VReg, ArgumentPlace]] = []
+        for name, place in zip(self.program.params, places, strict=True):
             if name in arrays:
                 register = VReg(f"p_{name}", abi.pointer_class)
                 self.base[name] = Reg(register)
@@ -55,7 +57,7 @@ class Pointers:
                 self.emitter.names[name] = Reg(register)
             else:
                 continue
-            found.append((register, self._place(register, physical)))
+            found.append((register, self._place(register, place) if isinstance(place, str) else place))
         return tuple(found)
 
     def _place(self, register: VReg, first: str) -> str:

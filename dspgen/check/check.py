@@ -22,7 +22,7 @@ from dspgen.check.rules import on_all_paths
 from dspgen.check.terms import BYTES, UNKNOWN, Terms, first_byte
 from dspgen.errors import Problem, SourceError
 from dspgen.sim.ir import Assembled
-from dspgen.sim.load import Argument, Loaded, load
+from dspgen.sim.load import Argument, Loaded, entry_stack, load
 from dspgen.sim.parse import assemble
 from dspgen.sim.registers import RegisterFile
 from dspgen.sim.states import TooManyStates
@@ -31,6 +31,7 @@ from plant_core.loc import Loc
 
 STEPS = 1_000_000  # of the linear text
 SHOWN = 5
+WORD_BYTES = 4
 OF_THE_CALLER = 0x9E3779B97F4A7C15 >> 28  # odd, so that its multiples differ in every width
 
 
@@ -100,9 +101,14 @@ def reference(
     terms = Terms(_initial(loaded))
     start = _entry_terms(loaded, target, terms)
     registers = [*start, *[UNKNOWN] * (len(code.cells) - len(start))]
-    for cells, place in zip(code.inputs, target.abi.arguments, strict=False):
-        for to, source in zip(cells, _argument_cells(target, place), strict=False):
-            registers[to] = start[source]
+    for k, cells in enumerate(code.inputs):
+        place = target.abi.place(k)
+        if isinstance(place, int):
+            word = loaded.memories.read(entry_stack(target) + place, WORD_BYTES) or b""
+            registers[cells[0]] = terms.constant(int.from_bytes(word, "little"))
+        elif place is not None:
+            for to, source in zip(cells, _argument_cells(target, place), strict=False):
+                registers[to] = start[source]
     state = State(terms, code.cells, registers, code.mask, _free_stack(target, stack))
     taken = run_in_order(state, [ready(op) for op in code.ops], steps)
     return Reference(code, state, taken, tuple(arguments), stack)
@@ -183,11 +189,11 @@ def _argument_cells(target: Target, register: str) -> tuple[int, ...]:
 
 
 def _free_stack(target: Target, stack: int) -> range:
-    """The addresses from where arrays may end to the end of the stack's memory."""
+    """The addresses from where arrays may end to the end of the stack's memory, or to where arguments lie in it."""
     memory = target.memory(target.abi.stack_memory)
     room = memory.size // 16
     end = memory.base + memory.size
-    return range(end - room - max(room, stack), end)
+    return range(end - room - max(room, stack), end if target.abi.stack_arguments is None else entry_stack(target))
 
 
 def memory_differences(wanted: State, found: State) -> list[Problem]:

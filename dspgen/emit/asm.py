@@ -88,7 +88,8 @@ def _file_header(scheduled: Scheduled, target: Target, signature: Signature) -> 
     yield f"{signature.name}, from {signature.source}, for {target.name}"
     yield ""
     for k, parameter in enumerate(signature.parameters):
-        where = target.abi.arguments[k] if k < len(target.abi.arguments) else "stack"
+        place = target.abi.place(k)
+        where = place if isinstance(place, str) else "stack"
         yield f"{where:<8} {parameter.c_text}"
     yield from _time(scheduled)
 

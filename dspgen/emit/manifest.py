@@ -24,7 +24,8 @@ def manifest(
                 "type": p.elem,
                 "shape": list(p.shape) if p.shape is not None else None,
                 "const": p.const,
-                "register": target.abi.arguments[k] if k < len(target.abi.arguments) else None,
+                "register": place if isinstance(place := target.abi.place(k), str) else None,
+                **({"stack_offset": place} if isinstance(place, int) else {}),
             }
             for k, p in enumerate(signature.parameters)
         ],

@@ -11,7 +11,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from dspgen.asmir.ir import Imm, Instr, Jump, Label, Mark, OperandValue, Phys, Place, Predicate, Reg, VReg
+from dspgen.asmir.ir import (
+    ArgumentPlace,
+    Imm,
+    Instr,
+    Jump,
+    Label,
+    Mark,
+    OperandValue,
+    Phys,
+    Place,
+    Predicate,
+    Reg,
+    VReg,
+)
 from dspgen.errors import Problem, SourceError
 from dspgen.lasm.forms import Classes, Use
 from dspgen.lasm.ir import Group, Program
@@ -38,7 +51,7 @@ class Builder:
         self.program, self.classes, self.target = program, classes, target
         self.index = Index(target)
         self.code: Code = []
-        self.inputs: list[tuple[VReg, str]] = []
+        self.inputs: list[tuple[VReg, ArgumentPlace]] = []
         self.problems: list[Problem] = []
         self.halves: dict[str, tuple[VReg, Part]] = {}
         self.end = f"{program.name}_end"
@@ -128,7 +141,7 @@ class Builder:
     def _arrive(self) -> None:
         abi = self.target.abi
         inputs = self.program.inputs
-        if len(inputs) > len(abi.arguments):
+        if inputs and abi.place(len(inputs) - 1) is None:
             what = f"{len(inputs)} inputs; arguments come in {len(abi.arguments)} registers"
             self.problems.append(Problem("DG346", what, inputs[len(abi.arguments)].loc))
         results = self._result_names() if self.program.outputs else ()
@@ -144,6 +157,21 @@ class Builder:
                 continue
             for name, single in zip(names, places, strict=True):
                 self._arrive_single(name, single, single in results, group.loc)
+        for k, group in enumerate(inputs):
+            if isinstance(offset := abi.place(k), int):
+                self._arrive_on_stack(group, offset)
+
+    def _arrive_on_stack(self, group: Group, place: int) -> None:
+        self.arguments.append((f"stack+{place}", ":".join(group.names)))
+        (name, *high) = reversed(group.names)
+        if high:
+            self.problems.append(Problem("DG346", "a pair can't be an argument on the stack", group.loc))
+        elif name in self.classes.of:
+            register, cls = self.register(name), self.classes.of[name]
+            arrived = VReg(f"{name}~in", cls) if register.part else register.vreg
+            self.inputs.append((arrived, place))
+            if register.part:
+                self.code += self.move(register, Reg(arrived), cls, group.loc)
 
     def _arrive_single(self, name: str, place: str, shared: bool, loc: Loc) -> None:
         """One half or one register; by a copy where it is part of a pair, or comes where a result has to go."""

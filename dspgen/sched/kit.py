@@ -50,6 +50,7 @@ class Kit:
         self._copies: list[_Copy] = []
         self._highs: list[_Copy] = []
         self._binary: dict[str, list[tuple[Instruction, Operand, Operand, Operand]]] = {}
+        self._masks: list[tuple[Instruction, Operand, Operand, Operand]] = []
         self._branches: list[tuple[Instruction, Operand]] = []
         self._count = 0
         self.saved: set[str] = set()  # registers of the caller's that are on the stack meanwhile
@@ -189,6 +190,15 @@ class Kit:
         """Move a stack pointer by `amount` bytes."""
         cls = self.class_of(name)
         return self._add(Phys(name), cls, Phys(name), cls, amount)
+
+    def align(self, name: str, alignment: int) -> list[Instr]:
+        """Round a stack pointer down to a multiple of `alignment`."""
+        cls = self.class_of(name)
+        for instruction, result, base, amount in self._masks:
+            if cls in result.classes and cls in base.classes and _in_range(-alignment, amount.imm):
+                values: dict[str, OperandValue] = {result.name: Phys(name), base.name: Phys(name)}
+                return [_make(instruction, {**values, amount.name: Imm(-alignment)})]
+        raise self._missing(f"round the stack pointer {name} down to a multiple of {alignment} bytes")
 
     def _add(
         self, result: OperandValue, result_class: str, base: OperandValue, base_class: str, amount: int
@@ -358,6 +368,8 @@ class Kit:
                 self._sums.append(_Sum(instruction, result, a, b, sign, unsigned))
                 if value.op == "add":
                     self._sums.append(_Sum(instruction, result, b, a, 1, _has(value.args[0], "zext")))
+            if value.op == "and" and b.imm is not None:
+                self._masks.append((instruction, result, a, b))
             if value.type == "i32":
                 self._binary.setdefault(value.op, []).append((instruction, result, a, b))
 

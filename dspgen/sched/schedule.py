@@ -12,6 +12,9 @@ from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.finish import finished_lines
 from dspgen.sched.fit import Searches
 from dspgen.sched.flow import occupancy
+from dspgen.sched.frame import above_frames, moved_by_itself
+from dspgen.sched.frame import enter as enter_frame
+from dspgen.sched.frame import leave as leave_frame
 from dspgen.sched.ir import Lessons, Method, Packed, Scheduled
 from dspgen.sched.kit import Kit
 from dspgen.sched.layout import Laid, Layout, RunsCollide, TooStraight
@@ -78,7 +81,7 @@ def schedule(
     failure: Failure | None = None
     laid: Laid | None = None
     kit = Kit(facts)
-    stack = Stack(facts, kit, function.below)
+    stack = Stack(facts, kit, function.below, moved_by_itself(function, target.abi))
     for _ in range(attempts):
         laid, inputs = _laid_out(function, facts, kit, settings, stack, laid)
         found = _allocate(laid.blocks, facts, inputs, [*settings.borrowed, *settings.saved])
@@ -156,15 +159,13 @@ def _lay_out(
     function: Function, facts: Facts, kit: Kit, settings: Settings, stack: Stack
 ) -> tuple[Laid, dict[VReg, tuple[str, ...]]]:
     layout = Layout(facts, kit, settings, function.name)
-    inputs, entry = _inputs(function, facts, kit)
+    inputs, entry = _inputs(function, facts, kit, stack)
     layout.pending += entry
     leave: list[Instr] = []
     for name, place in settings.saved.items():
         leave += stack.move(Phys(name), kit.class_of(name), place, store=False)
-    for side, size in function.frame:
-        pointer = facts.target.abi.scalar_stack if side == "scalar" else facts.target.abi.vector_stack
-        layout.pending += kit.add_physical(pointer, -size)
-        leave += kit.add_physical(pointer, size)
+    layout.pending += enter_frame(stack, kit)
+    leave += leave_frame(stack, kit)
     for name in settings.borrowed:
         kept = kit.shelter(name, room_elsewhere(facts, name, settings.borrowed))
         if kept is None:
@@ -179,9 +180,9 @@ def _lay_out(
 
 def _prepared(function: Function, kit: Kit, settings: Settings, stack: Stack) -> tuple[Item, ...]:
     """The function's body as the settings want it, made once for each choice."""
-    key = (settings.flat_limit, settings.copy_predicates, len(settings.spilled))
+    key = (settings.flat_limit, settings.copy_predicates, len(settings.spilled), stack.frames)
     if key not in settings.bodies:
-        body: tuple[Item, ...] = function.body
+        body = above_frames(function.body, stack, kit)
         if settings.copy_predicates:
             body = copied_predicates(body, kit)
         if settings.pipeline:
@@ -198,12 +199,18 @@ def _prepared(function: Function, kit: Kit, settings: Settings, stack: Stack) ->
     return settings.bodies[key]
 
 
-def _inputs(function: Function, facts: Facts, kit: Kit) -> tuple[dict[VReg, tuple[str, ...]], list[Instr]]:
-    """Registers that arrive in given places; one that is used as a predicate moves to a predicate register."""
+def _inputs(
+    function: Function, facts: Facts, kit: Kit, stack: Stack
+) -> tuple[dict[VReg, tuple[str, ...]], list[Instr]]:
+    """Registers that arrive in given ones, and code for those that don't: one that is used as a predicate moves to a
+    predicate register, one that comes on the stack is loaded."""
     inputs: dict[VReg, tuple[str, ...]] = {}
     entry: list[Instr] = []
     used = predicates_of(function.body)
     for register, name in function.inputs:
+        if isinstance(name, int):
+            entry += stack.argument(register, name)
+            continue
         arrived = VReg(f"{register.name}~in", register.cls) if register in used else register
         places = tuple(str(a[0]) for a in facts.physical(name))
         if len(places) != len(facts.atoms(register)):

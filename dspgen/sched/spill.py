@@ -1,12 +1,13 @@
 """Values that find no register wait in memory: stored where they are made, loaded again right before each use.
 
-They lie below the stack pointer of their side: functions here call nothing, so no frame has to be taken. Rows that load
-and store a register come from the ISA file by what they do; a pair goes half by half.
+They lie below the stack pointer of their side. Functions here call nothing: the pointer is moved under them only where
+the calling convention leaves nothing below it to functions (`frame.py`). Rows that load and store a register come from
+the ISA file by what they do; a pair goes half by half.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -28,6 +29,7 @@ from dspgen.asmir.ir import (
     renamed,
     writes,
 )
+from dspgen.errors import NoSchedule, Problem
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.live import NOTHING, live_before
@@ -36,6 +38,16 @@ from dspgen.target.model import Instruction, Operand, SemExpr, Side
 
 _ARRAY = "~stack"  # the name that references to this memory carry: no array of the program's
 _ALIGN = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A stack pointer is rounded down to a multiple of `alignment`, if that isn't 0, and moved by `size` bytes; what it
+    was before is kept `old` bytes below where it was rounded to."""
+
+    size: int
+    alignment: int
+    old: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +60,34 @@ class _Row:
 
 
 class Stack:
-    """Places below the stack pointers, handed out downwards, and the code that reaches them."""
+    """Places below the stack pointers, handed out downwards, and the code that reaches them.
 
-    def __init__(self, facts: Facts, kit: Kit, below: Sequence[tuple[Side, int]]) -> None:
-        self.facts, self.kit = facts, kit
+    `kept` are pointers that the function moves by itself, or that nothing else may.
+    """
+
+    def __init__(self, facts: Facts, kit: Kit, below: Sequence[tuple[Side, int]], kept: Set[str] = frozenset()) -> None:
+        self.facts, self.kit, self.kept = facts, kit, kept
         self._taken: dict[str, int] = {}
+        self._aligned: dict[str, int] = {}
         for side, size in below:
-            pointer = self._pointer(side)
-            self._taken[pointer] = max(self._taken.get(pointer, 0), -(-size // _ALIGN) * _ALIGN)
+            self._take(self.pointer(side), -(-size // _ALIGN) * _ALIGN, _ALIGN if size else 1)
         self._rows: dict[tuple[str, bool], _Row | None] = {}
+
+    def frame(self, pointer: str) -> Frame | None:
+        """How the function moves a pointer; None where it leaves it as it is."""
+        abi, taken = self.facts.target.abi, self._taken.get(pointer, 0)
+        if pointer in self.kept or abi.red_zone is None or taken <= abi.red_zone:
+            return None
+        given = abi.stack_alignment or _ALIGN
+        wanted = max(given, self._aligned.get(pointer, 1))
+        word = self._bytes(self.kit.class_of(pointer)) if wanted > given else 0
+        old = -(-(taken + word) // word) * word if word else 0
+        return Frame(-(-(taken + word) // wanted) * wanted, wanted if word else 0, old)
+
+    @property
+    def frames(self) -> tuple[int, ...]:
+        """How far each pointer is moved."""
+        return tuple(found.size for p in self._taken if (found := self.frame(p)) is not None)
 
     def can_hold(self, cls: str) -> bool:
         """Whether registers of a class can go to memory and back."""
@@ -68,20 +99,39 @@ class Stack:
         store = self._row(cls, store=True)
         if store is None:
             raise ValueError(f"registers of class {cls} can't be stored")
-        pointer = self._pointer(_side(store))
+        pointer = self.pointer(_side(store))
         size = self._bytes(cls) * (2 if self.facts.is_pair(cls) else 1)
-        self._taken[pointer] = -(-(self._taken.get(pointer, 0) + size) // size) * size
+        self._take(pointer, -(-(self._taken.get(pointer, 0) + size) // size) * size, _alignment(store))
         return -self._taken[pointer]
+
+    def _take(self, pointer: str, size: int, alignment: int) -> None:
+        self._taken[pointer] = max(self._taken.get(pointer, 0), size)
+        self._aligned[pointer] = max(self._aligned.get(pointer, 1), alignment)
 
     def move(self, value: Reg | Phys, cls: str, offset: int, *, store: bool) -> list[Instr]:
         """Store a single register to its place, or load it."""
         row = self._row(cls, store=store)
         if row is None or row.instruction.memory is None:
             raise ValueError(f"registers of class {cls} can't be stored")
+        if (frame := self.frame(self.pointer(row.instruction.memory.side))) is not None:
+            offset += frame.size
+        return self._moved(row, value, cls, offset, "spill" if store else "reload")
+
+    def argument(self, register: VReg, offset: int) -> list[Instr]:
+        """Load an argument that is so far from the scalar side's stack pointer, while that is where it was at entry."""
+        row = self._row(register.cls, store=False)
+        if row is None or self.facts.is_pair(register.cls) or _side(row) != "scalar":
+            name = self.facts.target.name
+            what = f"{name} has no instruction to load an argument of class {register.cls} from the stack"
+            raise NoSchedule(Problem("DG302", what, None, "describe one in the ISA file"))
+        return self._moved(row, Reg(register), register.cls, offset, "argument")
+
+    def _moved(self, row: _Row, value: Reg | Phys, cls: str, offset: int, comment: str) -> list[Instr]:
         memory = row.instruction.memory
+        assert memory is not None
         size = self._bytes(cls)
         access = MemRef(_ARRAY, offset, (), size, 1, size)
-        base: VReg | Phys = Phys(self._pointer(memory.side))
+        base: VReg | Phys = Phys(self.pointer(memory.side))
         before: list[Instr] = []
         if displaced(offset, memory.scale, memory.side, self.facts) is None:
             register = self.kit.fresh(self.facts.target.address_modes.base_classes[memory.side], "slot")
@@ -89,7 +139,7 @@ class Stack:
             base, offset = register, 0
         values: dict[str, OperandValue] = {row.memory.name: Mem(base, offset, access), row.register.name: value}
         made = Instr(row.instruction, tuple(values[o.name] for o in row.instruction.operands))
-        return [*before, replace(made, comment="spill" if store else "reload")]
+        return [*before, replace(made, comment=comment)]
 
     def atoms(self, register: VReg, temporary: VReg, offset: int, wanted: set[Atom], *, store: bool) -> list[Instr]:
         """Move the wanted atoms of `register`, which sit in `temporary`, to or from its place at `offset`."""
@@ -101,7 +151,7 @@ class Stack:
                 made += self.move(Reg(temporary, part), cls, offset + k * self._bytes(cls), store=store)
         return made
 
-    def _pointer(self, side: Side) -> str:
+    def pointer(self, side: Side) -> str:
         abi = self.facts.target.abi
         return abi.scalar_stack if side == "scalar" else abi.vector_stack
 
@@ -115,7 +165,8 @@ class Stack:
         key = (base, store)
         if key not in self._rows:
             rows = [r for i in self.facts.target.instructions if (r := self._fitting(i, base, store)) is not None]
-            rows.sort(key=lambda r: (r.instruction.latency, r.instruction.busy, r.instruction.id))
+            # The stack is aligned, and rows that make use of that take fewer resources.
+            rows.sort(key=lambda r: (r.instruction.latency, r.instruction.busy, -_alignment(r), r.instruction.id))
             self._rows[key] = rows[0] if rows else None
         return self._rows[key]
 
@@ -138,6 +189,10 @@ class Stack:
         if place is None or memory is None or register is None or place.part or place.name != register.name:
             return None
         return _Row(instruction, memory, register)
+
+
+def _alignment(row: _Row) -> int:
+    return 1 if row.instruction.memory is None else row.instruction.memory.align
 
 
 def _side(row: _Row) -> Side:

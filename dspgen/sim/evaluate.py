@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dspgen.asmir.ir import (
+    ArgumentPlace,
     Function,
     If,
     Imm,
@@ -93,7 +94,7 @@ class _Run:
         rows = {i.id: i for i in target.real.instructions}  # code for a view has the view's rows
         packets = tuple(AsmPacket((_placed(i, rows, self.virtual),), i.loc or _HERE) for i in instructions)
         program = Assembled(function.name, packets, {function.name: 0}, entry=function.name)
-        room = max((size for _, size in (*function.frame, *function.below)), default=0)
+        room = max((size for _, size in function.below), default=0)
         self.loaded = load(
             program,
             self.target,
@@ -108,11 +109,8 @@ class _Run:
         self.uid = {id(i): k for k, i in enumerate(instructions)}
 
     def result(self) -> Evaluated:
-        stacks = {"scalar": self.target.abi.scalar_stack, "vector": self.target.abi.vector_stack}
-        for vreg, physical in self.function.inputs:
-            self._enter(vreg, physical)
-        for side, size in self.function.frame:
-            self._add(self._cells(stacks[side])[0], -size)
+        for vreg, place in self.function.inputs:
+            self._enter(vreg, place)
         with np.errstate(all="ignore"):
             self._items(self.function.body)
         outputs = {}
@@ -144,8 +142,15 @@ class _Run:
     def _vreg(self, vreg: VReg) -> tuple[int, ...]:
         return self._cells(self.virtual.text[vreg.name, vreg.cls], vreg.cls)
 
-    def _enter(self, vreg: VReg, physical: str) -> None:
-        """An argument register's contents become the virtual register's."""
+    def _enter(self, vreg: VReg, physical: ArgumentPlace) -> None:
+        """What is in an argument's place becomes the virtual register's."""
+        if isinstance(physical, int):
+            (to,) = self._vreg(vreg)
+            pointer = int(self.machine.registers[self._cells(self.target.abi.scalar_stack)[0]][0])
+            word = self.loaded.memories.read(pointer + physical, self.file.cells[to].bits // 8) or b""
+            self.machine.registers[to][:] = int.from_bytes(word, "little")
+            self.machine.written.add(to)
+            return
         place = self.file.place(physical, (vreg.cls,)) or self.file.place(physical)
         assert place is not None
         cells = self._vreg(vreg)

@@ -22,6 +22,7 @@ Argument = Any  # a NumPy array, or an int or float, Python's or NumPy's
 ALIGN = 128
 GUARD = 1024  # bytes kept free beside an array: code may read before it, and store its last vectors whole
 PACKET_BYTES = 32
+WORD = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,26 @@ def _margin(target: Target) -> int:
     """Bytes kept free before the first array: two vectors at least."""
     widest = max((c.bits // 8 for c in target.registers if c.kind == "vector"), default=0)
     return max(GUARD, -(-2 * widest * target.lanes // ALIGN) * ALIGN)
+
+
+def entry_stack(target: Target) -> int:
+    """The scalar side's stack pointer at entry; what lies above it is the caller's."""
+    memory = target.memory(target.abi.stack_memory)
+    return (memory.base + memory.size - min(4096, memory.size // 32)) & ~(ALIGN - 1)
+
+
+def _bits_of(name: str, value: Argument) -> tuple[int, bool]:
+    """A number's bits, and whether there are 64 of them."""
+    if isinstance(value, np.ndarray):
+        value = value[()]
+    if isinstance(value, np.float64):
+        return float_bits(float(value), True), True
+    if isinstance(value, np.float16 | np.float32 | float):
+        return float_bits(float(value), False), False
+    if isinstance(value, int | np.integer | np.bool_):
+        return int(value) & ((1 << 64) - 1), isinstance(value, np.int64 | np.uint64)
+    text = f"argument {name} is neither an array nor a number: {type(value).__name__}"
+    raise SourceError(Problem("DG430", text))
 
 
 @dataclass(slots=True)
@@ -100,8 +121,8 @@ def load(
     places = _place_arrays(arguments, placement, memories, placer)
     code = lower(program, target, symbols, code_addresses)
     setter = _Setter(target, RegisterFile(target), zero_registers(code), set())
-    setter.call([(n, v) for n, v in arguments], {n: a for n, a, _ in places})
-    setter.machine_state(code_end)
+    top = setter.machine_state(code_end)
+    setter.call([(n, v) for n, v in arguments], {n: a for n, a, _ in places}, memories, top)
     entry = _entry(program, function)
     start = Start(setter.registers, frozenset(setter.written), entry, code_end, strict, limit)
     return Loaded(code, memories, start, tuple(places))
@@ -197,9 +218,12 @@ class _Setter:
             value >>= spec.bits
             self.written.add(cell)
 
-    def call(self, arguments: Sequence[tuple[str, Argument]], places: Mapping[str, int]) -> None:
+    def call(
+        self, arguments: Sequence[tuple[str, Argument]], places: Mapping[str, int], memories: MemoryMap, top: int
+    ) -> None:
+        """Arguments in their registers, and in memory from the scalar side's stack pointer, `top`, on."""
         abi = self.target.abi
-        if len(arguments) > len(abi.arguments):
+        if arguments and abi.place(len(arguments) - 1) is None:
             text = f"{len(arguments)} arguments; the calling convention passes {len(abi.arguments)} in registers"
             raise SourceError(Problem("DG430", text))
         for register, (name, value) in zip(abi.arguments, arguments, strict=False):
@@ -207,6 +231,10 @@ class _Setter:
                 self._wide(register, places[name], abi.pointer_class)
             else:
                 self._scalar(register, name, value)
+        for k, (name, value) in enumerate(arguments):
+            if isinstance(offset := abi.place(k), int):
+                word = places[name] if name in places else _bits_of(name, value)[0]
+                memories.write(top + offset, (word & WORD).to_bytes(4, "little"))
 
     def _wide(self, register: str, value: int, class_name: str) -> None:
         cls = self.target.register_class(class_name)
@@ -217,27 +245,19 @@ class _Setter:
         self.set(cls.names[low // 2], value, (class_name,))
 
     def _scalar(self, register: str, name: str, value: Argument) -> None:
-        abi = self.target.abi
-        if isinstance(value, np.ndarray):
-            value = value[()]
-        if isinstance(value, float) and isinstance(value, np.float64):
-            self._wide(register, float_bits(float(value), True), abi.wide_class)
-        elif isinstance(value, np.float16 | np.float32 | float):
-            self.set(register, float_bits(float(value), False))
-        elif isinstance(value, np.int64 | np.uint64):
-            self._wide(register, int(value) & ((1 << 64) - 1), abi.wide_class)
-        elif isinstance(value, int | np.integer | np.bool_):
-            self.set(register, int(value) & ((1 << 64) - 1))
+        bits, wide = _bits_of(name, value)
+        if wide:
+            self._wide(register, bits, self.target.abi.wide_class)
         else:
-            text = f"argument {name} is neither an array nor a number: {type(value).__name__}"
-            raise SourceError(Problem("DG430", text))
+            self.set(register, bits)
 
-    def machine_state(self, return_address: int) -> None:
-        """Return address, stacks, the lane mask, and what the calling convention promises at entry."""
+    def machine_state(self, return_address: int) -> int:
+        """Return address, stacks, the lane mask, and what the calling convention promises at entry; gives the scalar
+        side's stack pointer."""
         target, abi = self.target, self.target.abi
         memory = target.memory(abi.stack_memory)
         room = memory.size // 16
-        top = (memory.base + memory.size - min(4096, room // 2)) & ~(ALIGN - 1)
+        top = entry_stack(target)
         self.set(abi.scalar_stack, top)
         if abi.vector_stack != abi.scalar_stack:
             self.set(abi.vector_stack, (memory.base + memory.size - room) & ~(ALIGN - 1))
@@ -249,3 +269,4 @@ class _Setter:
         for name in (*abi.callee_saved, *abi.reserved):
             place = self.file.place(name)
             self.written |= set(place.cells) if place else set()
+        return top

@@ -449,6 +449,9 @@ def _abi(isa: schema.Isa) -> Abi:
         stack_memory=row.stack_memory,
         reserved=row.reserved,
         entry_values={k: int(v) for k, v in row.entry_values.items()},
+        stack_arguments=None if row.stack_arguments is None else int(row.stack_arguments),
+        stack_alignment=None if row.stack_alignment is None else int(row.stack_alignment),
+        red_zone=None if row.red_zone is None else int(row.red_zone),
     )
 
 
@@ -476,7 +479,7 @@ def _toolchain(isa: schema.Isa) -> Toolchain | None:
     row = isa.toolchain
     if row is None:
         return None
-    same = "assemble link run start argument output data counter overhead compile halide support"
+    same = "assemble link run start argument stack_argument output data counter overhead compile halide support"
     texts = {name: getattr(row, name) for name in same.split()}
     return Toolchain(**texts, packages=tuple(row.packages), rivals=tuple(row.rivals.items()))
 

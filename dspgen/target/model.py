@@ -231,6 +231,7 @@ class Memory:
     purpose: Literal["data", "patterns"] = "data"
 
 
+_WORD = 4  # bytes of an argument in memory
 DMA_WORDS = ("source", "source_step", "destination", "destination_step", "rows", "row_bytes", "go")
 
 
@@ -275,6 +276,15 @@ class Abi:
     stack_memory: str
     reserved: tuple[str, ...] = ()
     entry_values: dict[str, int] = field(default_factory=dict)
+    stack_arguments: int | None = None
+    stack_alignment: int | None = None
+    red_zone: int | None = None
+
+    def place(self, k: int) -> str | int | None:
+        """Where argument k is at entry: a register, or bytes from the scalar side's stack pointer; None if nowhere."""
+        if k < len(self.arguments):
+            return self.arguments[k]
+        return None if self.stack_arguments is None else self.stack_arguments + _WORD * (k - len(self.arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +323,7 @@ class Toolchain:
     rivals: tuple[tuple[str, str], ...] = ()
     halide: str = ""
     support: str = ""
+    stack_argument: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,8 +152,7 @@ class Instruction(Sourced):
     memory: for loads and stores: how it reaches memory.
     resources: what it takes besides its unit.
     implicit_reads: control registers that it reads without naming them, beyond those of its semantics.
-    predicate: the predicates that it may carry, where not those of its unit's side: of the scalar registers, of lanes,
-        or none.
+    predicate: predicates that it may carry, if not those of its unit's side: of scalar registers, of lanes, or none.
     cost [cycles]: what code selection counts for it on its units, beyond `busy`; `[cost]` wins over it.
     compile: `false`: the assembler and the simulator know it, the compiler doesn't use it.
     equivalents: the same effect in other words, by which code selection finds it too.
@@ -219,8 +218,7 @@ class Packets(Sourced):
     """What is issued in one cycle.
 
     issue [instructions]: the most that a packet may have.
-    minimum_ii [cycles]: the shortest initiation interval that software pipelines may have; a branch's delay sets
-        another.
+    minimum_ii [cycles]: the shortest initiation interval of software pipelines; a branch's delay sets another.
     limits: limits on groups of units, by names of your own.
     """
 
@@ -234,8 +232,7 @@ class Pipeline(Sourced):
     """What happens to who comes too early.
 
     exposed: `true`: nothing waits, so that code has to. `false`: packets wait for the results that they read.
-    equals: of exposed pipelines: a register keeps its old value until a result lands. `false`: it may change any time
-        before.
+    equals: of exposed pipelines: a register keeps its old value until a result lands. `false`: it may change before.
     branch_delay [packets]: how many packets after a branch are still run.
     """
 
@@ -340,6 +337,9 @@ class Abi(Sourced):
     callee_saved: registers that must be as they were when the function returns.
     reserved: registers that compiled code must not use for anything else, such as stack pointers.
     entry_values: control registers with the values that they have at entry.
+    stack_arguments: bytes from the scalar side's stack pointer to the first argument without a register, a word each.
+    stack_alignment: bytes that stack pointers are multiples of; where it isn't given, as many as any access wants.
+    red_zone: bytes below the stack pointers that functions may use without moving these; where it isn't given, all.
     """
 
     arguments: Names
@@ -355,6 +355,9 @@ class Abi(Sourced):
     callee_saved: Names = Names(())
     reserved: Names = Names(())
     entry_values: dict[str, Figure] = field(default_factory=dict)
+    stack_arguments: Figure | None = None
+    stack_alignment: Figure | None = None
+    red_zone: Figure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,9 +405,9 @@ class Toolchain(Sourced):
     assemble: the command that makes `{object}` of `{source}`.
     link: the command that makes `{program}` of `{objects}`.
     run: the command that runs `{program}`, whose output are the bytes of all outputs.
-    start: the text of a program that calls `{function}`; `{arguments}`, `{outputs}` and `{data}` stand for the texts
-        below.
+    start: the text of a program that calls `{function}`, with the texts below for `{arguments}`, `{outputs}`, `{data}`.
     argument: puts `{value}`, a label or a number, into the `{register}` of an argument.
+    stack_argument: puts it `{offset}` bytes from the stack pointer; `{arguments}` begins with these.
     output: writes `{bytes}` bytes from `{address}` on to the program's output.
     data: reserves an array `{name}` with the contents of `{file}`, and a guard behind it.
     counter: the label of the word to which `start` writes how many packets were run.
@@ -424,6 +427,7 @@ class Toolchain(Sourced):
     output: str
     data: str
     counter: str
+    stack_argument: str = ""
     overhead: Figure = Figure(0)
     compile: str = ""
     rivals: dict[str, str] = field(default_factory=dict)

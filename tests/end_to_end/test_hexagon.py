@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from dspgen.emulator import emulate
 from dspgen.errors import DspgenError
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
+from dspgen.sched.facts import Facts
+from dspgen.sched.kit import Kit
+from dspgen.sched.spill import Stack
 from dspgen.stages import arguments_of, simulate_kernel
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
@@ -123,3 +127,37 @@ def test_narrow_kernels(seed: int, tmp_path: Path, hexagon: Target) -> None:
     path = tmp_path / "k.c"
     path.write_text(narrow(seed))
     agree(path, hexagon, Options(tiler="model"), {})
+
+
+def test_arguments_on_the_stack(tmp_path: Path, hexagon: Target) -> None:
+    """Six come in registers; pointers and numbers beyond these lie above the stack pointer."""
+    needs_tools(hexagon)
+    path = tmp_path / "many.c"
+    path.write_text(
+        """void many(const int a[70], int k, const int b[70], int m, const int c[70], int n, const int d[70], int q,
+                     int r[70], int s[70], int t) {
+             for (int i = 0; i < 70; i++) { r[i] = a[i] * k + b[i] * m + q; s[i] = c[i] - d[i] * n + t; } }""",
+        encoding="utf-8",
+    )
+    agree(path, hexagon, Options(), {"k": 3, "m": -5, "n": 77, "q": 1 << 20, "t": -9})
+
+
+def test_nothing_lies_below_the_stack_pointer(examples: Path, hexagon: Target) -> None:
+    """What a signal handler may write over; the pointer is moved down at entry and back at exit."""
+    compiled = compile_file(str(examples / "stencil3.c"), hexagon, Options())
+    moved = [int(n) for n in re.findall(r"r29 = add\(r29,#(-?\d+)\)", compiled.asm)]
+    places = [int(n) for n in re.findall(r"mem\w+\(r29\+#(-?\d+)\)", compiled.asm)]
+    assert len(moved) == 2 and sum(moved) == 0 and moved[0] < 0 and moved[0] % 8 == 0
+    assert places and all(0 <= place < -moved[0] for place in places)
+
+
+def test_vectors_are_aligned_in_frames(hexagon: Target) -> None:
+    facts = Facts(hexagon)
+    stack = Stack(facts, Kit(facts), ())
+    assert stack.frame("r29") is None
+    stack.place("R")
+    first = stack.frame("r29")
+    assert first is not None and (first.size, first.alignment) == (8, 0)
+    stack.place("V")
+    second = stack.frame("r29")
+    assert second is not None and second.alignment == 128 and second.size % 128 == 0 and second.size > 256
