@@ -82,4 +82,8 @@ def test_rows_times_rows_are_as_fast_as_lanes_side_by_side(data: str, tmp_path: 
     path = tmp_path / "kernel.c"
     path.write_text(ROWS, encoding="utf-8")
     result = run_file(str(path), ft_m7002, Options(data=data))  # type: ignore[arg-type]
-    assert result.verified and any("b_by_0" in tile for tile in result.tiles)
+    assert result.verified
+    if data == "onchip":  # else the engine turns the array round on the way
+        assert any("b_by_0" in tile for tile in result.tiles)
+    else:
+        assert any("turns round" in remark.message for remark in result.remarks)
