@@ -41,7 +41,7 @@ def _computes(instr: Instr, set_here: AbstractSet[str]) -> bool:
     """Whether it does nothing but make registers of registers, none of them physical ones that may be `set_here`."""
     if instr.ordered or instr.masked or instr.instruction.memory is not None or not list(writes(instr)):
         return False
-    return not any(True for _ in _physical(instr)) and set_here.isdisjoint(instr.instruction.implicit_reads)
+    return not list(_physical(instr)) and set_here.isdisjoint(instr.instruction.implicit_reads)
 
 
 def _physical(instr: Instr) -> Iterator[str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
+
+Use = Literal["gain", "lowering", "both", "optional"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,17 +15,16 @@ class Rule:
     """`use`: "gain" may make code cheaper; "lowering" replaces what the machine lacks, and is used only then; "both"
     is either; "optional" is used on request. A row is not used where the machine has one of the operations `unless`:
     other rows do the same with fewer terms; nor where it lacks one of `only`, of the row's side, and of its type
-    unless another is named (`div.u32`). It is used
-    only where the machine has one of the operations `given`, and where the region as written has one of the operations
-    `start`, if there are any; and not where the operations `dearer` together occupy no more of the machine than those
-    of the right side."""
+    unless another is named (`div.u32`). It is used only where the machine has one of the operations `given`, and where
+    the region as written has one of the operations `start`, if there are any; and not where the operations `dearer`
+    together occupy no more of the machine than those of the right side."""
 
     name: str
     left: str
     right: str
     when: str = ""
     why: str = ""
-    use: Literal["gain", "lowering", "both", "optional"] = "gain"
+    use: Use = "gain"
     unless: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
@@ -53,32 +55,14 @@ def row(
     why: str = "",
     unless: tuple[str, ...] = (),
     only: tuple[str, ...] = (),
+    *,
+    use: Use = "gain",
 ) -> Rule:
-    return Rule(name, left, right, when, why, "gain", unless, only)
+    return Rule(name, left, right, when, why, use, unless, only)
 
 
-def lower(
-    name: str,
-    left: str,
-    right: str,
-    when: str = "",
-    why: str = "",
-    unless: tuple[str, ...] = (),
-    only: tuple[str, ...] = (),
-) -> Rule:
-    return Rule(name, left, right, when, why, "lowering", unless, only)
-
-
-def both(
-    name: str,
-    left: str,
-    right: str,
-    when: str = "",
-    why: str = "",
-    unless: tuple[str, ...] = (),
-    only: tuple[str, ...] = (),
-) -> Rule:
-    return Rule(name, left, right, when, why, "both", unless, only)
+lower = partial(row, use="lowering")
+both = partial(row, use="both")
 
 
 def optional(name: str, left: str, right: str, when: str = "", why: str = "") -> Rule:
