@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dspgen.vecdsl.ir import If, Let, Loop, Stmt, Store, Term, Var
-from dspgen.vecdsl.terms import children, own_terms
+from dspgen.vecdsl.ir import If, Let, Load, Loop, Stmt, Store, Term, Var
+from dspgen.vecdsl.terms import children, leaves, own_terms, statements, terms_in
 
 
 def names_of(terms: Iterable[Term]) -> set[str]:
@@ -22,6 +22,13 @@ def names_of(terms: Iterable[Term]) -> set[str]:
             found.add(term.name)
         stack.extend(children(term))
     return found
+
+
+def addressing_names(body: Iterable[Stmt]) -> set[str]:
+    """The names in the addresses of loads and stores, at any depth: what they stand for is no term of any region."""
+    found = {name for stmt in statements(body) if isinstance(stmt, Store) for name, _ in stmt.address.terms}
+    loads = (leaf for term in terms_in(body) for leaf in leaves(term) if isinstance(leaf, Load))
+    return found | {name for load in loads for name, _ in load.address.terms}
 
 
 def region_names(body: tuple[Stmt, ...], ends: tuple[Term, ...]) -> Iterator[set[str]]:

@@ -28,7 +28,7 @@ from dspgen.rewrite.guard import MEGABYTES, expect, may_grow, saturated_apart
 from dspgen.rewrite.invariants import invariant_nodes
 from dspgen.rewrite.lanewise import Implementation
 from dspgen.rewrite.machine import Machine, Value, machine_of
-from dspgen.rewrite.names import bound_names, names_of, region_names, stored_arrays
+from dspgen.rewrite.names import addressing_names, bound_names, names_of, region_names, stored_arrays
 from dspgen.rewrite.problem import Choices, Recurrence, make_problem
 from dspgen.rewrite.proposals import Readable, propose_loads
 from dspgen.rewrite.region import Built, Region, build
@@ -163,6 +163,7 @@ class _Optimiser:
     remarks: list[Remark] = field(default_factory=list)
     nodes: int = 0
     readers: Counter[str] = field(default_factory=Counter)
+    addressing: set[str] = field(default_factory=set)
     names: Names = field(default_factory=lambda: Names(set()))
 
     def run(self) -> Optimised:
@@ -171,6 +172,7 @@ class _Optimiser:
             self.readers.update(found)
             used |= found
         used |= bound_names(self.program.body)
+        self.addressing = addressing_names(self.program.body)
         self.names = Names(used)
         self.rewrite = self._rules(OUTSIDE)
         body, _ = self._block(self.program.body, (), _Context({}))
@@ -234,7 +236,8 @@ class _Optimiser:
         self, stmts: list[Let | Store], ends: tuple[Term, ...], context: _Context, *, last: bool = False
     ) -> tuple[tuple[Let | Store, ...], tuple[Term, ...]]:
         own = names_of([*(t for s in stmts for t in own_terms(s)), *ends])
-        kept = frozenset(s.name for s in stmts if isinstance(s, Let) and self.readers[s.name] > (s.name in own))
+        bound = (s.name for s in stmts if isinstance(s, Let))
+        kept = frozenset(n for n in bound if n in self.addressing or self.readers[n] > (n in own))
         region = Region(tuple(stmts), ends, kept)
         if not stmts and all(isinstance(e, Const | Var) for e in ends):
             return (), ends

@@ -184,6 +184,7 @@ def _needed(body: tuple[Stmt, ...]) -> set[str]:
             case Let():
                 uses[stmt.name] = list(names_of(stmt.value))
             case Store():
+                waiting += [name for name, _ in stmt.address.terms]
                 waiting += [name for term in own_terms(stmt) for name in names_of(term)]
             case If():
                 waiting += names_of(stmt.condition)

@@ -87,6 +87,7 @@ class _Checker:
                     self.term(stmt.value, scope)
                     self.bind(stmt.name)
                     scope[stmt.name] = stmt.value.type
+                    self.indices.add(stmt.name)  # a parameter that the program defines
                 case Store():
                     self.store(stmt, scope)
                 case If():
@@ -156,7 +157,9 @@ class _Checker:
             raise InvalidProgram(f"address {address} is not in normal form")
         for name in names:
             if scope.get(name) != INTEGER or name not in self.indices:
-                raise InvalidProgram(f"'{name}' in an address is not an iterator or integer parameter in scope")
+                raise InvalidProgram(
+                    f"'{name}' in an address is no iterator, integer parameter or name of an integer in scope"
+                )
 
     def expect(self, term: Term, type: VType, scope: Mapping[str, VType], what: str) -> None:
         self.term(term, scope)

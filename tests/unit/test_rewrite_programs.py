@@ -197,6 +197,17 @@ def test_a_load_needed_after_its_elements_are_overwritten_is_done_before() -> No
     assert load_line < next(i for i, x in enumerate(lines) if x.startswith("store.f32 A"))
 
 
+def test_what_only_addresses_name_stays() -> None:
+    """In the region that binds it, and in one further in."""
+    at = Let("at", op("mul", Var("i", N), Var("i", N)))
+    inner = Loop(
+        "j", Const(0, N), Const(2, N), 1, (), (Store("C", Address(0, (("at", 1),)), 1, "f32", load("A", 0)),), 2, 2
+    )
+    for body in ((at, inner), (at, *inner.body), (at, Store("C", Address(0), 1, "f32", load("A", 0, at=1)))):
+        text = body_text(program((Loop("i", Const(0, N), Const(3, N), 1, (), body, 3, 3),)))
+        assert text.count("let at = ") == 1
+
+
 def test_strided_loads_become_dealing_pairs() -> None:
     even, odd = load("A", 0, F, 2, i=32), load("A", 1, F, 2, i=32)
     body = (Store("C", Address(0, (("i", 16),)), 1, "f32", op("sub", even, odd)),)
