@@ -261,10 +261,7 @@ class _Lowering:
     def _trip(self, stmt: v.Loop) -> int | VReg:
         if isinstance(stmt.trip, Const):
             return int(stmt.trip.value)
-        emitter = self.emitter
-        copy = emitter.fresh(emitter.classes.scalar.name, "n")
-        emitter.lower(stmt.trip, Reg(copy))
-        return copy
+        return self.emitter.whole(self.emitter.lower(stmt.trip))
 
     def _enter_level(self, stmt: v.Loop, innermost: bool) -> _Level:
         """Make the byte-scaled iterators that addresses below need (1: the iterator itself, where it is a value)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Predicate, VReg
 from dspgen.errors import NoSchedule
@@ -15,9 +15,10 @@ from dspgen.sched.forwarding import with_twins
 from dspgen.sched.initial import initial_reads, with_biased_bases
 from dspgen.sched.ir import LoopReport, StraightReport
 from dspgen.sched.kit import Kit
+from dspgen.sched.laid import Laid, RunsCollide, TooStraight
 from dspgen.sched.list_sched import EndsCollide
 from dspgen.sched.live import NOTHING, Live, live_around, live_before, registers, remove_dead
-from dspgen.sched.nests import nest_of
+from dspgen.sched.nests import Nest, nest_of
 from dspgen.sched.ops import Op, make_op, relabelled
 from dspgen.sched.pipelining import Plan, pieces_of
 from dspgen.sched.plans import Known, Plans, Run
@@ -28,42 +29,12 @@ from dspgen.sched.unroll import (
     flat_iterations,
     is_innermost,
     next_iteration,
+    with_bases_after,
     with_explicit_streams,
     without_idle_streams,
 )
 
 _MOST_STRAIGHT = 640  # operations of one straight piece, where loops were made straight for it
-
-
-class RunsCollide(Exception):
-    """The branch back of an outer loop finds no room where runs of its inner loop overlap."""
-
-    def __init__(self, label: str) -> None:
-        super().__init__(label)
-        self.label = label
-
-
-class TooStraight(Exception):
-    """A piece that loops were made straight for has too many operations to find registers; the cycles that each won."""
-
-    def __init__(self, flattened: Mapping[str, int]) -> None:
-        super().__init__(flattened)
-        self.flattened = flattened
-
-
-@dataclass(slots=True)
-class Laid:
-    blocks: list[Block]
-    reports: list[LoopReport]
-    owners: list[tuple[str, ...]]  # for each block, the loops whose prolog, kernel or epilog is in it
-    pieces: list[int]  # for each block, the number of the straight piece that it is, -1 for kernels
-    intervals: dict[str, int]
-    overlapped: dict[str, int] = field(default_factory=dict)  # outer loops in which so many runs of inner ones overlap
-    flattened: dict[int, dict[str, int]] = field(default_factory=dict)  # short loops in each straight piece: cycles won
-
-    def since(self, first: int) -> list[tuple[Block, tuple[str, ...], int]]:
-        """The blocks from `first` on, with their owners and pieces."""
-        return list(zip(self.blocks[first:], self.owners[first:], self.pieces[first:], strict=True))
 
 
 class Layout:
@@ -238,8 +209,7 @@ class Layout:
         trip = loop.trip
         if not isinstance(trip, VReg):
             return ()
-        if any(a[0] in {s.base for s in loop.streams} for a in live_out):
-            loop = with_explicit_streams(loop, [s.base for s in loop.streams], kit)
+        loop = with_bases_after(loop, live_out, kit)
         plan = self.plans.plan(loop, live_out, 1)
         if not isinstance(plan, Plan):
             return tuple(plan)
@@ -357,6 +327,7 @@ class Layout:
         runs = self.plans.runs(nest, live)
         if runs is None:
             return False
+        end = self._where_long(loop, nest, runs, live, live_out)
         last = NOT_BACK
         if isinstance(loop.trip, int):
             self.pending += counting.begin(loop.trip - 1)
@@ -374,7 +345,7 @@ class Layout:
         for k, run in enumerate(runs):
             if k:
                 self._into_run(run, run.before)
-            self._steady(run.found.plan, run.found.made, run.live_after, run.passes)
+            self._steady(run.plan, run.made, run.live_after, run.passes)
         once = self.laid.since(first)
         self._add(runs[-1].after, runs[-1].flattened_after)
         step, back = counting.end()
@@ -391,11 +362,49 @@ class Layout:
         )  # fmt: skip
         if last.target is not None:
             self.labels.append(last.target)
-        self._copies(once, {run.found.plan.loop.label: run.passes for run in runs})
-        self._drain(runs[-1].found.plan, runs[-1].found.made, runs[-1].live_after)
+        self._copies(once, {run.plan.loop.label: run.passes for run in runs})
+        self._drain(runs[-1].plan, runs[-1].made, runs[-1].live_after)
         self._add(runs[-1].after, runs[-1].flattened_after)
         self.live = live_out
+        if end is not None:
+            self.flush()
+            self.labels.append(end)
         return True
+
+    def _where_long(self, loop: Loop, nest: Nest, runs: Sequence[Run], live: Live, live_out: Live) -> str | None:
+        """Where trips of inner loops are in registers, append the nest without pipelining, for trips too short for the
+        kernels. Returns the label after all; what is appended next runs for longer trips only.
+
+        After:  if all trips are long enough, go to `long`; the nest, one iteration after the other; go to `done`; long:
+        """
+        unknown = [(trip, run) for run in runs if isinstance(trip := run.plan.loop.trip, VReg)]
+        if not unknown:
+            return None
+        kit = self.kit
+        long: list[VReg] = []
+        for trip, run in unknown:
+            assert isinstance(run.passes, VReg)
+            long.append(kit.fresh(kit.scalar, "long"))
+            self.pending += kit.exceeds(long[-1], trip, run.least - 1)
+            self.pending += kit.add(run.passes, trip, -run.plan.shape.before)
+        for other in long[1:]:
+            self.pending += kit.binary("and", long[0], long[0], other)
+        begin, end = f"{loop.label}_long", f"{loop.label}_done"
+        now = kit.fresh(kit.scalar, "if")
+        self.pending += kit.move(now, long[0])
+        passes = [r.passes for _, r in unknown if isinstance(r.passes, VReg)]
+        self.live = live.union(*map(self.facts.atoms, passes))
+        self.flush(back=Back(begin, kit.branch(begin, Predicate(now))))
+        outer, self.trips = self.trips, None
+        short = [replace(i, label=f"{i.label}_short", pipeline=False) for i in nest.inner]
+        left = iter(short)
+        body = tuple(next(left) if isinstance(item, Loop) else item for item in loop.body)
+        self._plain(replace(loop, label=f"{loop.label}_short", body=body), live_out, ())
+        self.live = live_out
+        self.flush(back=Back(end, kit.branch(end)), through=False)
+        self.trips = outer
+        self.labels.append(begin)
+        return end
 
     def _add(self, instrs: Sequence[Instr], flattened: Mapping[str, int]) -> None:
         self.pending += instrs
@@ -404,9 +413,9 @@ class Layout:
     def _into_run(self, run: Run, before: Sequence[Instr], back: Back = NOT_BACK, *, again: bool = False) -> None:
         """Append the prolog of an inner loop, after the straight code before it."""
         self._add(before, run.flattened)
-        self._lead_in(run.found.plan, run.found.made, run.live_after, run.passes, back, again)
+        self._lead_in(run.plan, run.made, run.live_after, run.passes, back, again)
 
-    def _copies(self, blocks: Sequence[tuple[Block, tuple[str, ...], int]], passes: Mapping[str, int]) -> None:
+    def _copies(self, blocks: Sequence[tuple[Block, tuple[str, ...], int]], passes: Mapping[str, int | VReg]) -> None:
         """Append blocks of a loop's body again, for its last iteration; kernels make so many `passes`."""
         outer = self.trips
         names = {block.target: f"{block.target}_last" for block, _, _ in blocks if block.target is not None}
@@ -421,7 +430,8 @@ class Layout:
                 self.laid.blocks[-1].in_use, self.laid.blocks[-1].report = block.in_use, block.report
                 continue
             self.labels.append(names[block.target])
-            self.trips = None if outer is None else outer * passes[block.target]
+            times = passes[block.target]
+            self.trips = outer * times if outer is not None and isinstance(times, int) else None
             self._append(cycles, names[block.target], True, owner, steady=True, end=block.end)
             self.trips = outer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dspgen.asmir.ir import Instr, Item, Loop
+from dspgen.asmir.ir import Instr, Item, Loop, VReg, writes
 from dspgen.sched.facts import Facts
 from dspgen.sched.live import Live, live_before
 from dspgen.sched.unroll import instructions, is_innermost
@@ -25,7 +25,7 @@ class Nest:
 
 
 def nest_of(loop: Loop) -> Nest | None:
-    """The parts of a loop with loops of known trip in it, which may be pipelined, and no conditionals."""
+    """A loop with loops in it that may be pipelined and run equally often each time, and no conditionals."""
     inner: list[Loop] = []
     straight: list[list[Instr]] = []
     start = 0
@@ -34,9 +34,14 @@ def nest_of(loop: Loop) -> Nest | None:
             continue
         if not isinstance(item, Loop) or not is_innermost(item) or not item.pipeline:
             return None
-        if not isinstance(item.trip, int) or item.trip <= 1:
+        if isinstance(item.trip, int) and item.trip <= 1:
             return None
         inner.append(item)
         straight.append(instructions(loop.body[start:k]))
         start = k + 1
-    return Nest(inner, [*straight, instructions(loop.body[start:])], loop.body) if inner else None
+    straight.append(instructions(loop.body[start:]))
+    trips = {item.trip for item in inner if isinstance(item.trip, VReg)}
+    every = [i for piece in straight for i in piece] + [i for item in inner for i in instructions(item.body)]
+    if not inner or (trips and any(register in trips for i in every for register, _ in writes(i))):
+        return None
+    return Nest(inner, straight, loop.body)

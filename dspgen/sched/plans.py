@@ -18,7 +18,7 @@ from dspgen.sched.pipelining import FewRegisters, Plan, pieces_of, plan_loop, un
 from dspgen.sched.prepared import Prepared, prepare
 from dspgen.sched.settings import Settings
 from dspgen.sched.straight import straight_ops
-from dspgen.sched.unroll import flat_iterations, peeled, touched
+from dspgen.sched.unroll import flat_iterations, peeled, touched, with_bases_after
 
 _MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
 _CROWDED = 1.5  # of a class's registers, this part are taken by what waits across a loop: too many
@@ -63,15 +63,18 @@ class Run:
     at the end of the body. `flattened`: loops all of whose iterations are straight code, and the cycles that wins."""
 
     before: list[Instr]
-    found: Known
+    plan: Plan
+    made: Pipelined
+    passes: int | VReg
     live_after: Live
     flattened: Mapping[str, int]
     after: list[Instr] = field(default_factory=list)
     flattened_after: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def passes(self) -> int:
-        return self.found.plan.shape.passes
+    def least(self) -> int:
+        """Iterations that the inner loop needs."""
+        return self.plan.shape.before + self.plan.shape.unroll
 
 
 class Plans:
@@ -188,11 +191,19 @@ class Plans:
         return settings.flat_lengths[key]
 
     def runs(self, nest: Nest, live: Live) -> list[Run] | None:
-        """The loops of a nest one after the other; None where not all of them are pipelined or straight code."""
+        """The loops of a nest one after the other; None where not all of them are pipelined or straight code, or where
+        a kernel does several iterations of a loop of unknown trip at once, whose rest would come between the runs."""
         runs: list[Run] = []
         before, flattened = list(nest.straight[0]), dict[str, int]()
         for number, inner in enumerate(nest.inner):
             live_after = nest.live_after(number, live, self.facts)
+            if isinstance(inner.trip, VReg):
+                run = self._unknown_run(inner, live_after, before, flattened)
+                if run is None:
+                    return None
+                runs.append(run)
+                before, flattened = list(nest.straight[number + 1]), {}
+                continue
             found = self.known(inner, live_after, before)
             if not isinstance(found, Known):
                 return None
@@ -200,13 +211,23 @@ class Plans:
                 before += flat_iterations(inner, found.trip, self.kit)
                 flattened[inner.label] = won
             else:
-                runs.append(Run([*before, *found.peeled], found, live_after, flattened))
+                passes = found.plan.shape.passes
+                runs.append(Run([*before, *found.peeled], found.plan, found.made, passes, live_after, flattened))
                 before, flattened = [], {}
             before += nest.straight[number + 1]
         if not runs:
             return None
         runs[-1].after, runs[-1].flattened_after = before, flattened
         return runs
+
+    def _unknown_run(self, loop: Loop, live_out: Live, before: list[Instr], flattened: Mapping[str, int]) -> Run | None:
+        """A run of a loop whose trip is in a register; its passes are in a new one."""
+        plan = self.plan(with_bases_after(loop, live_out, self.kit), live_out, 1)
+        if not isinstance(plan, Plan) or plan.shape.unroll > 1:
+            return None
+        passes = self.kit.fresh(self.kit.scalar, "m")
+        made = pieces_of(plan, self.facts, self.kit, passes)
+        return None if isinstance(made, str) else Run(before, plan, made, passes, live_out, flattened)
 
     def _through(self, loop: Loop, live_out: Live) -> dict[str, int]:
         """How many registers of each class are occupied across a loop that it does not use."""

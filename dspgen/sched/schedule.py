@@ -17,7 +17,8 @@ from dspgen.sched.frame import enter as enter_frame
 from dspgen.sched.frame import leave as leave_frame
 from dspgen.sched.ir import Lessons, Method, Packed, Scheduled
 from dspgen.sched.kit import Kit
-from dspgen.sched.layout import Laid, Layout, RunsCollide, TooStraight
+from dspgen.sched.laid import Laid, RunsCollide, TooStraight
+from dspgen.sched.layout import Layout
 from dspgen.sched.least import TooSlow, hopes
 from dspgen.sched.live import NOTHING, live_before, predicates_of
 from dspgen.sched.plans import Crowded, Unsaved

@@ -30,7 +30,7 @@ from dspgen.asmir.ir import (
 )
 from dspgen.sched.facts import Facts
 from dspgen.sched.kit import Kit
-from dspgen.sched.live import NOTHING, live_before, registers
+from dspgen.sched.live import NOTHING, Live, live_before, registers
 from dspgen.sched.streams import displaced
 
 
@@ -145,6 +145,12 @@ def with_explicit_streams(loop: Loop, streams: Iterable[VReg], kit: Kit) -> Loop
             extra += kit.add(stream.base, stream.base, stream.step)
     kept = tuple(s for s in loop.streams if s.base not in chosen and s.step)
     return replace(loop, streams=kept, body=(*loop.body, *extra))
+
+
+def with_bases_after(loop: Loop, live_out: Live, kit: Kit) -> Loop:
+    """The loop as it is where nothing after it reads the addresses of its streams, else with additions for them."""
+    bases = {s.base for s in loop.streams}
+    return with_explicit_streams(loop, bases, kit) if bases & registers(live_out) else loop
 
 
 def with_advances(loop: Loop, streams: Iterable[VReg], kit: Kit) -> tuple[Loop, tuple[Instr, ...]]:

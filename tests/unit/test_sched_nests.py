@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -19,7 +20,7 @@ from dspgen.pipeline import compile_file
 from dspgen.sched import layout
 from dspgen.sched.facts import Facts
 from dspgen.sched.initial import with_biased_bases
-from dspgen.sched.ir import Lessons, Scheduled
+from dspgen.sched.ir import LabelLine, Lessons, Scheduled
 from dspgen.sched.kit import Kit
 from dspgen.sched.live import remove_dead
 from dspgen.sched.nests import Nest, nest_of
@@ -81,6 +82,22 @@ class RandomNests(RandomProgram):
         """Nests have none."""
 
 
+class RandomUnknownNests(RandomNests):
+    """The same, the trips of most inner loops in registers, which are made outside the loops around them."""
+
+    def loop(self, depth: int) -> None:
+        self.unknown = [self.fresh(self.writer.scalar) for _ in range(2)]
+        for register in self.unknown:
+            self.writer.op("add", "i32", Reg(register), self.random.randint(0, 20), Reg(self.count))
+        super().loop(depth)
+
+    def inner(self) -> None:
+        super().inner()
+        loop = self.writer.items[-1]
+        if isinstance(loop, Loop) and self.random.random() < 0.8:
+            self.writer.items[-1] = replace(loop, trip=self.random.choice(self.unknown), min_trip=0)
+
+
 def check(target: Target, seed: int, *, dynamic: bool = False) -> tuple[Scheduled, int]:
     function = RandomNests(target, seed, dynamic=dynamic).function()
     scheduled, result = assert_same(function, target, seed, seed % 3)
@@ -107,6 +124,16 @@ def test_runs_of_several_loops_overlap(seed: int) -> None:
 def test_outer_trips_in_registers(seed: int) -> None:
     target = TARGET if seed % 2 else with_latencies(TARGET, seed)
     assert check(target, seed, dynamic=True)[1] <= without_rotation(target, seed, dynamic=True)
+
+
+@pytest.mark.parametrize("seed", [1, 10, 18, 30, 35, 52])
+def test_inner_trips_in_registers(seed: int) -> None:
+    """Long enough for the kernels of all inner loops, or not; runs overlap where each kernel does one iteration."""
+    target = TARGET if seed % 2 else with_latencies(TARGET, seed)
+    for count in (0, 1, 7):
+        scheduled, _ = assert_same(RandomUnknownNests(target, seed, dynamic=True).function(), target, seed, count)
+        labels = [line.name for line in scheduled.lines if isinstance(line, LabelLine)]
+        assert any(label.endswith("_long") for label in labels) == (seed != 1)
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
