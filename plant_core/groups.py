@@ -64,7 +64,12 @@ def in_groups(
 
 def count_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
     """The statement that defines how many whole groups there are; not above 0 where there are no iterations."""
-    return _defining(name, Binary("div", extent, integer(group), "i32"), loc)
+    return _defining(name, Binary("floordiv", extent, integer(group), "i32"), loc)
+
+
+def _excess_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
+    """The statement that defines what is above 0 where there is a group, without a division."""
+    return _defining(name, add(extent, integer(1 - group)), loc)
 
 
 def _defining(name: str, value: Expr, loc: Loc) -> Comp:
@@ -86,10 +91,10 @@ def _batches_of(extent: Expr, sizes: tuple[int, int, int], names: Sequence[str],
     def some(of: Expr) -> Expr:
         return op("min", op("max", of, 0), 1)
 
-    groups = op("div", add(extent, integer(group - 1)), group)
-    every = op("div", add(groups, integer(large // group - 1)), large // group)
+    groups = op("floordiv", add(extent, integer(group - 1)), group)
+    every = op("floordiv", add(groups, integer(large // group - 1)), large // group)
     lacking = sub(op("mul", every, large // group), groups)
-    enough = op("min", op("div", lacking, (large - small) // group), every)
+    enough = op("min", op("floordiv", lacking, (large - small) // group), every)
     between = op("mul", some(sub(integer(large), extent)), some(sub(extent, integer(small))))
     any_ = some(add(sub(extent, integer(small)), integer(1)))
     larger, last, smaller = names
@@ -117,6 +122,7 @@ class _Maker:
         self.func, self.reassoc, self.anywhere, self.in_batches = func, reassoc, anywhere, batches
         self.bufs = {b.name: b for b in func.bufs}
         self.counts: dict[tuple[Expr, int], str] = {}
+        self.excesses: dict[tuple[Expr, int], str] = {}
         self.least: dict[tuple[str, ...], str] = {}
         self.batched: dict[tuple[Expr, tuple[int, int, int]], tuple[str, str, str]] = {}
         self.placed: list[tuple[Comp, Position]] = []
@@ -131,6 +137,7 @@ class _Maker:
             return None
         length = max(2 * len(c.iters) + 1 for c, _ in self.placed)
         comps = [count_of(extent, group, name, self.func.loc) for (extent, group), name in self.counts.items()]
+        comps += [_excess_of(extent, group, name, self.func.loc) for (extent, group), name in self.excesses.items()]
         comps += [_defining(name, _least(counts), self.func.loc) for counts, name in self.least.items()]
         for (extent, sizes), names in self.batched.items():
             comps += _batches_of(extent, sizes, names, self.func.loc)
@@ -187,10 +194,12 @@ class _Maker:
         self.apart = True
 
     def count(self, counter: Counter) -> str:
-        """The parameter that tells how many groups there are whole, or smaller batches."""
+        """The parameter that tells how many groups there are whole; with batches, whether there is a smaller one."""
         assert counter.extent is not None
         key = (counter.extent, _at_once(counter, 1))
-        return self.counts.setdefault(key, f"groups{len(self.counts)}")
+        if counter.batches is None:
+            return self.counts.setdefault(key, f"groups{len(self.counts)}")
+        return self.excesses.setdefault(key, f"enough{len(self.excesses)}")
 
     def batches(self, counter: Counter) -> tuple[str, str, str]:
         """The parameters that tell how many larger batches there are that are not the last, whether that is a larger
