@@ -229,7 +229,7 @@ class Chooser:
         """How many candidates of a nest are compiled: fewer where it does little, or more rules are to come."""
         if mode != self.options.rewrite:
             return FIRST_TRIES
-        each = max(TRIES // max(len(self.searches), 1), FEWEST_TRIES)
+        each = max(TRIES // max(len(self.searches), 1), FEWEST_TRIES, round(TRIES * self._share(nest)))
         share = self.share * min(self._share(nest) * len(self.searches), 1)
         return max(math.ceil(each * min(RARE * share, 1)), 2)
 

@@ -18,10 +18,33 @@ from plant_core.windows import products
 def alone(func: Func, nest: Nest, most: int) -> Func:
     """One nest as a function of its own: what it shares with others becomes parameters, so that its values count.
 
-    Where there are over `most` parameters, single values stay local, those first that it only reads.
+    Where there are over `most` parameters, what can be computed from others is, and single values stay local, those
+    first that it only reads.
     """
     comps = tuple(c for c in func.comps if c.name in nest.names)
-    shared = _touched(comps) & _touched(c for c in func.comps if c.name not in nest.names)
+    found = _alone(func, comps, most)
+    if len(found.params) <= most:
+        return found
+    inside = _computed(func, comps)
+    other = _alone(func, tuple(c for c in func.comps if c.name in nest.names or c.defines in inside), most)
+    return other if len(other.params) < len(found.params) else found
+
+
+def _computed(func: Func, comps: Iterable[Comp]) -> set[str]:
+    """The parameters that statements use and that others compute from parameters alone."""
+    makers = {c.defines: c for c in func.comps if c.defines is not None and not c.iters and not any(read_accesses(c))}
+    found: set[str] = set()
+    pending = list(comps)
+    while pending:
+        names = used_parameters(pending.pop()) & makers.keys() - found
+        found |= names
+        pending += map(makers.__getitem__, names)
+    return found
+
+
+def _alone(func: Func, comps: tuple[Comp, ...], most: int) -> Func:
+    names = {c.name for c in comps}
+    shared = _touched(comps) & _touched(c for c in func.comps if c.name not in names)
     arrays = [b.name for b in func.bufs if b.name in _touched(comps) and (b.kind == "param" or b.name in shared)]
     inside = {c.defines for c in comps}
     wanted = {c.defines for c in func.comps if c.defines is not None and c.defines not in inside}

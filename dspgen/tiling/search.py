@@ -24,6 +24,8 @@ _MARGIN = 1.15
 _MARGIN_LARGE = 0.9
 _MARGIN_SCALAR = 6.0
 _MARGIN_SMALLEST = 2.5
+# A large tile of which the model expects so few of the cycles of the best small one is not tried last.
+_MUCH_BETTER = 0.7
 # Where few are tried, since control flow depends on data or rows differ in length, the model tells little.
 _MARGIN_RAGGED = 3.0
 # Where the same way of tiling was scheduled in another nest of the function.
@@ -352,6 +354,10 @@ def _in_order(finalists: Sequence[Candidate]) -> list[tuple[Candidate, bool]]:
     if smallest is not None and ordered.index(smallest) > 1:
         ordered.remove(smallest)
         ordered.insert(1, smallest)
+    large = min((c for c in laned if c.large), key=lambda c: c.cycles, default=None)
+    if large is not None and large.cycles < _MUCH_BETTER * ordered[0].cycles and ordered.index(large) > 2:
+        ordered.remove(large)
+        ordered.insert(2, large)
     return [(c, c in (smallest, scalar)) for c in ordered]
 
 

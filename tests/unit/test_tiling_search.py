@@ -61,6 +61,15 @@ def test_the_smallest_and_the_scalar_candidate_are_tried_beyond_the_budget() -> 
     assert choice.candidate.title == "plain"
 
 
+@pytest.mark.parametrize(("expected", "tried"), [(69.0, True), (71.0, False)])
+def test_a_large_tile_that_should_be_much_better_does_not_come_last(expected: float, tried: bool) -> None:
+    finalists = [_laned(f"{n}", 100.0 + n, 4 + n) for n in range(6)]
+    finalists.append(_laned("large", expected, 30, points=1000))
+    cycles = {f"{n}": 100.0 for n in range(6)} | {"large": 80.0}
+    choice, seen = _search(finalists, cycles, tries=3)
+    assert ("large" in seen) == tried and (choice.candidate.title == "large") == tried
+
+
 def test_the_first_that_takes_more_than_enough_ends_the_search() -> None:
     finalists = [_laned("refused", 90.0, 1), _laned("slow", 100.0, 2), _laned("fast", 110.0, 3)]
     choice, seen = _search(finalists, {"slow": 500.0, "fast": 80.0}, enough=499.0)
