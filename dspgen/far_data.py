@@ -16,9 +16,9 @@ from plant_core.values import NUMPY
 
 
 def check_room(name: str, value: object, room: tuple[int, ...], func: Func) -> None:
-    """Raises DspgenError where the code has no room for such an array."""
+    """Raises DspgenError where the code has no room for such an array; an empty one has."""
     assert isinstance(value, np.ndarray)
-    if any(n > most for n, most in zip(value.shape, room, strict=True)):
+    if value.size and any(n > most for n, most in zip(value.shape, room, strict=True)):
         have, most = (" x ".join(map(str, shape)) for shape in (value.shape, room))
         what = f"`{name}` has {have} elements, and the code has room for {most} on the chip"
         raise DspgenError(Problem("DG319", what, func.loc, "give the parameters' values with -D NAME=VALUE"))

@@ -125,6 +125,8 @@ class _Blocking:
         self.whole: set[str] = set()
         self.lasting: set[str] = set()  # locals whose window stays while blocks pass values to each other in it
         self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
+        if sized := sorted(n for n in self.own if not all(isinstance(e, int) for e in self.bufs[n].shape)):
+            raise _refused(func, f"'{sized[0]}' is a block's own, and its size known at run time only")
         self.windows: dict[_Key, Window] = {}
         self.meet: tuple[Meeting, ...] = ()
         self.cut = bool(counters) and not boxes.sizes and bool(boxes.cut or boxes.axes)
@@ -413,13 +415,14 @@ class _Blocking:
             return None
         if self.cut and not clipped and not self._inside(reach, buf.shape):
             return None
-        load = not writes or shared or not self.counters or self._revisited(reach) or not self._covers(users, reach)
+        again = self._revisited(reach)
+        if writes and outside and again and self.counters[max(k for d in reach for k, _ in d.steps)].extent is not None:
+            return None  # where a run has one block along that counter, the next would be fetched before it is put back
+        load = not writes or shared or not self.counters or again or not self._covers(users, reach)
         load = load or self.boxes.is_live(buf.name)
         shape = tuple(d.extent.full for d in reach)
-        made = Window(
-            name, buf.name, buf.dtype, shape, reach, load and outside, writes and outside, outside, in_step=shared
-        )
-        made = replace(made, layout=layout)
+        made = Window(name, buf.name, buf.dtype, shape, reach, load, writes, outside, in_step=shared, layout=layout)
+        made = made if outside else replace(made, load=False, store=False)
         slides = self.spare and slide_of(made, self.counters) is not None
         return replace(made, shape=self._padded(shape, self.spare if slides else 0))
 

@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 from dspgen.asmir.ahead import ahead
 from dspgen.asmir.counting import NUMBER, measured
@@ -112,13 +112,16 @@ class _Composer:
         return Function(self.blocked.name, inputs, tuple(items), below=below)
 
     def _where_they_fit(self, items: list[Item]) -> list[Item]:
-        """What is run if there is room for all arrays whose sizes are known at run time only."""
+        """What is run if there is room for all arrays whose sizes are known at run time only, or nothing in them."""
         found: Term = ONE
         for window in self.blocked.sized:
-            for extent, most in zip(window.extents, window.shape, strict=True):
-                if not isinstance(extent, int):
-                    fits = Op("lt", (amount(extent), Const(most + 1, I32)), I32)
-                    found = fits if found is ONE else Op("and", (found, fits), I32)
+            ends = [(e, most) for e, most in zip(window.extents, window.shape, strict=True) if not isinstance(e, int)]
+            within = [Op("lt", (amount(e), Const(most + 1, I32)), I32) for e, most in ends]
+            fits = reduce(lambda a, b: Op("and", (a, b), I32), within)
+            if len(ends) > 1:  # a single extent of 0 fits anyway
+                empty = [Op("lt", (amount(e), ONE), I32) for e, _ in ends]
+                fits = reduce(lambda a, b: Op("or", (a, b), I32), [fits, *empty])
+            found = fits if found is ONE else Op("and", (found, fits), I32)
         if found is ONE:
             return items
         register = self.emitter.fresh(self.emitter.classes.scalar.name, "fits")

@@ -181,6 +181,29 @@ def test_more_than_there_is_room_for_is_left_alone(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result.outputs["x"], x)
 
 
+def test_an_empty_array_fits_whatever_its_rows_are(tmp_path: Path) -> None:
+    text = """void f(int n, int m, float x[n][m], float s[1]) { s[0] = n;
+      for (int i = 1; i < n; i++) for (int j = 0; j < m; j++) x[n - 1 - i][j] = x[i][j]; }"""
+    path = tmp_path / "kernel.c"
+    path.write_text(text, encoding="utf-8")
+    compiled = compile_file(str(path), SMALL, DDR)
+    ((_, (rows, columns)),) = compiled.rooms
+    for n, m in ((rows, columns), (rows + 1, 0), (0, columns + 1)):
+        assert run_compiled(compiled, str(path), SMALL, DDR, inputs={"n": n, "m": m}).verified
+
+
+def test_what_is_put_back_is_not_fetched_before(tmp_path: Path) -> None:
+    """Blocks would come back to `y`, with no other one between them where there are few columns."""
+    text = """void f(int n, int m, float y[m], const float a[m][n], const float b[m][n]) {
+      for (int i = 0; i < m; i++) for (int j = 0; j < m; j++)
+        for (int k = 0; k < n; k++) y[j] += a[i][k] - b[i][k]; }"""
+    path = tmp_path / "kernel.c"
+    path.write_text(text, encoding="utf-8")
+    compiled = compile_file(str(path), SMALL, DDR)
+    for n, m in ((40, 21), (0, 13), (70, 50)):
+        assert run_compiled(compiled, str(path), SMALL, DDR, inputs={"n": n, "m": m}).verified
+
+
 def test_more_arrays_than_channels_take_turns(tmp_path: Path) -> None:
     text = """void f(const int a[40], int b[40], int c[40], int d[40], int e[40], int g[40], int h[40]) {
       for (int i = 0; i < 40; i++) {

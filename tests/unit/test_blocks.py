@@ -433,7 +433,10 @@ def test_blocks_of_any_size_leave_the_same_arrays(name: str, tmp_path: Path) -> 
     func = canonical(read_c(str(path)), reassoc=False, symbolic=True)
     loops = Boxes(func, GRANULE).loops
     names = [p.name for p in func.params if not isinstance(p, Buf)]
-    for order in draw.sample(list(itertools.permutations(range(len(loops)))), min(len(loops), 3)):
+    orders = list(itertools.permutations(range(len(loops))))
+    for order in draw.sample(orders, len(orders)):
+        if tried == min(len(loops), 3):
+            break
         spans = tuple(draw.choice((4, 8, 16, 32)) for _ in loops)
         try:
             made = blocks(Boxes(func, GRANULE), spans, order, reassoc=False)
