@@ -8,12 +8,15 @@ from collections.abc import Callable
 from dspgen.target.model import Dma
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.affine import all_bufs
-from plant_core.boxes import accesses_of
-from plant_core.ir import Func
+from plant_core.boxes import accesses_of, assumed
+from plant_core.ir import Func, ScalarParam
 from plant_core.layouts import Turned, layouts
+from plant_core.sized import at_sizes
+from plant_core.values import is_float
 
 Estimate = Callable[[Func], float]  # the cycles expected of a nest on the chip, 0 where too little is known
 _CLEARLY = 0.95  # of the cycles expected of arrays as they are: views of which more are expected are not tried first
+_MODERATE = 256  # what a size that is known at run time only is taken to be, at most
 _HOPELESS = 2.0  # times the cycles expected of the best: views of which more are expected are not tried
 
 
@@ -25,7 +28,11 @@ def turns(func: Func, dma: Dma, estimate: Estimate) -> list[Turned]:
     found = list(layouts(func)) if dma.transpose else []
     if not found or not (known := _expected(plain, dma, estimate)):
         return [plain]
-    ranked = sorted(((_expected(turned, dma, estimate), k) for k, turned in enumerate(found)), key=lambda r: r)
+    # Of those that are as good, the ones that turn fewest arrays round, and what is written last.
+    written = {c.target.buf for c in func.comps}
+    both = [sum(1 + (v.array in written) for v in turned.layouts.values()) for turned in found]
+    ranked = [(_expected(turned, dma, estimate), k) for k, turned in enumerate(found)]
+    ranked.sort(key=lambda each: (each[0], both[each[1]]))
     least = min(known, ranked[0][0])
     ranked = [(cycles, k) for cycles, k in ranked if cycles <= _HOPELESS * least]
     first = [found[k] for cycles, k in ranked if cycles < _CLEARLY * known]
@@ -33,7 +40,7 @@ def turns(func: Func, dma: Dma, estimate: Estimate) -> list[Turned]:
 
 
 def _expected(turned: Turned, dma: Dma, estimate: Estimate) -> float:
-    func = turned.func
+    func = _moderate(turned.func)
     touched = {a.buf for c in func.comps for a in accesses_of(c)}
     bufs = [b for n, b in all_bufs(func).items() if n in touched and b.kind == "param"]
     if not all(isinstance(n, int) for b in bufs for n in b.shape):
@@ -43,3 +50,12 @@ def _expected(turned: Turned, dma: Dma, estimate: Estimate) -> float:
     )
     cycles = estimate(func)
     return max(cycles, moving) if cycles else 0.0
+
+
+def _moderate(func: Func) -> Func:
+    """The function at moderate sizes, where these are known at run time only."""
+    most = assumed(func)
+    if all(isinstance(n, int) for b in func.bufs for n in b.shape) and not most:
+        return func
+    names = [p.name for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)]
+    return at_sizes(func, {n: min(most.get(n, _MODERATE), _MODERATE) for n in names})

@@ -38,7 +38,7 @@ class Sizes:
     order: tuple[int, ...]
     cycles: float
     rooms: Rooms
-    small: tuple[int, int]
+    small: tuple[int, int, int]
     places: Mapping[str, int] = field(default_factory=dict)
     in_step: bool = False
 
@@ -101,11 +101,14 @@ def placed(found: Sequence[Window], places: Mapping[str, int]) -> tuple[Window, 
     return tuple(replace(w, places=places.get(w.name, 0)) for w in found)
 
 
-def small(counters: Sequence[Counter], found: Sequence[Window]) -> tuple[int, int]:
-    """How many blocks loops of a moderate length have; then the length of the rows that are moved, the longer the
-    less."""
-    number = math.prod(-(-min(_MODERATE, _extent(c)) // c.span) for c in counters)
-    return number, -sum(w.shape[-1] for w in found if w.outside)
+def small(counters: Sequence[Counter], found: Sequence[Window], *, hidden: bool) -> tuple[int, int, int]:
+    """How many blocks loops of a moderate length have; into how many parts such loops cut sums, which each block takes
+    up where the one before it left them, unless that is `hidden` behind transfers; then the length of the rows that are
+    moved, the longer the less."""
+    blocks = [-(-min(_MODERATE, _extent(c)) // c.span) for c in counters]
+    along = {k for w in found if w.store for k in w.counters}
+    parts = 1 if hidden else math.prod(n for k, n in enumerate(blocks) if k not in along)
+    return math.prod(blocks), parts, -sum(w.shape[-1] for w in found if w.outside)
 
 
 def distance(one: Sequence[int], other: Sequence[int]) -> float:

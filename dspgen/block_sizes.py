@@ -431,7 +431,8 @@ class _Parts:
                     runs = busy_blocks(boxes, counters)
                     slow = work * (1 + RAGGED * self.lanes * runs.ragged)
                     cycles = expected(self.dma, counters, sized, slow, outer, runs.blocks)
-                yield Sizes(spans, order, cycles, rooms, small(counters, sized), places, in_step)
+                hidden = bool(boxes.sizes) and cycles <= _ALIKE * expected(self.dma, counters, sized, 0.0, outer)
+                yield Sizes(spans, order, cycles, rooms, small(counters, sized, hidden=hidden), places, in_step)
 
     def _may_fit(
         self, boxes: Boxes, sizes: Sequence[Sequence[int]], orders: Sequence[tuple[int, ...]], in_step: bool

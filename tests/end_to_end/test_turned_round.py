@@ -10,7 +10,7 @@ import pytest
 
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
-from dspgen.pipeline import RunResult, run_file
+from dspgen.pipeline import RunResult, compile_file, run_compiled, run_file
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from plant_core.ir import Func
@@ -50,6 +50,26 @@ CHOSEN = {
 @pytest.mark.parametrize("name", CHOSEN)
 def test_rows_that_lanes_step_through_are_turned_round(name: str, tmp_path: Path) -> None:
     assert "turns round" in told(run(CHOSEN[name], tmp_path))
+
+
+ANY_SIZE = {
+    "a product with a transposed matrix": """void f(int n, int m, int p, const float a[n][p], const float b[m][p],
+        float c[n][m]) { for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) { c[i][j] = 0;
+            for (int k = 0; k < p; k++) c[i][j] += a[i][k] * b[j][k]; } }""",
+    "a transposed matrix": """void f(int n, int m, int p, const float a[n][m], float b[m][n]) {
+        for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) b[i][j] = a[j][i]; }""",
+}
+
+
+@pytest.mark.parametrize("name", ANY_SIZE)
+def test_so_they_are_where_only_a_run_tells_sizes(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text(ANY_SIZE[name], encoding="utf-8")
+    compiled = compile_file(str(path), SMALL, ONE)
+    assert any("turns round" in r.message for r in compiled.remarks if r.kind == "blocks")
+    for sizes in ((37, 53, 19), (1, 1, 1), (100, 0, 3), (0, 9, 9), (7, 5, 0)):
+        result = run_compiled(compiled, str(path), SMALL, ONE, inputs=dict(zip("nmp", sizes, strict=True)))
+        assert result.verified, (sizes, result.details)
 
 
 def test_a_transposed_matrix_takes_as_long_as_its_bytes(tmp_path: Path) -> None:
