@@ -140,6 +140,19 @@ def in_thirds(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
             yield tuple(_even(-(-e // 3)) if n == k else e for n, e in enumerate(extents))
 
 
+def in_orders(
+    spans: tuple[int, ...], extents: Sequence[int | None], orders: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """These spans with the orders that make different blocks, the first of those that are alike: a loop that is whole
+    in a block is the same at any place. `extents` has None where they are known at run time only."""
+    seen: set[tuple[int, ...]] = set()
+    for order in orders:
+        cut = tuple(k for k in order if (extent := extents[k]) is None or spans[k] < extent)
+        if cut not in seen:
+            seen.add(cut)
+            yield spans, order
+
+
 def with_halves(sizes: Sequence[list[int]], most: int) -> list[list[int]]:
     """Spans of loops with the halves of those that are the least, since tiles of few steps have few rows in common with
     others; fewer of them where there would be over `most` sizes of tiles."""

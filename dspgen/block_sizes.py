@@ -24,6 +24,7 @@ from dspgen.block_model import (
     array_bytes,
     distance,
     expected,
+    in_orders,
     in_thirds,
     placed,
     problem,
@@ -405,10 +406,10 @@ class _Parts:
             orders = [(*range(outer), *o) for o in inner]
             if any(len(s) > _FEW_SIZES for s in sizes) and not self._may_fit(boxes, sizes, orders, in_step):
                 return
-            ways = [(spans, order) for spans in itertools.product(*sizes) for order in orders]
-            if all(known) and not (outer or boxes.axes):
-                extents = [extent for _, _, extent in boxes.loops]
-                ways += [(spans, tuple(range(len(extents)))) for spans in in_thirds(extents)]
+            extents = [extent if k else None for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
+            ways = [way for spans in itertools.product(*sizes) for way in in_orders(spans, extents, orders)]
+            if not (outer or boxes.axes or None in extents):
+                ways += [(spans, tuple(range(len(extents)))) for spans in in_thirds([e for _, _, e in boxes.loops])]
         except NoBlocks:
             ways = []
         for spans, order in ways if outer or boxes.axes else [((), ()), *ways]:

@@ -1,0 +1,52 @@
+"""Sizes of blocks: orders that make the same blocks are looked at once."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+
+import pytest
+
+from dspgen.block_model import expected, in_orders, placed, small
+from dspgen.target.load import load_target
+from plant_core.blocks import windows
+from plant_core.boxes import Boxes, NoBlocks, counters_of
+from tests.unit.test_blocks import GRANULE, NESTS, read
+
+
+def test_loops_that_are_whole_in_a_block_have_no_place_of_their_own() -> None:
+    orders = list(itertools.permutations(range(3)))
+    assert list(in_orders((8, 4, 9), (8, 9, 9), orders)) == [((8, 4, 9), (0, 1, 2))]
+    assert [o for _, o in in_orders((4, 9, 4), (8, 9, 9), orders)] == [(0, 1, 2), (1, 2, 0)]
+    assert [o for _, o in in_orders((4, 9, 4), (8, None, 9), orders)] == orders
+
+
+@pytest.mark.parametrize("nest", sorted(NESTS))
+def test_orders_that_are_left_out_are_expected_to_take_as_long(nest: str, tmp_path: Path) -> None:
+    boxes = Boxes(read(NESTS[nest], tmp_path), GRANULE)
+    dma = load_target("ft_m7002").dma
+    assert dma is not None
+    draw = random.Random(nest)
+    extents = [n if boxes.symbolic(boxes.main, k) is None else None for k, (_, _, n) in enumerate(boxes.loops)]
+    orders = list(itertools.permutations(range(len(extents))))
+
+    def told(spans: tuple[int, ...], order: tuple[int, ...], places: int) -> object:
+        try:
+            counters, found = windows(boxes, spans, order, spare=2 * GRANULE if places else 0)
+        except NoBlocks:
+            return None
+        found = placed(found, {w.name: places for w in found})
+        return expected(dma, counters, found, 1000.0), small(counters, found), sorted(w.name for w in found)
+
+    for _ in range(3):
+        spans = tuple(draw.choice([n, n, -(-n // 2), 1]) for _, _, n in boxes.loops)
+        kept = {cut(boxes, spans, order): order for _, order in in_orders(spans, extents, orders)}
+        assert len(kept) == len({cut(boxes, spans, order) for order in orders})
+        for order in orders:
+            for places in (0, 3):
+                assert told(spans, order, places) == told(spans, kept[cut(boxes, spans, order)], places)
+
+
+def cut(boxes: Boxes, spans: tuple[int, ...], order: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(c.name for c in counters_of(boxes, spans, order) if c.several)
