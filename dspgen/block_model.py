@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.places import may_slide, window_bytes
@@ -111,8 +111,15 @@ def small(counters: Sequence[Counter], found: Sequence[Window], *, hidden: bool)
     return math.prod(blocks), parts, -sum(w.shape[-1] for w in found if w.outside)
 
 
-def distance(one: Sequence[int], other: Sequence[int]) -> float:
-    return sum(abs(math.log2(a / b)) for a, b in zip(one, other, strict=True))
+def most_different(ways: Iterable[Sizes], known: Sequence[tuple[int, ...]], limits: Sequence[float]) -> list[Sizes]:
+    """Other sizes than those known, those first that differ most from all of them: of what is expected to take no more
+    cycles than the first limit, then than the next, then of the rest."""
+
+    def rank(sizes: Sizes) -> tuple[int, float, float]:
+        far = min(sum(abs(math.log2(a / b)) for a, b in zip(sizes.spans, k, strict=True)) for k in known)
+        return sum(sizes.cycles > limit for limit in limits), -far, sizes.cycles
+
+    return sorted((w for w in ways if w.spans not in known), key=rank)
 
 
 def _extent(counter: Counter) -> int:

@@ -22,10 +22,10 @@ from dspgen.block_model import (
     RAGGED,
     Sizes,
     array_bytes,
-    distance,
     expected,
     in_orders,
     in_thirds,
+    most_different,
     placed,
     problem,
     small,
@@ -357,17 +357,17 @@ class _Parts:
         best = form.sizes.cycles
         before = [form.sizes.spans]
         hopeful = [w for w in form.ways if w.spans and w.cycles <= max(_HOPEFUL * best, _BETTER * cycles)]
-        while hopeful := [w for w in hopeful if w.spans not in before]:
-            alike = [w for w in hopeful if w.cycles <= _ALIKE * best]
-            alike = alike or [w for w in hopeful if w.cycles <= _HOPEFUL * best] or hopeful
-            other = max(alike, key=lambda w: min(distance(w.spans, known) for known in before))
-            hopeful.remove(other)
-            try:
-                made = other.made(form.boxes, self.options, self.spare)
-            except NoBlocks:
-                continue
-            before.append(other.spans)
-            yield replace(form, sizes=other, made=made)
+        while True:
+            left = iter(most_different(hopeful, before, (_ALIKE * best, _HOPEFUL * best)))
+            for other in left:
+                with contextlib.suppress(NoBlocks):
+                    made = other.made(form.boxes, self.options, self.spare)
+                    before.append(other.spans)
+                    yield replace(form, sizes=other, made=made)
+                    break
+            else:
+                return
+            hopeful = list(left)
 
     def _judged(self, form: _Form) -> tuple[float, _Form] | None:
         """What is expected where the pieces take as many cycles as their code does; None where that isn't known."""
