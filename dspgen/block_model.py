@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dspgen.asmir.places import may_slide, window_bytes
+from dspgen.asmir.places import may_slide, place_bytes, room_of, window_bytes
 from dspgen.errors import Problem
 from dspgen.options import Options
 from dspgen.target.model import Dma
@@ -99,6 +99,28 @@ def expected(
 
 def placed(found: Sequence[Window], places: Mapping[str, int]) -> tuple[Window, ...]:
     return tuple(replace(w, places=places.get(w.name, 0)) for w in found)
+
+
+def rooms_of(
+    counters: Sequence[Counter], found: Sequence[Window], room: int, lanes: int
+) -> dict[str, tuple[int, ...]] | None:
+    """The shapes that there is room for of arrays of run-time size, alike in all dimensions; None where the windows
+    don't fit."""
+    fixed = [w for w in found if not w.extents]
+    left = room - sum(room_of(w, may_slide(w, counters) if w.places else None) for w in fixed)
+    sized = [w for w in found if w.extents]
+
+    def shapes(most: int) -> dict[str, tuple[int, ...]]:
+        return {w.buf: tuple(n if isinstance(n, int) else most for n in w.extents) for w in sized}
+
+    def fits(most: int) -> bool:
+        made = [replace(w, shape=shapes(most)[w.buf]) for w in sized]
+        return sum(place_bytes(window_bytes(w)) for w in made) <= left
+
+    most, step = 0, 1 << left.bit_length()
+    while sized and (step := step // 2) >= lanes:
+        most += step if fits(most + step) else 0
+    return shapes(most) if left >= 0 and (most or not sized) else None
 
 
 def small(counters: Sequence[Counter], found: Sequence[Window], *, hidden: bool) -> tuple[int, int, int]:

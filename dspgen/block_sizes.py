@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step, window_bytes
+from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step
 from dspgen.block_groups import Group
 from dspgen.block_layouts import Estimate, turns
 from dspgen.block_model import (
@@ -28,6 +29,7 @@ from dspgen.block_model import (
     most_different,
     placed,
     problem,
+    rooms_of,
     small,
     spans_of,
     with_halves,
@@ -317,7 +319,9 @@ class _Parts:
         """The nest in blocks of these sizes. Where the code of these takes far longer than the model expects, it is
         compared with that of the nest's other forms, and of other sizes of the best one; all of them, the best first,
         with what is expected of them."""
-        judged = None if first.boxes.sizes or not first.sizes.spans else self._judged(first)
+        if first.boxes.sizes:
+            return ((None, self._compiling(first, others, kept)),)
+        judged = self._judged(first) if first.sizes.spans else None
         if judged is None:
             return ((None, first),)
         found = [judged]
@@ -329,6 +333,17 @@ class _Parts:
                 found += [] if judged is None else [judged]
         found.sort(key=lambda each: each[0])
         return (self._resized(*found[0]), *found[1:])
+
+    def _compiling(self, first: _Form, others: Sequence[Turned], kept: Collection[str]) -> _Form:
+        """The first form, or, where the machine lacks what its code needs, the next one of which that isn't so."""
+        if self.judge is None or not others or math.inf not in self.judge(first.made):
+            return first
+        for turned in others:
+            with contextlib.suppress(NoSchedule):
+                form = self._cut(turned, kept, ())
+                if math.inf not in self.judge(form.made):
+                    return form
+        return first
 
     def _untried(self, part: _Part, ranked: Sequence[_Ranked]) -> Iterator[_Ranked]:
         """The forms that were not compared."""
@@ -424,7 +439,7 @@ class _Parts:
                 _, apart = windows(boxes, spans, order, spare=self.spare)
                 if self._are_rows(boxes, apart) and (places := self._places(counters, apart)):
                     found = placed(apart, places)
-            rooms = self._rooms(counters, found)
+            rooms = rooms_of(counters, found, self.room, self.lanes)
             if rooms is not None:
                 sized = [replace(w, shape=rooms[w.buf]) if w.extents else w for w in found]
                 cycles = expected(self.dma, counters, sized, work, outer)
@@ -441,7 +456,7 @@ class _Parts:
         """Whether data of the smallest blocks fit, or all of the arrays."""
         for spans, order in [((), ()), *((tuple(s[-1] for s in sizes), o) for o in orders)]:
             with contextlib.suppress(NoBlocks):
-                if self._rooms(*windows(boxes, spans, order, in_step=in_step)) is not None:
+                if rooms_of(*windows(boxes, spans, order, in_step=in_step), self.room, self.lanes) is not None:
                     return True
         return False
 
@@ -456,25 +471,6 @@ class _Parts:
         if any(most < slide.least for slide in slides.values()):
             return {}
         return {n: min(most, max(counters[s.counter].trips, s.least)) for n, s in slides.items()}
-
-    def _rooms(self, counters: Sequence[Counter], found: Sequence[Window]) -> dict[str, tuple[int, ...]] | None:
-        """The shapes that there is room for of arrays of run-time size, alike in all dimensions; None where the windows
-        don't fit."""
-        fixed = [w for w in found if not w.extents]
-        left = self.room - sum(room_of(w, may_slide(w, counters) if w.places else None) for w in fixed)
-        sized = [w for w in found if w.extents]
-
-        def shapes(most: int) -> dict[str, tuple[int, ...]]:
-            return {w.buf: tuple(n if isinstance(n, int) else most for n in w.extents) for w in sized}
-
-        def fits(most: int) -> bool:
-            made = [replace(w, shape=shapes(most)[w.buf]) for w in sized]
-            return sum(place_bytes(window_bytes(w)) for w in made) <= left
-
-        most, step = 0, 1 << left.bit_length()
-        while sized and (step := step // 2) >= self.lanes:
-            most += step if fits(most + step) else 0
-        return shapes(most) if left >= 0 and (most or not sized) else None
 
     def _are_rows(self, boxes: Boxes, found: Sequence[Window]) -> bool:
         """Whether transfers can move all of these."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dspgen.block_sizes import Judge, in_turn
 from dspgen.errors import NoSchedule
+from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.pipeline import RunResult, compile_file, run_compiled, run_file
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
+from plant_core.block_tree import Blocks, flat
 from plant_core.ir import Func
 from plant_core.layouts import Turned, layouts
 
@@ -70,6 +74,24 @@ def test_so_they_are_where_only_a_run_tells_sizes(name: str, tmp_path: Path) -> 
     for sizes in ((37, 53, 19), (1, 1, 1), (100, 0, 3), (0, 9, 9), (7, 5, 0)):
         result = run_compiled(compiled, str(path), SMALL, ONE, inputs=dict(zip("nmp", sizes, strict=True)))
         assert result.verified, (sizes, result.details)
+
+
+def test_rows_stay_as_they_are_where_the_machine_lacks_what_others_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text(ANY_SIZE["a transposed matrix"], encoding="utf-8")
+    source = read_c(str(path))
+    monkeypatch.setattr("dspgen.block_sizes.turns", lambda func, *_: [*layouts(func), Turned(func, {})])
+
+    def judge(blocks: Blocks) -> list[float | None]:
+        return [math.inf if any(w.layout for w in blocks.windows) else None for _ in blocks.pieces]
+
+    def turned(judge: Judge | None) -> bool:
+        (nest,) = flat(next(in_turn(source, source, SMALL, ONE, judge)).nests)
+        return any(w.layout for w in nest.windows)
+
+    assert turned(None) and not turned(judge)
 
 
 def test_a_transposed_matrix_takes_as_long_as_its_bytes(tmp_path: Path) -> None:
