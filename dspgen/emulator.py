@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dspgen.errors import DspgenError, Problem
+from dspgen.sim.load import argument_places, bits_of
 from dspgen.target.model import Target, Toolchain
 
 Array = Any
@@ -80,13 +81,11 @@ def _emulated(
     if tools is None or (lacking := missing_tools(target)):
         told = lacking if tools is not None else missing_tools(target)
         raise DspgenError(Problem("DG521", told, remedy="or run it on the simulator: --runner sim"))
-    if arguments and target.abi.place(len(arguments) - 1) is None:
-        what = f"{len(arguments)} arguments; the calling convention passes {len(target.abi.arguments)} in registers"
-        raise DspgenError(Problem("DG430", what))
+    places = argument_places(target, arguments)
     arrays = {name: np.ascontiguousarray(v) for name, v in arguments if isinstance(v, np.ndarray) and v.ndim}
     with tempfile.TemporaryDirectory(prefix="dspgen-emulated-") as folder:
         place = Path(folder)
-        start = _start(tools, target, function, arguments, arrays, place)
+        start = _start(tools, target, function, [*zip(arguments, places, strict=True)], arrays, place)
         objects = []
         for command, name, source in (*parts, (tools.assemble, "start.s", start)):
             (place / name).write_text(source, encoding="utf-8")
@@ -108,20 +107,21 @@ def _start(
     tools: Toolchain,
     target: Target,
     function: str,
-    arguments: Sequence[tuple[str, Any]],
+    arguments: Sequence[tuple[tuple[str, Any], str | int | None]],
     arrays: Mapping[str, Array],
     folder: Path,
 ) -> str:
-    """The program that calls the function; the arrays' contents are files beside it."""
+    """The program that calls the function with arguments in their places; the arrays' contents are files beside it."""
     passed, data, outputs = list[str](), list[str](), list[str]()
-    for k, (name, value) in enumerate(arguments):
+    registers = target.register_class(target.abi.scalar_class).names
+    for (name, value), place in arguments:
         label = f"array_{name}"
-        shown = label if name in arrays else str(_bits(value))
-        place = target.abi.place(k)
-        if isinstance(place, int):
-            passed.insert(0, _filled(tools.stack_argument, {"offset": str(place), "value": shown}))
-        else:
-            passed.append(_filled(tools.argument, {"register": place or "", "value": shown}))
+        for k, shown in enumerate([label] if name in arrays else _words(name, value)):
+            if isinstance(place, int):
+                passed.insert(0, _filled(tools.stack_argument, {"offset": str(place + WORD * k), "value": shown}))
+            elif place is not None:
+                register = registers[registers.index(place) + k]
+                passed.append(_filled(tools.argument, {"register": register, "value": shown}))
         if name in arrays:
             file = folder / f"{name}.bin"
             file.write_bytes(arrays[name].tobytes())
@@ -132,12 +132,10 @@ def _start(
     return _filled(tools.start, {"function": function, **{name: "\n".join(found) for name, found in texts.items()}})
 
 
-def _bits(value: Any) -> int:
-    """A scalar's 32 bits."""
-    kind = np.asarray(value).dtype.kind
-    if kind == "f":
-        return int(np.float32(value).view(np.uint32))
-    return int(value) & 0xFFFFFFFF
+def _words(name: str, value: Any) -> list[str]:
+    """A scalar's words, the low one first."""
+    bits, wide = bits_of(name, value)
+    return [str(bits >> shift & 0xFFFFFFFF) for shift in ((0, 32) if wide else (0,))]
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

@@ -55,7 +55,7 @@ from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_
 from plant_core.beside import beside
 from plant_core.block_tree import Blocks, flat
 from plant_core.canonical.passes import canonical
-from plant_core.ir import Func
+from plant_core.ir import Buf, Func
 from plant_core.lane_sums import with_lane_sums
 from plant_core.remembered import forget
 
@@ -295,7 +295,7 @@ def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: 
     def told(stage: str, value: object) -> None:
         stages.append((f"{piece.name}.{stage}", value))
 
-    able = with_arguments(target, len(piece.params))
+    able = with_arguments(target, [not isinstance(p, Buf) and p.dtype in ("f64", "i64") for p in piece.params])
     made, remarks = _best_view(piece, able, chooser, _best_code, told)
     return replace(made, remarks=(*remarks, *made.remarks)), stages
 

@@ -33,9 +33,10 @@ class Pointers:
     def inputs(self) -> tuple[tuple[VReg, ArgumentPlace], ...]:
         """The parameters as virtual registers, each with the place it comes in."""
         abi = self.target.abi
-        count = len(self.program.params)
-        places = [place for k in range(count) if (place := abi.place(k)) is not None]
-        if len(places) < count:
+        scalars = {s.name: s.elem for s in self.program.scalars}
+        pairs = self.target.register_class(abi.pointer_class).pair_of is not None
+        places = abi.places([ELEM_BYTES[scalars[p]] == 8 if p in scalars else pairs for p in self.program.params])
+        if None in places:
             raise NoSchedule(
                 Problem(
                     "DG306",
@@ -46,7 +47,6 @@ class Pointers:
                 )
             )
         arrays = {a.name for a in self.program.arrays if not a.local}
-        scalars = {s.name: s.elem for s in self.program.scalars}
         found: list[tuple[VReg, ArgumentPlace]] = []
         for name, place in zip(self.program.params, places, strict=True):
             if name in arrays:
@@ -57,6 +57,7 @@ class Pointers:
                 self.emitter.names[name] = Reg(register)
             else:
                 continue
+            assert place is not None
             found.append((register, self._place(register, place) if isinstance(place, str) else place))
         return tuple(found)
 

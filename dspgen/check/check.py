@@ -22,7 +22,7 @@ from dspgen.check.rules import on_all_paths
 from dspgen.check.terms import BYTES, UNKNOWN, Terms, first_byte
 from dspgen.errors import Problem, SourceError
 from dspgen.sim.ir import Assembled
-from dspgen.sim.load import Argument, Loaded, entry_stack, load
+from dspgen.sim.load import Argument, Loaded, argument_places, entry_stack, load
 from dspgen.sim.parse import assemble
 from dspgen.sim.registers import RegisterFile
 from dspgen.sim.states import TooManyStates
@@ -101,11 +101,11 @@ def reference(
     terms = Terms(_initial(loaded))
     start = _entry_terms(loaded, target, terms)
     registers = [*start, *[UNKNOWN] * (len(code.cells) - len(start))]
-    for k, cells in enumerate(code.inputs):
-        place = target.abi.place(k)
+    for cells, place in zip(code.inputs, argument_places(target, arguments), strict=False):
         if isinstance(place, int):
-            word = loaded.memories.read(entry_stack(target) + place, WORD_BYTES) or b""
-            registers[cells[0]] = terms.constant(int.from_bytes(word, "little"))
+            for k, to in enumerate(cells):
+                word = loaded.memories.read(entry_stack(target) + place + WORD_BYTES * k, WORD_BYTES) or b""
+                registers[to] = terms.constant(int.from_bytes(word, "little"))
         elif place is not None:
             for to, source in zip(cells, _argument_cells(target, place), strict=False):
                 registers[to] = start[source]
@@ -182,8 +182,8 @@ def _argument_cells(target: Target, register: str) -> tuple[int, ...]:
     file = RegisterFile(target)
     cells = file.place(register)
     for cls in target.registers:
-        if cls.pair_of is not None and register in (names := target.register_class(cls.pair_of).names):
-            place = file.place(cls.names[names.index(register) // 2], (cls.name,))
+        if cls.pair_of is not None and register in (names := target.register_class(cls.pair_of).names[::2]):
+            place = file.place(cls.names[names.index(register)], (cls.name,))
             return place.cells if place else ()
     return cells.cells if cells else ()
 

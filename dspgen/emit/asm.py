@@ -87,8 +87,7 @@ def loop_block(report: LoopReport) -> list[str]:
 def _file_header(scheduled: Scheduled, target: Target, signature: Signature) -> Iterator[str]:
     yield f"{signature.name}, from {signature.source}, for {target.name}"
     yield ""
-    for k, parameter in enumerate(signature.parameters):
-        place = target.abi.place(k)
+    for parameter, place in zip(signature.parameters, signature.places(target), strict=True):
         where = place if isinstance(place, str) else "stack"
         yield f"{where:<8} {parameter.c_text}"
     yield from _time(scheduled)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from dspgen.target.model import Target
 from plant_core.ir import Buf, Func
 from plant_core.printer import print_expr
 
@@ -57,6 +58,12 @@ class Signature:
     name: str
     parameters: tuple[Parameter, ...]
     source: str
+
+    def places(self, target: Target) -> tuple[str | int | None, ...]:
+        """Where the calling convention has the parameters at entry; see `Abi.places`."""
+        pairs = target.register_class(target.abi.pointer_class).pair_of is not None
+        wide = [p.elem in ("f64", "i64") if p.shape is None else pairs for p in self.parameters]
+        return target.abi.places(wide)
 
 
 def signature_of(func: Func) -> Signature:

@@ -24,10 +24,10 @@ def manifest(
                 "type": p.elem,
                 "shape": list(p.shape) if p.shape is not None else None,
                 "const": p.const,
-                "register": place if isinstance(place := target.abi.place(k), str) else None,
+                "register": place if isinstance(place, str) else None,
                 **({"stack_offset": place} if isinstance(place, int) else {}),
             }
-            for k, p in enumerate(signature.parameters)
+            for p, place in zip(signature.parameters, signature.places(target), strict=True)
         ],
         "needs": list(conditions),
         "cycles_estimate": scheduled.cycles,

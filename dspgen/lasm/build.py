@@ -36,6 +36,8 @@ from dspgen.target.model import Instruction, Operand, Target
 from dspgen.target.query import Index
 from plant_core.loc import Loc
 
+_WORD = 4
+
 Code = list[Instr | Mark | Jump]
 Part = Literal["lo", "hi"]
 
@@ -141,11 +143,16 @@ class Builder:
     def _arrive(self) -> None:
         abi = self.target.abi
         inputs = self.program.inputs
-        if inputs and abi.place(len(inputs) - 1) is None:
+        found = abi.places([len(group.names) == 2 for group in inputs])
+        if None in found:
             what = f"{len(inputs)} inputs; arguments come in {len(abi.arguments)} registers"
             self.problems.append(Problem("DG346", what, inputs[len(abi.arguments)].loc))
         results = self._result_names() if self.program.outputs else ()
-        for group, place in zip(inputs, abi.arguments, strict=False):
+        for group, place in zip(inputs, found, strict=True):
+            if isinstance(place, int):
+                self._arrive_on_stack(group, place)
+            if not isinstance(place, str):
+                continue
             names = [n for n in reversed(group.names)]
             places = self._argument(place, len(names), group)
             self.arguments.append((self._register_text(places), ":".join(group.names)))
@@ -157,21 +164,16 @@ class Builder:
                 continue
             for name, single in zip(names, places, strict=True):
                 self._arrive_single(name, single, single in results, group.loc)
-        for k, group in enumerate(inputs):
-            if isinstance(offset := abi.place(k), int):
-                self._arrive_on_stack(group, offset)
 
     def _arrive_on_stack(self, group: Group, place: int) -> None:
         self.arguments.append((f"stack+{place}", ":".join(group.names)))
-        (name, *high) = reversed(group.names)
-        if high:
-            self.problems.append(Problem("DG346", "a pair can't be an argument on the stack", group.loc))
-        elif name in self.classes.of:
-            register, cls = self.register(name), self.classes.of[name]
-            arrived = VReg(f"{name}~in", cls) if register.part else register.vreg
-            self.inputs.append((arrived, place))
-            if register.part:
-                self.code += self.move(register, Reg(arrived), cls, group.loc)
+        for k, name in enumerate(reversed(group.names)):
+            if name in self.classes.of:
+                register, cls = self.register(name), self.classes.of[name]
+                arrived = VReg(f"{name}~in", cls) if register.part else register.vreg
+                self.inputs.append((arrived, place + _WORD * k))
+                if register.part:
+                    self.code += self.move(register, Reg(arrived), cls, group.loc)
 
     def _arrive_single(self, name: str, place: str, shared: bool, loc: Loc) -> None:
         """One half or one register; by a copy where it is part of a pair, or comes where a result has to go."""

@@ -120,11 +120,17 @@ class Stack:
     def argument(self, register: VReg, offset: int) -> list[Instr]:
         """Load an argument that is so far from the scalar side's stack pointer, while that is where it was at entry."""
         row = self._row(register.cls, store=False)
-        if row is None or self.facts.is_pair(register.cls) or _side(row) != "scalar":
+        if row is None or _side(row) != "scalar":
             name = self.facts.target.name
             what = f"{name} has no instruction to load an argument of class {register.cls} from the stack"
             raise NoSchedule(Problem("DG302", what, None, "describe one in the ISA file"))
-        return self._moved(row, Reg(register), register.cls, offset, "argument")
+        if not self.facts.is_pair(register.cls):
+            return self._moved(row, Reg(register), register.cls, offset, "argument")
+        low = self._moved(row, Reg(register, "lo"), register.cls, offset, "argument")
+        return [
+            *low,
+            *self._moved(row, Reg(register, "hi"), register.cls, offset + self._bytes(register.cls), "argument"),
+        ]
 
     def _moved(self, row: _Row, value: Reg | Phys, cls: str, offset: int, comment: str) -> list[Instr]:
         memory = row.instruction.memory

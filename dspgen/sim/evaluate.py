@@ -145,11 +145,12 @@ class _Run:
     def _enter(self, vreg: VReg, physical: ArgumentPlace) -> None:
         """What is in an argument's place becomes the virtual register's."""
         if isinstance(physical, int):
-            (to,) = self._vreg(vreg)
-            pointer = int(self.machine.registers[self._cells(self.target.abi.scalar_stack)[0]][0])
-            word = self.loaded.memories.read(pointer + physical, self.file.cells[to].bits // 8) or b""
-            self.machine.registers[to][:] = int.from_bytes(word, "little")
-            self.machine.written.add(to)
+            at = int(self.machine.registers[self._cells(self.target.abi.scalar_stack)[0]][0]) + physical
+            for to in self._vreg(vreg):
+                size = self.file.cells[to].bits // 8
+                self.machine.registers[to][:] = int.from_bytes(self.loaded.memories.read(at, size) or b"", "little")
+                self.machine.written.add(to)
+                at += size
             return
         place = self.file.place(physical, (vreg.cls,)) or self.file.place(physical)
         assert place is not None

@@ -47,7 +47,7 @@ def entry_stack(target: Target) -> int:
     return (memory.base + memory.size - min(4096, memory.size // 32)) & ~(ALIGN - 1)
 
 
-def _bits_of(name: str, value: Argument) -> tuple[int, bool]:
+def bits_of(name: str, value: Argument) -> tuple[int, bool]:
     """A number's bits, and whether there are 64 of them."""
     if isinstance(value, np.ndarray):
         value = value[()]
@@ -59,6 +59,18 @@ def _bits_of(name: str, value: Argument) -> tuple[int, bool]:
         return int(value) & ((1 << 64) - 1), isinstance(value, np.int64 | np.uint64)
     text = f"argument {name} is neither an array nor a number: {type(value).__name__}"
     raise SourceError(Problem("DG430", text))
+
+
+def argument_places(target: Target, arguments: Sequence[tuple[str, Argument]]) -> tuple[str | int | None, ...]:
+    """Where the calling convention puts each; see `Abi.places`. Raises SourceError where there is no room for all."""
+    abi = target.abi
+    pairs = target.register_class(abi.pointer_class).pair_of is not None
+    wide = [pairs if isinstance(v, np.ndarray) and v.ndim else bits_of(name, v)[1] for name, v in arguments]
+    places = abi.places(wide)
+    if None in places:
+        text = f"{len(arguments)} arguments; the calling convention passes {len(abi.arguments)} in registers"
+        raise SourceError(Problem("DG430", text))
+    return places
 
 
 @dataclass(slots=True)
@@ -222,19 +234,16 @@ class _Setter:
         self, arguments: Sequence[tuple[str, Argument]], places: Mapping[str, int], memories: MemoryMap, top: int
     ) -> None:
         """Arguments in their registers, and in memory from the scalar side's stack pointer, `top`, on."""
-        abi = self.target.abi
-        if arguments and abi.place(len(arguments) - 1) is None:
-            text = f"{len(arguments)} arguments; the calling convention passes {len(abi.arguments)} in registers"
-            raise SourceError(Problem("DG430", text))
-        for register, (name, value) in zip(abi.arguments, arguments, strict=False):
-            if name in places:
-                self._wide(register, places[name], abi.pointer_class)
-            else:
-                self._scalar(register, name, value)
-        for k, (name, value) in enumerate(arguments):
-            if isinstance(offset := abi.place(k), int):
-                word = places[name] if name in places else _bits_of(name, value)[0]
-                memories.write(top + offset, (word & WORD).to_bytes(4, "little"))
+        pointer = self.target.register_class(self.target.abi.pointer_class)
+        for place, (name, value) in zip(argument_places(self.target, arguments), arguments, strict=True):
+            if isinstance(place, int):
+                bits, wide = (places[name], pointer.pair_of is not None) if name in places else bits_of(name, value)
+                size = 8 if wide else 4
+                memories.write(top + place, (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
+            elif place is not None and name in places:
+                self._wide(place, places[name], pointer.name)
+            elif place is not None:
+                self._scalar(place, name, value)
 
     def _wide(self, register: str, value: int, class_name: str) -> None:
         cls = self.target.register_class(class_name)
@@ -245,7 +254,7 @@ class _Setter:
         self.set(cls.names[low // 2], value, (class_name,))
 
     def _scalar(self, register: str, name: str, value: Argument) -> None:
-        bits, wide = _bits_of(name, value)
+        bits, wide = bits_of(name, value)
         if wide:
             self._wide(register, bits, self.target.abi.wide_class)
         else:

@@ -435,24 +435,24 @@ def _offsets(row: schema.AddressModes) -> dict[Side, str]:
 
 def _abi(isa: schema.Isa) -> Abi:
     row = isa.abi
+    same = "arguments scalar_class pointer_class wide_class result return_address return_operand scalar_stack"
+    names = f"{same} vector_stack callee_saved stack_memory reserved".split()
     return Abi(
-        arguments=row.arguments,
-        scalar_class=row.scalar_class,
-        pointer_class=row.pointer_class,
-        wide_class=row.wide_class,
-        result=row.result,
-        return_address=row.return_address,
-        return_operand=row.return_operand,
-        scalar_stack=row.scalar_stack,
-        vector_stack=row.vector_stack,
-        callee_saved=row.callee_saved,
-        stack_memory=row.stack_memory,
-        reserved=row.reserved,
-        entry_values={k: int(v) for k, v in row.entry_values.items()},
+        **{key: getattr(row, key) for key in names},
         stack_arguments=None if row.stack_arguments is None else int(row.stack_arguments),
         stack_alignment=None if row.stack_alignment is None else int(row.stack_alignment),
         red_zone=None if row.red_zone is None else int(row.red_zone),
+        entry_values={k: int(v) for k, v in row.entry_values.items()},
+        wide_registers=_wide_registers(isa),
     )
+
+
+def _wide_registers(isa: schema.Isa) -> int:
+    """Two where both halves of a pair are among the arguments' registers."""
+    row, wide = isa.abi, isa.registers.get(isa.abi.wide_class)
+    names = isa.registers[wide.pair_of].names if wide is not None and wide.pair_of in isa.registers else ()
+    both = any({*names[k : k + 2]} <= {*row.arguments} for k in range(0, len(names) - 1, 2))
+    return 2 if both else 1
 
 
 def _text(isa: schema.Isa) -> TextSyntax:

@@ -279,12 +279,28 @@ class Abi:
     stack_arguments: int | None = None
     stack_alignment: int | None = None
     red_zone: int | None = None
+    wide_registers: int = 1  # how many of `arguments` an argument of 64 bits takes
 
-    def place(self, k: int) -> str | int | None:
-        """Where argument k is at entry: a register, or bytes from the scalar side's stack pointer; None if nowhere."""
-        if k < len(self.arguments):
-            return self.arguments[k]
-        return None if self.stack_arguments is None else self.stack_arguments + _WORD * (k - len(self.arguments))
+    def places(self, wide: Sequence[bool]) -> tuple[str | int | None, ...]:
+        """Where arguments, of 64 bits or not, are at entry: in a register, which is a pair's low half if it begins one,
+        or bytes from the scalar side's stack pointer; None if nowhere.
+
+        A pair passes over a register that is no low half; what doesn't fit sends all after it to the stack.
+        """
+        found: list[str | int | None] = []
+        taken, below = 0, self.stack_arguments
+        for double in wide:
+            step, size = (self.wide_registers, 2 * _WORD) if double else (1, _WORD)
+            start = -(-taken // step) * step
+            taken = start + step
+            if taken <= len(self.arguments):
+                found.append(self.arguments[start])
+            elif below is None:
+                found.append(None)
+            else:
+                found.append(-(-below // size) * size)
+                below = -(-below // size) * size + size
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,7 +324,7 @@ class Dma(Sourced):
 class Abi(Sourced):
     """How functions are called.
 
-    arguments: the registers of arguments, in order; of a pair, its low half.
+    arguments: the registers of arguments, in order; of a pair, its low half, or both if it may be two arguments.
     scalar_class: the register class of 32-bit integers and floats.
     pointer_class: the class of arguments that are addresses.
     wide_class: the class of arguments of 64 bits.
@@ -337,7 +337,7 @@ class Abi(Sourced):
     callee_saved: registers that must be as they were when the function returns.
     reserved: registers that compiled code must not use for anything else, such as stack pointers.
     entry_values: control registers with the values that they have at entry.
-    stack_arguments: bytes from the scalar side's stack pointer to the first argument without a register, a word each.
+    stack_arguments: bytes from the scalar side's stack pointer to the first argument without a register, 4 or 8 each.
     stack_alignment: bytes that stack pointers are multiples of; where it isn't given, as many as any access wants.
     red_zone: bytes below the stack pointers that functions may use without moving these; where it isn't given, all.
     """

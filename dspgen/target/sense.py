@@ -397,11 +397,12 @@ def _convention(machine: Machine) -> Iterator[Fault]:
     target, abi = machine.target, machine.target.abi
     names = machine.scalar.names
     pairs = any(target.register_class(c).pair_of is not None for c in (abi.pointer_class, abi.wide_class))
-    for name in (*abi.arguments, abi.result):
+    both = abi.wide_registers == 2
+    for k, name in enumerate((*abi.arguments, abi.result)):
         path: Path = ("abi", "result" if name not in abi.arguments else "arguments")
         if name not in names:
             yield _error("DG132", path, f"`{name}` is not of `scalar_class`, which is `{machine.scalar.name}`")
-        elif pairs and name in abi.arguments and names.index(name) % 2:
+        elif pairs and k < len(abi.arguments) and names.index(name) % 2 != k % 2 * both:
             what = f"`{name}` is the high half of a pair; what takes pairs is passed from its low half on"
             yield _error("DG132", path, what, "name low halves")
     for side, name in (("scalar", abi.scalar_stack), ("vector", abi.vector_stack)):

@@ -13,7 +13,7 @@ all words of a lane alike: they are read as rows on lanes of the word's size. A 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dspgen.target.model import Instruction, Operand, RegisterClass, SemExpr, SemStatement, Target
@@ -41,19 +41,21 @@ def views(target: Target) -> tuple[Target, ...]:
     return (single, _packed(target, packed))
 
 
-def with_arguments(target: Target, count: int) -> Target:
-    """The machine as it is to code that is a part of a function: where a call has registers for fewer than `count`
-    arguments, others take the rest."""
+def with_arguments(target: Target, wide: Sequence[bool]) -> Target:
+    """The machine as it is to code that is a part of a function: where a call has registers for fewer arguments than
+    these, which are of 64 bits or not, others take the rest."""
     abi = target.abi
-    lacking = count - len(abi.arguments)
+    each = abi.wide_registers if any(wide) else 1
+    lacking = each * len(wide) - len(abi.arguments)
     if lacking <= 0:
         return target
     paired = any(target.register_class(c).pair_of is not None for c in (abi.pointer_class, abi.wide_class))
     taken = {*abi.arguments, *abi.callee_saved, *abi.reserved, *abi.return_address.split(":"), abi.return_operand}
     names = target.register_class(abi.scalar_class).names
     step = 2 if paired else 1
-    free = [names[k] for k in range(0, len(names), step) if not taken.intersection(names[k : k + step])]
-    return replace(target, abi=replace(abi, arguments=(*abi.arguments, *reversed(free[-lacking:]))))
+    free = [names[k : k + each] for k in range(0, len(names), step) if not taken.intersection(names[k : k + step])]
+    more = [name for found in reversed(free[-lacking // each :]) for name in found]
+    return replace(target, abi=replace(abi, arguments=(*abi.arguments, *more)))
 
 
 def _lane_class(target: Target) -> RegisterClass | None:

@@ -63,6 +63,7 @@ TOP = {
     "dspgen.variants",
     "dspgen.cpu_road",
     "dspgen.emulated_road",
+    "dspgen.emulator",
     "dspgen.nest_functions",
     "dspgen.tile_remarks",
     "dspgen.cli",
