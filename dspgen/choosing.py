@@ -374,7 +374,7 @@ class _Search:
         self.nest = nest
         self.fallback = scalar_candidate(nest)
         self.most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
-        self.made: dict[Plan, Variants] = {}
+        self.made: dict[tuple[Plan, bool], Variants] = {}
         self.packets = chooser.packets
 
     def _in_strips(self, nest: Nest, machine: Machine) -> list[Candidate]:
@@ -425,14 +425,9 @@ class _Search:
 
     def variants(self, candidate: Candidate) -> Variants:
         plan = Plan(candidate.plans)
-        if plan not in self.made:
-            most = (
-                None
-                if candidate.cycles == math.inf
-                else LARGEST_CANDIDATE
-                if candidate.form is None
-                else LARGEST_STRIPS
-            )
+        last = candidate.cycles == math.inf  # what remains where all fail: a candidate of its plan may be one of these
+        most = None if last else LARGEST_CANDIDATE if candidate.form is None else LARGEST_STRIPS
+        if (plan, last) not in self.made:
             target, options = self.chooser.target, self.chooser.options
 
             def planned() -> Planned:
@@ -443,8 +438,8 @@ class _Search:
                     func, plan, target, options, known=known, candidate=most is not None, strips=strips
                 )  # fmt: skip
 
-            self.made[plan] = Variants(planned, target, options, most, known=self.packets)
-        return self.made[plan]
+            self.made[plan, last] = Variants(planned, target, options, most, known=self.packets)
+        return self.made[plan, last]
 
     def told(self, choice: Choice, mode: RewriteMode) -> _Told:
         """What is known of the code that was chosen."""

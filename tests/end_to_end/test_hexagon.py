@@ -161,3 +161,20 @@ def test_vectors_are_aligned_in_frames(hexagon: Target) -> None:
     stack.place("V")
     second = stack.frame("r29")
     assert second is not None and second.alignment == 128 and second.size % 128 == 0 and second.size > 256
+
+
+def test_what_remains_is_asked_for_patiently(tmp_path: Path, hexagon: Target) -> None:
+    """A loop that finds its registers only after more tries than a candidate has: the nest as it is written is also one
+    of the candidates."""
+    needs_tools(hexagon)
+    path = tmp_path / "many.c"
+    path.write_text(
+        """void many(const int a[64], int k, int r[64]) {
+             int s0 = 0, s1 = 1, s2 = 2, s3 = 3, s4 = 4, s5 = 5, s6 = 6, s7 = 7, s8 = 8, s9 = 9;
+             for (int i = 0; i < 64; i++) {
+               s0 = s1 * 3 + a[i]; s1 = s2 ^ s0; s2 = s3 - s1; s3 = s4 * k + s2; s4 = s5 ^ s3;
+               s5 = s6 + s4; s6 = s7 * s5 - k; s7 = s8 ^ s6; s8 = s9 + s7; s9 = s0 - s8;
+               r[i] = s9; } }""",
+        encoding="utf-8",
+    )
+    agree(path, hexagon, Options(), {})
