@@ -210,8 +210,8 @@ class Frame:
         return "\n".join(declared), start
 
     def finder(self, side: Side | None, *, store: bool = False) -> str:
-        """The function that turns an address into a host pointer, or null where no memory of the side has it all or a
-        transfer bars it."""
+        """The function that turns an address into a host pointer, or null where no memory of the side has it all, a
+        transfer bars it, or it is below the stack pointer and to be written."""
         name = f"find_{side or 'any'}{'_to_store' if store else ''}"
         if name not in self.finders:
             tests = [
@@ -226,6 +226,9 @@ class Frame:
                 tell = "" if store else "loaded(o, n); "
                 words = f"u64 o = a - {self.dma.base}ull; if (o <= {self.dma.size}ull && n <= {self.dma.size}ull - o)"
                 tests.append(f"{{ {words} {{ {tell}return memory{len(self.memories)} + o; }} }}")
+            if store and self.code.stack is not None:
+                pointer, lowest, zone = self.code.stack
+                barred += f"if (UNLIKELY(a >= {lowest}ull && a + {zone} < {self.cell(pointer)})) return 0; "
             rest = (
                 f"static __attribute__((noinline)) u8 *{name}_rest(u64 a, u64 n) {{ {' '.join(tests[1:])} return 0; }}"
             )

@@ -162,8 +162,8 @@ class _Writer:
             [
                 self.frame.ops.text(),
                 regions,
-                finders,
                 f"static struct {{\n{record}\n  u32 none;\n}} s;",
+                finders,
                 "int run(u64 *head, u8 **memories, u64 *counts, u8 *written, u8 *warned, u8 *registers,",
                 "        void **engine) {",
                 "  u64 t = 0, limit = head[0];",

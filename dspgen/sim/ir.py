@@ -213,7 +213,8 @@ class Code:
     """A program on a machine. `addresses` maps code addresses that a register may hold to packets.
 
     `interlocked`: packets wait for what they need (`dspgen.sim.interlock`). `settled`: a register must not be read or
-    written again while a result is on its way to it.
+    written again while a result is on its way to it. `stack`, where functions may not write below their stack pointer:
+    its cell, the stack's lowest address, and how many bytes below the pointer they may.
     """
 
     slots: tuple[Slot, ...]
@@ -223,3 +224,4 @@ class Code:
     ops: tuple[Op, ...] = field(default=())
     interlocked: bool = False
     settled: bool = False
+    stack: tuple[int, int, int] | None = None

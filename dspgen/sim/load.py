@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,12 @@ def load(
     symbols |= _place_data(program, memories, placer, symbols)
     places = _place_arrays(arguments, placement, memories, placer)
     code = lower(program, target, symbols, code_addresses)
+    if (
+        target.abi.red_zone is not None
+        and (pointer := RegisterFile(target).cell_of(target.abi.scalar_stack)) is not None
+    ):
+        lowest = placer.end(target.memory(target.abi.stack_memory))
+        code = replace(code, stack=(pointer, lowest, target.abi.red_zone))
     setter = _Setter(target, RegisterFile(target), zero_registers(code), set())
     top = setter.machine_state(code_end)
     setter.call([(n, v) for n, v in arguments], {n: a for n, a, _ in places}, memories, top)

@@ -399,6 +399,9 @@ class Machine:
         if transfers is not None and transfers.bars(low, high, store=store):
             raise fault(self.code, "barred", op.uid, low, self.memories)
         place = self.memories.find(low, high - low, op.access.side)
+        if store and self.code.stack is not None:
+            pointer, lowest, zone = self.code.stack
+            place = None if lowest <= low < int(self.registers[pointer][0]) - zone else place
         if place is None:
             raise fault(self.code, "outside", op.uid, low, self.memories)
         if transfers is not None and not store and place[0].bytes is transfers.words:

@@ -101,7 +101,7 @@ def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, l
     detail &= (1 << 64) - 1
     cell = code.cells[detail].name if kind in ("double", "unwritten", "unsettled") and detail < len(code.cells) else ""
     texts = {
-        "outside": ("DG420", f"{op.text} reaches {detail:#x}, outside its memory: {memories.nearest(detail)}"),
+        "outside": ("DG420", f"{op.text} reaches {detail:#x}, {_outside(code, detail, memories)}"),
         "barred": ("DG431", f"{op.text} reaches {detail:#x}, which a transfer is moving: {memories.nearest(detail)}"),
         "early": ("DG433", f"the program returns before it has read that the transfer of {op.text} is done"),
         "transfer": ("DG432", f"{op.text} starts {memories.transfers.refused if memories.transfers else ''}"),
@@ -120,6 +120,12 @@ def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, l
     }
     number, text = texts[kind]
     return SourceError(Problem(number, text, op.loc))
+
+
+def _outside(code: Code, address: int, memories: MemoryMap) -> str:
+    if code.stack is not None and address >= code.stack[1] and memories.find(address, 1, None) is not None:
+        return "below the stack pointer, where what interrupts the program may write"
+    return f"outside its memory: {memories.nearest(address)}"
 
 
 def _known(address: int, memories: MemoryMap) -> str:

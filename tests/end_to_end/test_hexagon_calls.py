@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from dspgen import oracle
 from dspgen.emulated_road import emulate_kernel
 from dspgen.emulator import emulate_c
+from dspgen.errors import SourceError
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
+from dspgen.sim.run import Engine, simulate
 from dspgen.stages import simulate_kernel
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
@@ -139,3 +142,17 @@ def test_spilled_vectors(tmp_path: Path) -> None:
     target = load_target("hexagon_v66", [("registers.V.names", "v{0..9}")])
     needs_tools(target)
     assert list(kept(ROWS, target, tmp_path, "rows")) == [0, *range(-1, -13, -1)]
+
+
+@pytest.mark.parametrize("engine", [e for e in get_args(Engine) if e != "auto"])
+@pytest.mark.parametrize(("place", "refused"), [(-8, True), (-4, True), (0, False)])
+def test_writes_below_the_stack_pointer(place: int, refused: bool, engine: Engine) -> None:
+    """Reads are let be: what is below isn't kept, but nothing is harmed."""
+    target = load_target("hexagon_v66")
+    moved = "{ r29 = add(r29,#-8) }" if place == 0 else "{ r1 = memw(r29+#-8) }"
+    text = f".global f\nf: {moved}\n{{ r1 = #5 }}\n{{ memw(r29+#{place}) = r1 }}\n{{ jumpr r31 }}\n"
+    if refused:
+        with pytest.raises(SourceError, match="below the stack pointer"):
+            simulate(text, target, engine=engine)
+    else:
+        simulate(text, target, engine=engine)
