@@ -27,6 +27,7 @@ from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.target.crossing import elements_of, word_shuffle
 from dspgen.target.model import Macro, Operand, RegisterClass, Target
 from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bit_keys, word_keys
+from dspgen.target.query import remedy_without
 from dspgen.vecdsl.congruence import Congruences
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, Load, Op, Store, Term, Var, VType
 from plant_core.loc import Loc
@@ -164,14 +165,8 @@ class Emitter:
 
     def missing(self, op: str, elem: str, *, vector: bool = False) -> NoSchedule:
         kind = "vector" if vector else "scalar"
-        return NoSchedule(
-            Problem(
-                "DG300",
-                f"{self.target.name} has no instruction for {kind} `{op}` of type {elem}, and no row expands it",
-                self.loc,
-                "describe one in the ISA file, or add a rewrite row for it",
-            )
-        )
+        what = f"{self.target.name} has no instruction for {kind} `{op}` of type {elem}, and no row expands it"
+        return NoSchedule(Problem("DG300", what, self.loc, remedy_without(op, elem, self.target)))
 
     # -- terms
 

@@ -36,6 +36,7 @@ from dspgen.rewrite.rules import FpMode, RewriteMode
 from dspgen.rewrite.selection import choose_rules
 from dspgen.rewrite.stores import pair_stores, store_cost
 from dspgen.target.model import Target
+from dspgen.target.query import remedy_without
 from dspgen.vecdsl.congruence import Congruence, of_address, of_iterator, of_term
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, If, Let, Loop, Program, Stmt, Store, Term, Var
 from dspgen.vecdsl.terms import own_terms
@@ -77,11 +78,11 @@ class Missing:
 class MissingOperation(NoSchedule):
     """The machine can't do the program; `missing` tells which operations, most basic first."""
 
-    def __init__(self, target: str, missing: Sequence[Missing]) -> None:
-        remedy = "describe one in the ISA file, or add a rewrite row for it"
+    def __init__(self, target: Target, missing: Sequence[Missing]) -> None:
+        without = f"{target.name} has no instruction for"
         super().__init__(
             *(
-                Problem("DG300", f"{target} has no instruction for {m}, and no row expands it", m.loc, remedy)
+                Problem("DG300", f"{without} {m}, and no row expands it", m.loc, remedy_without(m.op, m.elem, target))
                 for m in missing
             )
         )
@@ -280,7 +281,7 @@ class _RegionWork:
         done = [(egraph, best) for egraph, best in found if best is not None]
         if not done:
             self._extract(saturated, graph)
-            raise MissingOperation(owner.machine.target.name, self._missing(saturated))
+            raise MissingOperation(owner.machine.target, self._missing(saturated))
         egraph, best = min(done, key=lambda d: d[1].score.key)
         self._tell(plain, best, saturated)
         for tried, extraction in ((egraph, best), *done):

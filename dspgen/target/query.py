@@ -174,3 +174,21 @@ def _canonical(
 
     parts = [f"{text(s.target) if s.target is not None else ''}={text(s.value)}" for s in statements]
     return ";".join(parts), tuple(numbers)
+
+
+def remedy_without(op: str, elem: str, target: Target) -> str:
+    """How to do without an operation that the machine lacks."""
+    if "f64" in (elem, *op.split("_")) and not any(_on(row, "f64") for row in target.instructions):
+        return f"{target.name} computes no doubles: use float, with constants like 1.5f and functions like sqrtf"
+    return "describe one in the ISA file, or add a rewrite row for it"
+
+
+def _on(row: Instruction, elem: str) -> bool:
+    """Whether a row computes on an element type."""
+    waiting = [statement.value for statement in row.semantics]
+    while waiting:
+        expr = waiting.pop()
+        if expr.type == elem:
+            return True
+        waiting += expr.args
+    return False

@@ -163,6 +163,16 @@ def test_vectors_are_aligned_in_frames(hexagon: Target) -> None:
     assert second is not None and second.alignment == 128 and second.size % 128 == 0 and second.size > 256
 
 
+def test_doubles_are_refused(tmp_path: Path, hexagon: Target) -> None:
+    path = tmp_path / "doubles.c"
+    path.write_text(
+        "void f(int r[8], const int a[8]) { for (int i = 0; i < 8; i++) r[i] = a[i] * 0.5; }", encoding="utf-8"
+    )
+    with pytest.raises(DspgenError) as found:
+        compile_file(str(path), hexagon, Options())
+    assert "computes no doubles: use float" in found.value.render()
+
+
 def test_what_remains_is_asked_for_patiently(tmp_path: Path, hexagon: Target) -> None:
     """A loop that finds its registers only after more tries than a candidate has: the nest as it is written is also one
     of the candidates."""
