@@ -55,6 +55,7 @@ def straight_graph(ops: Sequence[Op], facts: Facts) -> Graph:
     edges = _Edges()
     _register_edges(ops, facts, None, edges, loop=False)
     _memory_edges(ops, edges)
+    _frame_edges(ops, facts, edges)
     _ordered_edges(ops, edges, loop=False)
     return edges.graph(len(ops))
 
@@ -193,6 +194,24 @@ def _memory_edges(ops: Sequence[Op], edges: _Edges) -> None:
                 continue
             if (guard := guards.reading[a]) is None or guard.complement != guards.reading[b]:
                 edges.add(a, b, _memory_latency(first, second))
+
+
+def _frame_edges(ops: Sequence[Op], facts: Facts, edges: _Edges) -> None:
+    """Where nothing may lie below a stack pointer, it is moved after all accesses above: they may be to the frame, by
+    way of other registers."""
+    touching: list[int] = []
+    for k, op in enumerate(ops):
+        if moves_stack(op, facts):
+            for earlier in touching:
+                edges.add(earlier, k, 0)
+        if op.touches_memory:
+            touching.append(k)
+
+
+def moves_stack(op: Op, facts: Facts) -> bool:
+    """Whether it moves a pointer below which nothing may lie."""
+    abi = facts.target.abi
+    return abi.red_zone is not None and any(a[0] in (abi.scalar_stack, abi.vector_stack) for a, _ in op.writes)
 
 
 def _extent(ref: MemRef | None) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 
-from dspgen.sched.ddg import straight_graph
+from dspgen.sched.ddg import moves_stack, straight_graph
 from dspgen.sched.downsets import Found
 from dspgen.sched.facts import Facts
 from dspgen.sched.instance import Instance, instance_of
@@ -309,6 +309,8 @@ def _after_head(op: Op, head: Envelope, facts: Facts) -> int:
         if op.is_store:
             before += touching(head.loads, op)
         earliest = max([earliest, *(t + 1 for t in before)])
+    if moves_stack(op, facts):
+        earliest = max([earliest, *head.stores.values(), *head.loads.values()])
     if op.ordered and head.ordered is not None:
         earliest = max(earliest, head.ordered)
     return earliest
