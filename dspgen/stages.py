@@ -457,6 +457,6 @@ def stack_of(compiled: Compiled) -> int:
 def passed(param: Buf | ScalarParam, value: np.ndarray | int | float) -> np.ndarray | int | float:
     """A copy of an array; a number in its parameter's width, which decides the registers that it comes in."""
     if isinstance(param, Buf):
-        return np.array(value)
+        return np.atleast_1d(np.array(value))  # a single value that a nest shares with others comes by its address
     number: int | float = NUMPY[param.dtype](value)  # type: ignore[assignment]
     return number
