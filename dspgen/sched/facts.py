@@ -11,6 +11,7 @@ from dspgen.target.forwarding import twins
 from dspgen.target.model import Instruction, RegisterClass, Target
 
 if TYPE_CHECKING:
+    from dspgen.sched.modulo import ModuloSchedule
     from dspgen.sched.ops import Op
 
 # An atom is the smallest piece of a register that can be written alone: (VReg, "" | "lo" | "hi"), or (name, "") for a
@@ -75,6 +76,9 @@ class Facts:
         # is kept beside them.
         self.uses: dict[int, tuple[Instr, frozenset[Atom], frozenset[Atom]]] = {}
         self.operations: dict[int, tuple[Instr, Op]] = {}
+        # Modulo schedules of loop bodies, or what they lack, by all that they depend on (`prepared.py`).
+        self.schedules: dict[object, ModuloSchedule | str] = {}
+        self.spared: dict[object, ModuloSchedule | None] = {}
         abi = target.abi
         kept = (*abi.reserved, *abi.callee_saved, abi.scalar_stack, abi.vector_stack, abi.return_address)
         fixed = {a[0] for n in (*abi.reserved, abi.return_address) if n for a in self.physical(n)}

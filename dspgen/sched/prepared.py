@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dspgen.asmir.ir import Instr, Loop, Mem, Stream, VReg
 from dspgen.sched.budget import Budget
 from dspgen.sched.ddg import Graph, loop_graph
-from dspgen.sched.facts import Atom, Facts
+from dspgen.sched.facts import Atom, Facts, Reservation
 from dspgen.sched.kit import Kit
 from dspgen.sched.machine import Closing, resource_bound, table_like
 from dspgen.sched.modulo import (
@@ -23,7 +23,7 @@ from dspgen.sched.modulo import (
 from dspgen.sched.ops import Op, make_op
 from dspgen.sched.pressure import lifetimes
 from dspgen.sched.slack import slack_schedule
-from dspgen.sched.stages import with_stages_moved
+from dspgen.sched.stages import Lifetime, with_stages_moved
 from dspgen.sched.straight import settle_writes, with_places
 from dspgen.sched.streams import Access, can_lead, stream_accesses, windows_in_reach
 from dspgen.sched.unroll import instructions, legal_offsets, with_advances, without_idle_streams
@@ -127,29 +127,57 @@ def scheduled(
     key = interval, number, less
     if key in prepared.schedules:
         return prepared.schedules[key]
-    reservations, values = [op.reservation for op in prepared.ops], lifetimes(prepared.values, interval)
-    graph = prepared.graph
+    graph, reservations = prepared.graph, [op.reservation for op in prepared.ops]
+    values = lifetimes(prepared.values, interval)
+    again, heuristic = divmod(number, len(HEURISTICS))
+    kept = closing if again else ()
     made: ModuloSchedule | str
+    # Bodies that are alike but for their registers' names have the same schedules.
+    asked = (heuristic, kept, interval, budget.times, tuple(reservations), _told(values), *_edges(graph))
     if budget.times == 1 and (lacking := prepared.in_vain(number, less=less)) is not None:
         made = lacking
     elif less:
         made = scheduled(prepared, interval, number, facts, budget, less=False, closing=closing)
         if not isinstance(made, str):
-            graph = _within_reach(prepared, interval, facts)
-            moved = with_stages_moved(graph, reservations, made, values, facts)
-            if moved is None and graph is not prepared.graph:
-                graph = prepared.graph
-                moved = with_stages_moved(graph, reservations, made, values, facts)
-            made = moved or WAIT_ALIKE
+            reach = _within_reach(prepared, interval, facts)
+            question = (*asked, *_edges(reach))
+            if question not in facts.schedules:
+                graphs = (graph,) if reach is graph else (reach, graph)
+                facts.schedules[question] = _waiting_less(graphs, reservations, made, values, facts)
+            made = facts.schedules[question]
     else:
         budget.spend(len(reservations))
-        again, heuristic = divmod(number, len(HEURISTICS))
-        kept = closing if again else ()
-        made = HEURISTICS[heuristic](prepared.graph, reservations, facts, interval, times=budget.times, closing=kept)
-    if not isinstance(made, str):
-        shorten_lifetimes(graph, reservations, made, values)
+        if asked not in facts.schedules:
+            made = HEURISTICS[heuristic](graph, reservations, facts, interval, times=budget.times, closing=kept)
+            if not isinstance(made, str):
+                shorten_lifetimes(graph, reservations, made, values)
+            facts.schedules[asked] = made
+        made = facts.schedules[asked]
     prepared.schedules[key] = made
     return made
+
+
+def _waiting_less(
+    graphs: Sequence[Graph],
+    reservations: Sequence[Reservation],
+    schedule: ModuloSchedule,
+    values: Sequence[Lifetime],
+    facts: Facts,
+) -> ModuloSchedule | str:
+    """The schedule with values that wait less, by the first of `graphs` that allows it."""
+    for graph in graphs:
+        if (moved := with_stages_moved(graph, reservations, schedule, values, facts)) is not None:
+            shorten_lifetimes(graph, reservations, moved, values)
+            return moved
+    return WAIT_ALIKE
+
+
+def _told(values: Sequence[Lifetime]) -> tuple[object, ...]:
+    return tuple([(writer, latency, tuple(readers)) for writer, latency, readers in values])
+
+
+def _edges(graph: Graph) -> tuple[object, ...]:
+    return tuple(map(tuple, graph.successors)), tuple(map(tuple, graph.predecessors))
 
 
 def sparing(
@@ -166,14 +194,22 @@ def sparing(
         made: ModuloSchedule | None = None
         if any(dear):
             reservations, interval = [op.reservation for op in prepared.ops], schedule.interval
-            table = table_like(schedule.table, facts, interval)
-            for op, cycle in enumerate(schedule.cycles):
-                table.take(op, cycle, schedule.table.unit_of[op], reservations[op])
-            changed = ModuloSchedule(interval, list(schedule.cycles), table)
-            weights = [_DEAR if d else 1 for d in dear]
-            values = lifetimes(prepared.values, interval)
-            shorten_lifetimes(prepared.graph, reservations, changed, values, weights=weights)
-            made = changed if changed.cycles != schedule.cycles else None
+            values, table = lifetimes(prepared.values, interval), schedule.table
+            units = tuple([table.unit_of[k] for k in range(len(reservations))])
+            ends = tuple(
+                [(k, c, table.unit_of[k], table.reservation_of(k)) for k, c in table.cycle_of.items() if k < 0]
+            )
+            here = tuple(schedule.cycles), units, ends, interval, tuple(dear)
+            question = (*here, tuple(reservations), _told(values), *_edges(prepared.graph))
+            if question not in facts.spared:
+                table = table_like(schedule.table, facts, interval)
+                for op, cycle in enumerate(schedule.cycles):
+                    table.take(op, cycle, units[op], reservations[op])
+                changed = ModuloSchedule(interval, list(schedule.cycles), table)
+                weights = [_DEAR if d else 1 for d in dear]
+                shorten_lifetimes(prepared.graph, reservations, changed, values, weights=weights)
+                facts.spared[question] = changed if changed.cycles != schedule.cycles else None
+            made = facts.spared[question]
         prepared.spared[key, cls] = made
     return prepared.spared[key, cls]
 
