@@ -124,13 +124,13 @@ def rooms_of(
 
 
 def small(counters: Sequence[Counter], found: Sequence[Window], *, hidden: bool) -> tuple[int, int, int]:
-    """How many blocks loops of a moderate length have; into how many parts such loops cut sums, which each block takes
-    up where the one before it left them, unless that is `hidden` behind transfers; then the length of the rows that are
-    moved, the longer the less."""
+    """How many blocks loops of a moderate length have; then the length of the rows that are moved, the longer the less;
+    then into how many parts such loops cut sums, which each block takes up where the one before it left them, unless
+    that is `hidden` behind transfers."""
     blocks = [-(-min(_MODERATE, _extent(c)) // c.span) for c in counters]
     along = {k for w in found if w.store for k in w.counters}
     parts = 1 if hidden else math.prod(n for k, n in enumerate(blocks) if k not in along)
-    return math.prod(blocks), parts, -sum(w.shape[-1] for w in found if w.outside)
+    return math.prod(blocks), -sum(w.shape[-1] for w in found if w.outside), parts
 
 
 def most_different(ways: Iterable[Sizes], known: Sequence[tuple[int, ...]], limits: Sequence[float]) -> list[Sizes]:
