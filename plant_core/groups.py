@@ -63,8 +63,9 @@ def in_groups(
 
 
 def count_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
-    """The statement that defines how many whole groups there are; not above 0 where there are no iterations."""
-    return _defining(name, Binary("floordiv", extent, integer(group), "i32"), loc)
+    """The statement that defines how many whole groups there are; 0 where there are no iterations."""
+    whole = Binary("floordiv", extent, integer(group), "i32")
+    return _defining(name, Binary("max", whole, integer(0), "i32"), loc)
 
 
 def _excess_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:

@@ -31,6 +31,8 @@ ALSO = {
         for (int i = 1; i < n; i++) for (int j = 0; j < m; j++) { int s = i;
             for (int k = 0; k < 3; k++) s = 3 * s + x[i - 1][j]; y[i][j] = s; } }""",
 }
+FIXED["fixed arrays, updated"] = """void f(int n, int m, const int x[40][40], int y[40][40]) {
+    for (int i = 3; i < n; i++) for (int j = 2; j < m; j++) y[i][j] += x[i - 3][j - 2]; }"""
 LOOPS = {  # of the statement in whole groups of all its loops that have them
     "product": 5,
     "sum in a variable": 5,
@@ -40,6 +42,7 @@ LOOPS = {  # of the statement in whole groups of all its loops that have them
     "rows in a variable": 5,
     "rows and their sums": 3,
     "fixed arrays": 5,
+    "fixed arrays, updated": 4,
 }
 
 
