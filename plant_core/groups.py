@@ -13,9 +13,9 @@ or, where iterations may run again since nothing is read that they or others wro
         S[i, j] for 0 <= i < n, 0 <= j < m, where one of the loops is shorter than a group
     where along vectors as few batches of 64 and 48 iterations as there may be take the place of groups of 32
 
-Loops are taken apart so along which each iteration has elements of its own, in nests of several loops, so that elements
-of a group may stay in registers. Local arrays of such a size, with an element for each iteration, have elements for one
-group's only.
+Loops are taken apart so along which each iteration has elements of its own, so that elements of a group may stay in
+registers, and several vectors are loaded and stored at once. Local arrays of such a size, with an element for each
+iteration, have elements for one group's only.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ class _Maker:
 
     def nest(self, boxes: Boxes, others: set[str]) -> None:
         counters, iterators, strips = strips_of(boxes, reassoc=self.reassoc)
-        if not strips or len(boxes.main.iters) == 1:
-            raise NoBlocks("no loop of it has groups, or there is no other", loc=boxes.func.loc)
+        if not strips:
+            raise NoBlocks("no loop of it has groups", loc=boxes.func.loc)
         touched = {a.buf for c in boxes.func.comps for a in accesses_of(c)}
         unknown = (b for b in boxes.func.bufs if not all(isinstance(x, int) for x in b.shape))
         local = [b for b in unknown if b.kind == "local" and b.name in touched]

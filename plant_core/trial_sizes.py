@@ -14,7 +14,7 @@ from plant_core.ir import Comp, Func, ScalarParam
 from plant_core.values import is_float
 
 # Iterations of the loops of a statement, outermost first, by how many it has; of deeper ones the outer have few.
-_CAPS = {1: (300,), 2: (37, 70), 3: (3, 70, 45)}
+_CAPS = {1: (1500,), 2: (37, 70), 3: (3, 70, 45)}
 _OUTER = 3
 _MOST = 40_000  # runs of a statement, where loops of known size are inside
 _FEWEST = 2

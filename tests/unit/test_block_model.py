@@ -37,7 +37,11 @@ def test_orders_that_are_left_out_are_expected_to_take_as_long(nest: str, tmp_pa
         except NoBlocks:
             return None
         found = placed(found, {w.name: places for w in found})
-        return expected(dma, counters, found, 1000.0), small(counters, found, hidden=False), sorted(w.name for w in found)
+        return (
+            expected(dma, counters, found, 1000.0),
+            small(counters, found, hidden=False),
+            sorted(w.name for w in found),
+        )
 
     for _ in range(2):
         spans = tuple(draw.choice([n, n, -(-n // 2), 1]) for _, _, n in boxes.loops)

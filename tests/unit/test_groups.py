@@ -17,7 +17,7 @@ from plant_core.ir import Buf, Func
 from plant_core.printer import print_expr
 from tests.unit.test_blocks import ANY_SIZE, GRANULE
 
-# Iterations have no elements of their own, or may divide by zero, or there is one loop only.
+# Iterations have no elements of their own, or may divide by zero.
 ALONE = ("one after the other", "skewed", "next to each other", "quotients")
 FIXED = {  # arrays of known size, so that parameters may be negative
     "fixed arrays": """void f(int n, int m, const int x[40][40], int y[40][40]) {

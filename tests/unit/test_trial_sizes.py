@@ -29,7 +29,7 @@ PRODUCT = """void f(int n, int m, int p, const float a[40][40], const float b[40
         (PRODUCT.replace("99", "50"), {"n": 3, "m": 50, "p": 40}),
         (PRODUCT.replace("int m, int p", "int p").replace("j < m", "j < n"), {"n": 19, "p": 40}),
         ("void f(int n, int k, int x[20]) { for (int i = 0; i < n; i++) x[i] += k; }", {"n": 20, "k": 0}),
-        ("void f(int n, int x[2000]) { for (int i = 1; i < n - 1; i++) x[i] += 2; }", {"n": 300}),
+        ("void f(int n, int x[2000]) { for (int i = 1; i < n - 1; i++) x[i] += 2; }", {"n": 1500}),
     ],
 )
 def test_no_more_than_arrays_have(text: str, sizes: dict[str, int], tmp_path: Path) -> None:
@@ -49,11 +49,12 @@ def test_loops_run_over_groups_and_what_is_left(tmp_path: Path) -> None:
 
 def test_code_of_unknown_trips_is_compared_by_its_cycles(tmp_path: Path, ft_m7002: Target) -> None:
     path = tmp_path / "f.c"
-    text = "void f(int n, const int x[99], int y[99]) { for (int i = 1; i < n; i++) y[i] = 3 * x[i - 1] + x[i]; }"
+    text = "void f(int n, const int x[99], int y[99]) { for (int i = 1; i < n; i++) y[i] = 3 * y[i - 1] + x[i]; }"
     path.write_text(text, encoding="utf-8")
     compiled = compile_file(str(path), ft_m7002, Options(tile="one"))
     assert compiled.scheduled.cycles is None
-    assert cycles_of(compiled, ft_m7002) == min(t.cycles for c in compiled.choices for t in c.trials if t.cycles)
+    best = min(t.cycles for c in compiled.choices for t in c.trials if t.cycles)
+    assert 0.95 * best <= (cycles_of(compiled, ft_m7002) or 0) <= best  # packed once more, with more patience
 
 
 def test_what_runs_for_some_parameters_only_does(tmp_path: Path) -> None:
