@@ -69,13 +69,13 @@ def operands(row_name: str, left: str, elem: str) -> dict[str, np.ndarray]:
     a, b = (values(elem, seed, special=comparison) for seed in (1, 2))
     b[10:60] = a[10:60]
     if "div" in left or "mod" in left:
-        b[b == 0] = 7
         b[b == -1] = -3
         if elem != "i32":
             b[60:80] = a[60:80] * np.arange(1, 21, dtype=a.dtype)
         else:
             b[60:200] = np.random.default_rng(3).integers(1, 100, 140)
             a[60:100] = b[60:100] * 12345
+        b[b == 0] = 7  # no quotient in C
     if "sqrt" in left:
         a = np.abs(a)
         a[3] = 0
