@@ -14,7 +14,8 @@ from plant_core.ir import Comp, Func, ScalarParam
 from plant_core.values import is_float
 
 # Iterations of the loops of a statement, outermost first, by how many it has; of deeper ones the outer have few.
-_CAPS = {1: (1500,), 2: (37, 70), 3: (3, 70, 45)}
+_CAPS = {1: (300,), 2: (37, 70), 3: (3, 70, 45)}
+_ALONE = 1500  # of loops where none is within another: partial sums need so many to win
 _OUTER = 3
 _MOST = 40_000  # runs of a statement, where loops of known size are inside
 _FEWEST = 2
@@ -31,11 +32,10 @@ def trial_sizes(func: Func) -> dict[str, int]:
     caps: dict[str, set[tuple[int, int]]] = {}  # by parameter, depth and cap
     # Parameters, the first iteration of a loop that tells of others, and its cap.
     later: list[tuple[str, Linear, int]] = []
-    deepest = 0
+    deepest = max((len(comp.iters) for comp in func.comps), default=0)
     for comp in func.comps:
         count = len(comp.iters)
-        deepest = max(deepest, count)
-        inner = _CAPS.get(min(count, 3), ())
+        inner = (_ALONE,) if deepest == count == 1 else _CAPS.get(min(count, 3), ())
         for depth, limit in enumerate((_OUTER,) * (count - len(inner)) + inner):
             low, high = _bounds(comp, depth)
             fewer = {n: -factor for n, factor in high.items() if factor < 0}
