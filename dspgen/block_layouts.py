@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from dspgen.block_model import MODERATE
 from dspgen.target.model import Dma
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.affine import all_bufs
@@ -16,7 +17,6 @@ from plant_core.values import is_float
 
 Estimate = Callable[[Func], float]  # the cycles expected of a nest on the chip, 0 where too little is known
 _CLEARLY = 0.95  # of the cycles expected of arrays as they are: views of which more are expected are not tried first
-_MODERATE = 256  # what a size that is known at run time only is taken to be, at most
 _HOPELESS = 2.0  # times the cycles expected of the best: views of which more are expected are not tried
 
 
@@ -58,4 +58,4 @@ def _moderate(func: Func) -> Func:
     if all(isinstance(n, int) for b in func.bufs for n in b.shape) and not most:
         return func
     names = [p.name for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)]
-    return at_sizes(func, {n: min(most.get(n, _MODERATE), _MODERATE) for n in names})
+    return at_sizes(func, {n: min(most.get(n, MODERATE), MODERATE) for n in names})

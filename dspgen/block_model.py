@@ -25,7 +25,7 @@ _SHORTER = 0.02
 # How much longer arithmetic takes without lanes, for each of them, where slopes cut rows off.
 RAGGED = 8
 _FEWEST = 8  # iterations of a loop in a block
-_MODERATE = 256  # iterations of a short loop of unknown size
+MODERATE = 256  # iterations of a short loop of unknown size
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def small(counters: Sequence[Counter], found: Sequence[Window], *, hidden: bool)
     """How many blocks loops of a moderate length have; then the length of the rows that are moved, the longer the less;
     then into how many parts such loops cut sums, which each block takes up where the one before it left them, unless
     that is `hidden` behind transfers."""
-    blocks = [-(-min(_MODERATE, _extent(c)) // c.span) for c in counters]
+    blocks = [-(-min(MODERATE, _extent(c)) // c.span) for c in counters]
     along = {k for w in found if w.store for k in w.counters}
     parts = 1 if hidden else math.prod(n for k, n in enumerate(blocks) if k not in along)
     return math.prod(blocks), -sum(w.shape[-1] for w in found if w.outside), parts

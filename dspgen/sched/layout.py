@@ -18,7 +18,7 @@ from dspgen.sched.kit import Kit
 from dspgen.sched.laid import Laid, RunsCollide, TooStraight
 from dspgen.sched.list_sched import EndsCollide
 from dspgen.sched.live import NOTHING, Live, live_around, live_before, registers, remove_dead
-from dspgen.sched.nests import Nest, nest_of
+from dspgen.sched.nests import nest_of
 from dspgen.sched.ops import Op, make_op, relabelled
 from dspgen.sched.pipelining import Plan, pieces_of
 from dspgen.sched.plans import Known, Plans, Run
@@ -327,7 +327,7 @@ class Layout:
         runs = self.plans.runs(nest, live)
         if runs is None:
             return False
-        end = self._where_long(loop, nest, runs, live, live_out)
+        end = self._where_long(loop, runs, live, live_out)
         last = NOT_BACK
         if isinstance(loop.trip, int):
             self.pending += counting.begin(loop.trip - 1)
@@ -371,34 +371,35 @@ class Layout:
             self.labels.append(end)
         return True
 
-    def _where_long(self, loop: Loop, nest: Nest, runs: Sequence[Run], live: Live, live_out: Live) -> str | None:
+    def _where_long(self, loop: Loop, runs: Sequence[Run], live: Live, live_out: Live) -> str | None:
         """Where trips of inner loops are in registers, append the nest without pipelining, for trips too short for the
         kernels. Returns the label after all; what is appended next runs for longer trips only.
 
         After:  if all trips are long enough, go to `long`; the nest, one iteration after the other; go to `done`; long:
         """
-        unknown = [(trip, run) for run in runs if isinstance(trip := run.plan.loop.trip, VReg)]
-        if not unknown:
-            return None
         kit = self.kit
         long: list[VReg] = []
-        for trip, run in unknown:
-            assert isinstance(run.passes, VReg)
-            long.append(kit.fresh(kit.scalar, "long"))
-            self.pending += kit.exceeds(long[-1], trip, run.least - 1)
-            self.pending += kit.add(run.passes, trip, -run.plan.shape.before)
+        for run in runs:
+            trip, passes = run.plan.loop.trip, run.passes
+            if isinstance(trip, VReg) and isinstance(passes, VReg):
+                long.append(kit.fresh(kit.scalar, "long"))
+                self.pending += kit.exceeds(long[-1], trip, run.least - 1)
+                self.pending += kit.add(passes, trip, -run.plan.shape.before)
+                live = live.union(self.facts.atoms(passes))
+        if not long:
+            return None
         for other in long[1:]:
             self.pending += kit.binary("and", long[0], long[0], other)
         begin, end = f"{loop.label}_long", f"{loop.label}_done"
         now = kit.fresh(kit.scalar, "if")
         self.pending += kit.move(now, long[0])
-        passes = [r.passes for _, r in unknown if isinstance(r.passes, VReg)]
-        self.live = live.union(*map(self.facts.atoms, passes))
+        self.live = live
         self.flush(back=Back(begin, kit.branch(begin, Predicate(now))))
         outer, self.trips = self.trips, None
-        short = [replace(i, label=f"{i.label}_short", pipeline=False) for i in nest.inner]
-        left = iter(short)
-        body = tuple(next(left) if isinstance(item, Loop) else item for item in loop.body)
+        body = tuple(
+            replace(item, label=f"{item.label}_short", pipeline=False) if isinstance(item, Loop) else item
+            for item in loop.body
+        )
         self._plain(replace(loop, label=f"{loop.label}_short", body=body), live_out, ())
         self.live = live_out
         self.flush(back=Back(end, kit.branch(end)), through=False)
