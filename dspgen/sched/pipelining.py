@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dspgen.asmir.ir import Instr, Loop, Stream, VReg
+from dspgen.sched.attempts import MOST_OPERATIONS, NO_LEADER, Attempts, FewRegisters
 from dspgen.sched.budget import Budget
 from dspgen.sched.crowded import no_room
-from dspgen.sched.exact_modulo import Solution, exact_modulo_schedule
+from dspgen.sched.exact_modulo import Solution
 from dspgen.sched.expand import (
-    NO_ROOM_FOR_BRANCH,
-    NO_ROOM_FOR_COUNTER,
     Body,
     Pipelined,
     Shape,
-    choose_shape,
     expand,
 )
 from dspgen.sched.facts import Atom, Facts
@@ -30,38 +28,18 @@ from dspgen.sched.modulo import (
     GAVE_UP,
     ModuloSchedule,
     critical_recurrence,
-    longest_path,
-    shorten_lifetimes,
 )
 from dspgen.sched.ops import Op
-from dspgen.sched.prepared import HEURISTICS, WAIT_ALIKE, Prepared, ceiling, prepare, scheduled, sparing
-from dspgen.sched.pressure import lifetimes, register_excess
+from dspgen.sched.prepared import WAIT_ALIKE, Prepared, ceiling, prepare
 from dspgen.sched.straight import straight_ops
-from dspgen.sched.streams import Group, merge_groups, split_stream, stream_accesses
 from dspgen.sched.unroll import flat_iterations, unrolled, with_conditional_apart
 from dspgen.sched.windows import with_own_values
 
 _MOST_COPIES = 8  # body copies tried for a fractional bound
-_MOST_OPERATIONS = 256  # in an unrolled body
 _GAIN = Fraction(20, 19)  # an unrolled body must be over 5 % faster
 _ARITHMETIC = ("mac", "msub", "mul", "add", "sub")
-_MOST_WHOLE = 8  # longer intervals tried for a loop with more stages than iterations
 _CLOSE = 4  # intervals tried one by one; then each is longer by an eighth, up to that of a loop without overlap
 _ALIKE = 2  # times that the next interval lacks as many registers, before a far one is tried, and then none
-_MOST_UNKNOWN = 2  # intervals left undecided by the exact scheduler before it stops
-_NO_LEADER = "no access can advance its address register"
-
-
-class FewRegisters(str):
-    """What a schedule lacks where that is registers, in words; and how many of which class."""
-
-    cls: str
-    lacking: int
-
-    def __new__(cls, text: str, of: str = "", lacking: int = 0) -> FewRegisters:
-        made = super().__new__(cls, text)
-        made.cls, made.lacking = of, lacking
-        return made
 
 
 @dataclass(slots=True)
@@ -99,7 +77,7 @@ def unroll_factor(loop: Loop, single: Prepared) -> int:
     size = max(len(single.ops), 1)
     rates: dict[int, Fraction] = {}
     for factor in range(1, _MOST_COPIES + 1):
-        if factor > 1 and (factor * size > _MOST_OPERATIONS or loop.trip < 4 * factor):
+        if factor > 1 and (factor * size > MOST_OPERATIONS or loop.trip < 4 * factor):
             break
         rates[factor] = Fraction(max(1, ceiling(single.resource * factor), ceiling(single.recurrence * factor)), factor)
     best = min(rates.values())
@@ -173,7 +151,7 @@ def plan_loop(
     interval = max(forms[0][2].least_interval, least_interval)
     longest = 0
     refused = forms[0][2].least_interval - 1  # no schedule has an interval up to this one
-    steps = Steps()
+    steps, attempts = Steps(), Attempts(facts, kit, through, live_out, budget, scarce)
     for attempt in range(budget.patience):
         if hopes is not None:
             hopes.check(loop.label, factor, interval)
@@ -181,19 +159,19 @@ def plan_loop(
         for form, setup, prepared in forms:
             if interval < prepared.least_interval:
                 continue
-            found = _at_interval(prepared, interval, facts, kit, through, live_out, budget, scarce)
+            found = attempts.at_interval(prepared, interval)
             if isinstance(found, tuple):
                 if exact is not None:
-                    found, proven = _missed(prepared, found, least_interval, facts, kit, through, live_out, exact)
+                    found, proven = attempts.missed(prepared, found, least_interval, exact)
                     refused = max(refused, proven)
-                found, slower = _quicker_whole(prepared, found, facts, kit, through, live_out, budget, scarce)
+                found, slower = attempts.quicker(prepared, found)
                 tried += slower
                 report = replace(_report(prepared, *found, factor, facts, tried), refused=refused)
                 return Plan(*found, report, prepared.loop.streams, form, (*setup, *prepared.setup))
             reasons += found
             lacking += (why for why in found if isinstance(why, FewRegisters))
-            failure = failure or (_NO_LEADER if _NO_LEADER in found else found[0])
-            if _NO_LEADER in found and len(forms) == made.whole and (apart := with_conditional_apart(loop, kit)):
+            failure = failure or (NO_LEADER if NO_LEADER in found else found[0])
+            if NO_LEADER in found and len(forms) == made.whole and (apart := with_conditional_apart(loop, kit)):
                 forms.append((*apart, _ready(apart[0], factor, facts, kit, live_out)))
             if form is loop and (more := prepared.scattered.keys() - made.advanced):
                 made.advanced |= more
@@ -243,207 +221,6 @@ def _refuted(prepared: Prepared, interval: int) -> bool:
     """Whether its bounds or its units between dependences leave no schedule."""
     reservations = [op.reservation for op in prepared.ops]
     return prepared.least_interval > interval or no_room(prepared.graph, reservations, interval)
-
-
-def _at_interval(
-    prepared: Prepared,
-    interval: int,
-    facts: Facts,
-    kit: Kit,
-    through: Mapping[str, int],
-    live_out: Collection[VReg],
-    budget: Budget,
-    scarce: bool,
-) -> tuple[Body, Shape] | list[str]:
-    """A schedule with its registers, or what each of the heuristics lacks."""
-    failures = []
-    for found in _schedules(prepared, interval, facts, kit, through, live_out, budget, scarce):
-        if not isinstance(found, str):
-            return found
-        failures.append(found)
-    return failures
-
-
-def _schedules(
-    prepared: Prepared,
-    interval: int,
-    facts: Facts,
-    kit: Kit,
-    through: Mapping[str, int],
-    live_out: Collection[VReg],
-    budget: Budget,
-    scarce: bool,
-) -> Iterator[tuple[Body, Shape] | str]:
-    """What each of the heuristics finds, and the same with values that wait less: that first where registers are
-    `scarce`, as other code showed, else where the schedule itself lacks some. Then, for each that lacked registers of
-    some class, the same with values of that class made late. Where the branch found no room, all of that with places
-    kept for what ends an iteration. Last, why others were not found."""
-    missed: list[str] = []
-    lacking: list[tuple[object, ModuloSchedule, str]] = []
-    trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
-    crowded_out = False
-    for again in (False, True):
-        some = False
-        for less in (scarce, not scarce):
-            for number in range(len(HEURISTICS)):
-                if (again and not crowded_out) or (some and number == len(HEURISTICS) - 1):
-                    continue  # the last one is for what the others don't find
-                asked = number + len(HEURISTICS) * again
-                made = scheduled(prepared, interval, asked, facts, budget, less=less, closing=kit.closing)
-                if isinstance(made, str):
-                    missed.append(made)
-                    continue
-                some = True
-                attempt = _attempt(prepared, made, trip, facts, kit, through, live_out)
-                yield attempt
-                if isinstance(attempt, FewRegisters):
-                    lacking.append(((interval, asked, less), made, attempt.cls))
-                crowded_out |= bool(kit.closing) and attempt in (NO_ROOM_FOR_BRANCH, NO_ROOM_FOR_COUNTER)
-    for key, made, cls in lacking:
-        if (spared := sparing(prepared, made, cls, facts, key=key)) is not None:
-            yield _attempt(prepared, spared, trip, facts, kit, through, live_out)
-    yield from missed
-
-
-def _quicker_whole(
-    prepared: Prepared,
-    found: tuple[Body, Shape],
-    facts: Facts,
-    kit: Kit,
-    through: Mapping[str, int],
-    live_out: Collection[VReg],
-    budget: Budget,
-    scarce: bool,
-) -> tuple[tuple[Body, Shape], list[tuple[int, str]]]:
-    """For a loop with more stages than iterations: the schedule that takes the fewest cycles from the first operation
-    to the last, at intervals up to the one at which there are no longer more, or none can be quicker; and the smaller
-    intervals, which are worse."""
-    trip = prepared.loop.trip
-    first = found[0].schedule.interval
-    if not isinstance(trip, int) or found[0].schedule.stages <= trip or scarce:
-        return found, []
-    whole: dict[int, int] = {}
-    for interval in range(first, first + _MOST_WHOLE):
-        if (trip - 1) * interval + longest_path(prepared.graph, interval) >= _whole(found[0], trip):
-            break
-        tried = _schedules(prepared, interval, facts, kit, through, live_out, budget, scarce)
-        made = [f for f in tried if not isinstance(f, str)]
-        found = min([found, *made], key=lambda f: _whole(f[0], trip))
-        if made:
-            whole[interval] = min(_whole(body, trip) for body, _ in made)
-        if any(body.schedule.stages <= trip for body, _ in made):
-            break
-    least, best = _whole(found[0], trip), found[0].schedule.interval
-    worse = [(ii, cycles) for ii, cycles in whole.items() if ii < best]
-    return found, [
-        (ii, f"the whole loop is quicker at {best}: {least} cycles against {cycles}") for ii, cycles in worse
-    ]
-
-
-def _whole(body: Body, trip: int) -> int:
-    return (trip - 1) * body.schedule.interval + max(body.schedule.cycles, default=0) + 1
-
-
-def _missed(
-    prepared: Prepared,
-    found: tuple[Body, Shape],
-    least_interval: int,
-    facts: Facts,
-    kit: Kit,
-    through: Mapping[str, int],
-    live_out: Collection[VReg],
-    known: dict[object, Solution],
-) -> tuple[tuple[Body, Shape], int]:
-    """A schedule at a smaller interval, if the exact scheduler finds one that the registers allow; else the same. And
-    an interval up to which there is proven to be none, 0 where nothing is proven."""
-    trip = prepared.loop.trip if isinstance(prepared.loop.trip, int) else None
-    reservations = [op.reservation for op in prepared.ops]
-    refused, unknown, sure = 0, 0, True
-    if len(reservations) > _MOST_OPERATIONS:
-        return found, 0
-    for interval in range(prepared.least_interval, found[0].schedule.interval):
-        if unknown == _MOST_UNKNOWN:
-            break
-        schedule = exact_modulo_schedule(prepared.graph, reservations, facts, interval, known=known)
-        if schedule == "infeasible" and sure:
-            refused = interval
-        if isinstance(schedule, str):
-            sure &= schedule == "infeasible"
-            unknown += schedule == "unknown"
-            continue
-        sure = False
-        if interval < least_interval:
-            continue
-        shorten_lifetimes(prepared.graph, reservations, schedule, lifetimes(prepared.values, interval))
-        attempt = _attempt(prepared, schedule, trip, facts, kit, through, live_out)
-        if not isinstance(attempt, str):
-            return attempt, refused
-    return found, refused
-
-
-def _attempt(
-    prepared: Prepared,
-    schedule: ModuloSchedule,
-    trip: int | None,
-    facts: Facts,
-    kit: Kit,
-    through: Mapping[str, int],
-    live_out: Collection[VReg],
-) -> tuple[Body, Shape] | str:
-    """Streams, copies and registers for a schedule, or what is lacking."""
-    interval = schedule.interval
-    groups: list[Group] = []
-    unled: list[VReg] = []
-    for stream in prepared.loop.streams:
-        accesses = stream_accesses(prepared.ops, schedule.cycles, {stream.base}).get(stream.base, [])
-        split = split_stream(stream, accesses, interval, trip, facts, prepared.loop.label, keep=stream.base in live_out)
-        if split is None:
-            unled.append(stream.base)
-        groups += split or ()
-    prepared.scattered.update(dict.fromkeys(unled))
-    if unled:
-        prepared.scattered.update(_several(groups))
-        return _NO_LEADER
-    if groups and interval < facts.update:
-        return f"an access can advance its address every {facts.update} cycles"
-    several = _several(groups)
-    groups = _merged(groups, prepared, interval, facts, kit, through, trip)
-    least = max(facts.target.packets.minimum_ii, 1 if kit.loops else facts.branch_delay + 1)
-    body = Body(prepared.loop.label, prepared.ops, prepared.values, schedule, groups, least)
-    shape = choose_shape(body, facts, trip)
-    if shape is None:
-        return f"without a trip count, no power of two of copies fits {schedule.stages} stages"
-    if (excess := register_excess(body, facts, kit, through, trip)) is not None:
-        cls, text, lacking = excess
-        prepared.scattered.update((base, None) for base in several if base.cls == cls)
-        return FewRegisters(text, cls, lacking)
-    if isinstance(made := expand(body, shape, facts, kit, passes=shape.passes), str):
-        return made
-    return body, shape
-
-
-def _several(groups: Sequence[Group]) -> dict[VReg, None]:
-    """Streams whose accesses are on more than one register."""
-    bases = [g.stream.base for g in groups]
-    return {base: None for base in bases if bases.count(base) > 1}
-
-
-def _merged(
-    groups: list[Group],
-    prepared: Prepared,
-    interval: int,
-    facts: Facts,
-    kit: Kit,
-    through: Mapping[str, int],
-    trip: int | None,
-) -> list[Group]:
-    """Address groups within the registers that the loop has for them."""
-    room: dict[str, int] = {}
-    for cls in facts.target.registers:
-        if cls.kind in ("address", "offset"):
-            others = sum(1 for w in prepared.values.webs if w.register.cls == cls.name)
-            room[cls.name] = kit.room(cls.name) - others - through.get(cls.name, 0)
-    return merge_groups(groups, interval, room, room, facts, prepared.loop.label, trip)
 
 
 def pieces_of(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.ir import Instr, Loop, VReg
+from dspgen.sched.attempts import FewRegisters
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Facts
 from dspgen.sched.initial import with_first_inside
@@ -14,7 +15,7 @@ from dspgen.sched.least import TooSlow
 from dspgen.sched.list_sched import listed_length
 from dspgen.sched.live import NOTHING, Live, live_before, registers
 from dspgen.sched.nests import Nest
-from dspgen.sched.pipelining import FewRegisters, Plan, pieces_of, plan_loop, unroll_factor
+from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
 from dspgen.sched.prepared import Prepared, prepare
 from dspgen.sched.settings import Settings
 from dspgen.sched.straight import straight_ops

@@ -18,7 +18,7 @@ from dspgen.emit.text import print_lines
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
-from dspgen.sched import pipelining, prepared
+from dspgen.sched import attempts, prepared
 from dspgen.sched.facts import Facts
 from dspgen.sched.fit import fit_block
 from dspgen.sched.ir import LoopReport, Method, Packet, Scheduled
@@ -420,7 +420,7 @@ def test_what_a_schedule_lacks_is_told_before_that_others_were_not_found() -> No
     made = (lambda *given, **how: GAVE_UP, *prepared.HEURISTICS[1:])
     with (
         patch.object(prepared, "HEURISTICS", made),
-        patch.object(pipelining, "_attempt", lambda *given: "no registers"),
+        patch.object(attempts.Attempts, "_attempt", lambda *given: "no registers"),
     ):
         loop = report(schedule(matrix_product(TARGET, 2, 1, 64), TARGET), "product_k")
     assert not loop.pipelined and {why for _, why in loop.tried} == {"no registers"}

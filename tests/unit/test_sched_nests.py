@@ -126,9 +126,10 @@ def test_outer_trips_in_registers(seed: int) -> None:
     assert check(target, seed, dynamic=True)[1] <= without_rotation(target, seed, dynamic=True)
 
 
-@pytest.mark.parametrize("seed", [1, 10, 18, 30, 35, 52])
+@pytest.mark.parametrize("seed", [1, 10, 18, 30, 35, 122, 171])
 def test_inner_trips_in_registers(seed: int) -> None:
-    """Long enough for the kernels of all inner loops, or not; runs overlap where each kernel does one iteration."""
+    """Long enough for the kernels of all inner loops, or not; runs overlap where each kernel does one iteration (122 and
+    171 at a longer interval)."""
     target = TARGET if seed % 2 else with_latencies(TARGET, seed)
     for count in (0, 1, 7):
         scheduled, _ = assert_same(RandomUnknownNests(target, seed, dynamic=True).function(), target, seed, count)
