@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from dspgen.vecdsl.fold import make
 from dspgen.vecdsl.footprint import (
@@ -38,6 +39,9 @@ from dspgen.vecdsl.terms import INTEGER, Names, index_names, integer, is_atom, m
 _LANE_BY_LANE = frozenset(
     {"add", "sub", "mul", "mac", "msub", "min", "max", "and", "or", "xor", "neg", "abs", "select"}
 )
+
+
+_NOWHERE: Mapping[Place, int | None] = MappingProxyType({})
 
 
 def promote(program: Program, lanes: int) -> Program:
@@ -145,21 +149,25 @@ class _Promoter:
         self.indices = index_names(program)
         self.forwarder = Forwarder(lanes, self.names)
 
-    def block(self, body: tuple[Stmt, ...], ranges: Ranges) -> tuple[Stmt, ...]:
+    def block(
+        self, body: tuple[Stmt, ...], ranges: Ranges, touched: Mapping[Place, int | None] = _NOWHERE
+    ) -> tuple[Stmt, ...]:
+        """`touched`: places that were surely written before the block, so that they are inside their arrays, and how
+        many of their lanes if not all."""
         done = list[Stmt]()
         outside = ranges
         for stmt in body:
             ranges = ranges.after(stmt)
             match stmt:
                 case Loop():
-                    inner = ranges.inside(stmt)
-                    loop = replace(stmt, body=self.block(stmt.body, inner))
+                    inner, before = ranges.inside(stmt), {**touched, **_touched(done)}
+                    loop = replace(stmt, body=self.block(stmt.body, inner, before))
                     loop = carry_recurrences(
                         loop, ranges, self.lanes, self.names, self.sizes, self.indices, self.forwarder.periods
                     )
-                    done += self.loop(loop, ranges, _touched(done))
+                    done += self.loop(loop, ranges, before)
                 case If():
-                    done.append(replace(stmt, then=self.block(stmt.then, ranges)))
+                    done.append(replace(stmt, then=self.block(stmt.then, ranges, {**touched, **_touched(done)})))
                 case _:
                     done.append(stmt)
         # Only straight runs of statements are looked at here, so one pass over the block is enough.
@@ -167,8 +175,7 @@ class _Promoter:
         return drop_dead_stores(forwarded, self.lanes, outside, frozenset())
 
     def loop(self, loop: Loop, ranges: Ranges, touched: Mapping[Place, int | None]) -> list[Stmt]:
-        """The loop with its places carried, and the stores after it. `touched`: places that were written before, so
-        that they are inside their arrays, and how many of their lanes if not all."""
+        """The loop with its places carried, and the stores after it. `touched` as for blocks."""
         steady, masks = self._steadily_masked(loop, ranges)
         steady = self._unmasked(steady, ranges)
         candidates = self.candidates(steady, ranges)

@@ -20,6 +20,7 @@ from dspgen.vecdsl.promote import promote
 from dspgen.vecdsl.ranges import Ranges
 from dspgen.vecdsl.simplify import simplify
 from dspgen.vecdsl.straighten import straighten
+from dspgen.vecdsl.terms import statements
 from dspgen.vecdsl.verify import verify
 from tests.support.vector_programs import LANES, random_inputs, random_program
 
@@ -232,3 +233,17 @@ def test_sums_of_loops_that_may_not_run(written: bool) -> None:
     (around,) = (s for s in verify(promote(verify(program), LANES)).body if isinstance(s, Loop))
     assert any(isinstance(s, If) for s in around.body) is not written
     assert sum(isinstance(s, Store) for s in around.body) == int(written)
+
+
+def test_sums_of_loops_within_each_other_that_may_not_run() -> None:
+    """What was written before the outer one is inside its array in the inner one, too."""
+    program = parse_program("""program f(A, C, n, m) { array A i32 16 array C i32 16 scalar n i32 scalar m i32
+      let trip = (max.i32 m:i32 (const.i32 0))
+      store.i32 A [n] 1 = (const.i32.v 0)
+      loop j start (const.i32 0) trip trip:i32 step 1 min 0 max 4 {
+        loop i start (const.i32 0) trip trip:i32 step 1 min 0 max 4 {
+          store.i32 A [n] 1 = (add.i32.v (ld.i32.v A [n] 1) (bcast.i32.v (ld.i32 C [4*j + i] 1)))
+        } } }""")
+    promoted = verify(promote(verify(program), LANES))
+    assert not any(isinstance(s, If) for s in statements(promoted.body))
+    assert not any(isinstance(s, Store) for x in promoted.body if isinstance(x, Loop) for s in statements(x.body))
