@@ -33,6 +33,7 @@ class Laid:
     pieces: list[int]  # for each block, the number of the straight piece that it is, -1 for kernels
     intervals: dict[str, int]
     overlapped: dict[str, int] = field(default_factory=dict)  # outer loops in which so many runs of inner ones overlap
+    inside: dict[str, str] = field(default_factory=dict)  # of those, loops that overlap in a nest with the one around
     flattened: dict[int, dict[str, int]] = field(default_factory=dict)  # short loops in each straight piece: cycles won
 
     def since(self, first: int) -> list[tuple[Block, tuple[str, ...], int]]:

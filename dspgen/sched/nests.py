@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from dspgen.asmir.ir import Instr, Item, Loop, VReg, writes
 from dspgen.sched.facts import Facts
@@ -24,24 +25,63 @@ class Nest:
         return live_before(self.body[at + 1 :], live, facts)
 
 
-def nest_of(loop: Loop) -> Nest | None:
-    """A loop with loops in it that may be pipelined and run equally often each time, and no conditionals."""
+def nest_of(loop: Loop, inside: Callable[[Loop], bool] = lambda loop: False) -> Nest | None:
+    """A loop with loops in it that run equally often each time, and no conditionals: such as may be pipelined, and
+    nests, where they may be `inside` this one."""
     inner: list[Loop] = []
     straight: list[list[Instr]] = []
     start = 0
     for k, item in enumerate(loop.body):
         if isinstance(item, Instr):
             continue
-        if not isinstance(item, Loop) or not is_innermost(item) or not item.pipeline:
+        if not isinstance(item, Loop) or (isinstance(item.trip, int) and item.trip <= 1):
             return None
-        if isinstance(item.trip, int) and item.trip <= 1:
+        if not (item.pipeline if is_innermost(item) else inside(item) and nest_of(item, inside) is not None):
             return None
         inner.append(item)
         straight.append(instructions(loop.body[start:k]))
         start = k + 1
     straight.append(instructions(loop.body[start:]))
-    trips = {item.trip for item in inner if isinstance(item.trip, VReg)}
-    every = [i for piece in straight for i in piece] + [i for item in inner for i in instructions(item.body)]
-    if not inner or (trips and any(register in trips for i in every for register, _ in writes(i))):
+    if not inner:
+        return None
+    trips = {item.trip for item in loops_of(loop.body) if isinstance(item.trip, VReg)}
+    if trips and any(register in trips for i in instructions_of(loop.body) for register, _ in writes(i)):
         return None
     return Nest(inner, straight, loop.body)
+
+
+def loops_of(items: Sequence[Item]) -> Iterator[Loop]:
+    """All loops among items that have no conditionals, outer ones first."""
+    for item in items:
+        if isinstance(item, Loop):
+            yield item
+            yield from loops_of(item.body)
+
+
+def height(loop: Loop) -> int:
+    """How many loops are within each other, the given one among them."""
+    return 1 + max((height(item) for item in loop.body if isinstance(item, Loop)), default=0)
+
+
+def instructions_of(items: Sequence[Item]) -> Iterator[Instr]:
+    """The instructions among such items, and in their loops."""
+    for item in items:
+        if isinstance(item, Instr):
+            yield item
+        elif isinstance(item, Loop):
+            yield from instructions_of(item.body)
+
+
+def relabelled_loops(items: Sequence[Item], suffix: str, *, pipeline: bool) -> tuple[Item, ...]:
+    """Items whose loops have other labels, and are not pipelined unless so told."""
+    return tuple(
+        replace(
+            item,
+            label=f"{item.label}{suffix}",
+            body=relabelled_loops(item.body, suffix, pipeline=pipeline),
+            pipeline=item.pipeline and pipeline,
+        )
+        if isinstance(item, Loop)
+        else item
+        for item in items
+    )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from dspgen.asmir.ir import Instr, Loop, VReg
 from dspgen.sched.attempts import FewRegisters
+from dspgen.sched.control import LoopControl
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Facts
 from dspgen.sched.initial import with_first_inside
@@ -14,14 +16,24 @@ from dspgen.sched.kit import Kit
 from dspgen.sched.least import TooSlow
 from dspgen.sched.list_sched import listed_length
 from dspgen.sched.live import NOTHING, Live, live_before, registers
-from dspgen.sched.nests import Nest
+from dspgen.sched.nests import Nest, height, loops_of, nest_of
 from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
 from dspgen.sched.prepared import Prepared, prepare
 from dspgen.sched.settings import Settings
 from dspgen.sched.straight import straight_ops
-from dspgen.sched.unroll import flat_iterations, peeled, touched, with_bases_after
+from dspgen.sched.unroll import (
+    flat_iterations,
+    is_innermost,
+    peeled,
+    touched,
+    with_bases_after,
+    with_explicit_streams,
+    without_idle_streams,
+)
 
+_NONE: Mapping[str, int] = MappingProxyType({})
 _MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
+_HIGHEST = 3  # loops within each other whose runs overlap in one more
 _CROWDED = 1.5  # of a class's registers, this part are taken by what waits across a loop: too many
 _SPARE = 8  # where values make room for a loop, one register in so many is freed besides
 
@@ -78,11 +90,36 @@ class Run:
         return self.plan.shape.before + self.plan.shape.unroll
 
 
+@dataclass(slots=True)
+class NestRun:
+    """A loop round `runs`, of which each overlaps with the next, in a nest or by itself; with the code between the run
+    before it and itself, and that at the end of the body, as a run has them. It does two iterations at least."""
+
+    before: list[Instr]
+    loop: Loop
+    counting: LoopControl
+    runs: list[Run | NestRun]
+    live: Live  # what is read at the end of an iteration
+    flattened: Mapping[str, int]
+    after: list[Instr] = field(default_factory=list)
+    flattened_after: Mapping[str, int] = field(default_factory=dict)
+
+    def every(self) -> Iterator[Run | NestRun]:
+        """All runs in it, and in the nests in it."""
+        for run in self.runs:
+            yield run
+            if isinstance(run, NestRun):
+                yield from run.every()
+
+
 class Plans:
     """Decides for one loop after the other, and keeps what it finds among the settings."""
 
     def __init__(self, facts: Facts, kit: Kit, settings: Settings) -> None:
         self.facts, self.kit, self.settings = facts, kit, settings
+        self.apart: set[str] = (
+            set()
+        )  # outer loops in which runs of inner ones do not overlap, besides those of settings
 
     def plan(
         self, loop: Loop, live_out: Live, factor: int, single: Prepared | None = None
@@ -191,38 +228,61 @@ class Plans:
             settings.flat_lengths[key] = listed_length(ops, self.facts)
         return settings.flat_lengths[key]
 
-    def runs(self, nest: Nest, live: Live) -> list[Run] | None:
-        """The loops of a nest one after the other; None where not all of them are pipelined or straight code, or where
-        a kernel does several iterations of a loop of unknown trip at once, whose rest would come between the runs."""
-        runs: list[Run] = []
+    def nest(
+        self, loop: Loop, live_out: Live, before: Sequence[Instr] = (), flattened: Mapping[str, int] = _NONE
+    ) -> NestRun | None:
+        """A loop whose inner loops' runs overlap; None where not all of them are pipelined or straight code, or where a
+        kernel does several iterations of a loop of unknown trip at once, whose rest would come between the runs."""
+        kit = self.kit
+        loop = without_idle_streams(loop, registers(live_out), self.facts)
+        loop = with_explicit_streams(loop, [s.base for s in loop.streams], kit)
+        nest = nest_of(loop, self._may_be_inside)
+        if nest is None or loop.label in self.settings.apart_runs | self.apart:
+            return None
+        if {loop.label, *(inner.label for inner in loops_of(loop.body))} & set(self.settings.plain):
+            return None
+        counting = LoopControl(loop, kit, apart=True)
+        live = live_out | live_before((loop,), live_out, self.facts) | counting.kept(self.facts)
+        runs = self._runs(nest, live)
+        if runs is None:
+            return None
+        return NestRun([*before], loop, counting, runs, live, flattened)
+
+    def _may_be_inside(self, loop: Loop) -> bool:
+        """Hardware loops are begun again each time: a nest of them overlaps with nothing. Each loop around doubles the
+        code."""
+        return not self.kit.loops and loop.label not in self.settings.apart_runs and height(loop) <= _HIGHEST
+
+    def _runs(self, nest: Nest, live: Live) -> list[Run | NestRun] | None:
+        """The loops of a nest one after the other."""
+        runs: list[Run | NestRun] = []
         before, flattened = list(nest.straight[0]), dict[str, int]()
         for number, inner in enumerate(nest.inner):
             live_after = nest.live_after(number, live, self.facts)
-            if isinstance(inner.trip, VReg):
+            run: Run | NestRun | None = None
+            if not is_innermost(inner):
+                run = self.nest(inner, live_after, before, flattened)
+            elif isinstance(inner.trip, VReg):
                 run = self._unknown_run(inner, live_after, before, flattened)
-                if run is None:
-                    return None
-                runs.append(run)
-                before, flattened = list(nest.straight[number + 1]), {}
-                continue
-            found = self.known(inner, live_after, before)
-            if not isinstance(found, Known):
-                return None
-            if len(nest.inner) > 1 and (won := found.cycles - self.flat_length(inner, found.trip)) > 0:
-                before += flat_iterations(inner, found.trip, self.kit)
-                flattened[inner.label] = won
-            else:
+            elif isinstance(found := self.known(inner, live_after, before), Known):
+                if len(nest.inner) > 1 and (won := found.cycles - self.flat_length(inner, found.trip)) > 0:
+                    before += [*flat_iterations(inner, found.trip, self.kit), *nest.straight[number + 1]]
+                    flattened[inner.label] = won
+                    continue
                 passes = found.plan.shape.passes
-                runs.append(Run([*before, *found.peeled], found.plan, found.made, passes, live_after, flattened))
-                before, flattened = [], {}
-            before += nest.straight[number + 1]
+                run = Run([*before, *found.peeled], found.plan, found.made, passes, live_after, flattened)
+            if run is None:
+                return None
+            runs.append(run)
+            before, flattened = list(nest.straight[number + 1]), {}
         if not runs:
             return None
         runs[-1].after, runs[-1].flattened_after = before, flattened
         return runs
 
     def _unknown_run(self, loop: Loop, live_out: Live, before: list[Instr], flattened: Mapping[str, int]) -> Run | None:
-        """A run of a loop whose trip is in a register; its passes are in a new one."""
+        """A run of a loop whose trip is in a register; its passes are in a new one. None where its kernel does several
+        iterations at once."""
         plan = self.plan(with_bases_after(loop, live_out, self.kit), live_out, 1)
         if not isinstance(plan, Plan) or plan.shape.unroll > 1:
             return None

@@ -379,14 +379,14 @@ def _relax(
 
 def _crowded_runs(failures: Sequence[Failure], laid: Laid, settings: Settings) -> set[str]:
     """The outer loops whose runs overlap at the worst place; where runs of several loops do, at any place that has
-    already been asked to do with less."""
+    already been asked to do with less. Of loops that overlap within each other, the outermost."""
     crowded = set()
     for k, failure in enumerate(failures):
         frugal = failure.cls in settings.frugal.get(laid.pieces[failure.block], {})
         for label in laid.overlapped.keys() & laid.owners[failure.block]:
             if frugal if laid.overlapped[label] > 1 else k == 0:
                 crowded.add(label)
-    return crowded
+    return {label for label in crowded if laid.inside.get(label) not in crowded}
 
 
 def _lacking(failure: Failure) -> str:

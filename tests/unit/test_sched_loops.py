@@ -354,7 +354,7 @@ def test_a_short_loop_stays_one_where_straight_code_has_too_many_operations() ->
     with ExitStack() as stack:
         stack.enter_context(patch("dspgen.sched.schedule.flatten_short_loops", lambda body, *_: body))
         assert not schedule(powers(5), TARGET).loops
-        stack.enter_context(patch("dspgen.sched.layout._MOST_STRAIGHT", 6))
+        stack.enter_context(patch("dspgen.sched.appender._MOST_STRAIGHT", 6))
         assert report(schedule(powers(5), TARGET), "powers_i").pipelined
 
 

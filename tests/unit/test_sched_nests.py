@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from dspgen.emit.linear import emit_linear
 from dspgen.emit.text import print_lines
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
-from dspgen.sched import layout
+from dspgen.sched import plans
 from dspgen.sched.facts import Facts
 from dspgen.sched.initial import with_biased_bases
 from dspgen.sched.ir import LabelLine, Lessons, Scheduled
@@ -35,6 +35,7 @@ from tests.support.timed_machines import PIPELINES, PipelineKind, timed
 from tests.unit.test_sched_loops import inputs, pointer
 
 TARGET = load_target("ft_m7002")
+DEEP = (3, 4, 9, 30)
 TRIPS = (2, 3, 5, 9, 17, 24)
 
 
@@ -104,14 +105,45 @@ def check(target: Target, seed: int, *, dynamic: bool = False) -> tuple[Schedule
     return scheduled, result.cycles
 
 
-def one_inner_loop(loop: Loop) -> Nest | None:
+class RandomDeepNests(RandomNests):
+    """Loops round loops round these, their trips in registers that are made before all of them, or known."""
+
+    def loop(self, depth: int) -> None:
+        w, rng = self.writer, self.random
+        if depth == 0:
+            self.unknown = [self.fresh(w.scalar) for _ in range(4)]
+            for k, register in enumerate(self.unknown):
+                w.op("add", "i32", Reg(register), rng.randint(0, 3 if k < 2 else 12), Reg(self.count))
+        self.names += 1
+        label = f"i{self.names}"
+        outer, w.items = w.items, []
+        self.straight(rng.randint(0, 3), {}, None)
+        inner = rng.choice(("deep", "deep", "beside", "flat")) if depth < 2 else "flat"
+        if inner != "flat":
+            self.loop(depth + 1)
+            self.straight(rng.randint(0, 3), {}, None)
+        if inner != "deep":
+            self.inner()
+            self.straight(rng.choice((0, 2, 5)), {}, None)
+        body, w.items = tuple(w.items), outer
+        trip = rng.choice(self.unknown[:2]) if self.dynamic and rng.random() < 0.5 else rng.choice((2, 3))
+        w.items.append(Loop(f"L{label}", label, 1, trip, (), body, trip if isinstance(trip, int) else 0))
+
+    def inner(self) -> None:
+        super().inner()
+        loop = self.writer.items[-1]
+        if self.dynamic and isinstance(loop, Loop) and self.random.random() < 0.5:
+            self.writer.items[-1] = replace(loop, trip=self.random.choice(self.unknown[2:]), min_trip=0)
+
+
+def one_inner_loop(loop: Loop, inside: Callable[[Loop], bool]) -> Nest | None:
     """Only nests with one inner loop, for comparison."""
-    nest = nest_of(loop)
+    nest = nest_of(loop, inside)
     return nest if nest is not None and len(nest.inner) == 1 else None
 
 
 def without_rotation(target: Target, seed: int, *, dynamic: bool = False) -> int:
-    with patch.object(layout, "nest_of", one_inner_loop):
+    with patch.object(plans, "nest_of", one_inner_loop):
         return check(target, seed, dynamic=dynamic)[1]
 
 
@@ -128,13 +160,25 @@ def test_outer_trips_in_registers(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 10, 18, 30, 35, 122, 171])
 def test_inner_trips_in_registers(seed: int) -> None:
-    """Long enough for the kernels of all inner loops, or not; runs overlap where each kernel does one iteration (122 and
-    171 at a longer interval)."""
+    """Long enough for the kernels of all inner loops, or not; runs overlap where each kernel does one iteration, in two
+    at a longer interval."""
     target = TARGET if seed % 2 else with_latencies(TARGET, seed)
     for count in (0, 1, 7):
         scheduled, _ = assert_same(RandomUnknownNests(target, seed, dynamic=True).function(), target, seed, count)
         labels = [line.name for line in scheduled.lines if isinstance(line, LabelLine)]
         assert any(label.endswith("_long") for label in labels) == (seed != 1)
+
+
+@pytest.mark.parametrize("seed", DEEP)
+def test_nests_in_nests(seed: int) -> None:
+    """Runs overlap round all loops where trips are long enough; else as before."""
+    target = TARGET if seed % 2 else with_latencies(TARGET, seed)
+    function = RandomDeepNests(target, seed, dynamic=seed % 3 > 0).function()
+    for count in (0, 1, 7):
+        scheduled, result = assert_same(function, target, seed, count)
+        assert any("_last_L" in line.name for line in scheduled.lines if isinstance(line, LabelLine))
+    with patch.object(plans, "_HIGHEST", 0):
+        assert result.cycles < assert_same(function, target, seed, 7)[1].cycles
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
@@ -191,7 +235,7 @@ def test_trips_fewer_than_the_stages_and_more(trips: tuple[int, ...]) -> None:
         stack.enter_context(patch("dspgen.sched.plans._MOST_FLAT", 0))
         stack.enter_context(patch("dspgen.sched.schedule.flatten_short_loops", lambda body, *_: body))
         cycles = [run_stages(TARGET, outer, trips).cycles for outer in (4, 5)]
-        with patch.object(layout, "nest_of", one_inner_loop):
+        with patch.object(plans, "nest_of", one_inner_loop):
             apart = [run_stages(TARGET, outer, trips).cycles for outer in (4, 5)]
     assert None not in cycles and None not in apart
     assert [c for c in cycles if c] < [c for c in apart if c]
