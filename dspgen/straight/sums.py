@@ -9,9 +9,10 @@ associativity and commutativity, done greedily. In strict mode a sum is a sequen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 
 from dspgen.straight.trace import Trace
 
@@ -189,7 +190,8 @@ def align_ordered(sums: Sums) -> list[Slot] | None:
 
     Summands meet by a shared factor. None where the lanes' orders contradict each other.
     """
-    keyed = [None if s is None else _keys(s, sums) for s in sums]
+    lanes_with = _lanes_with(sums)
+    keyed = [None if s is None else _keys(s, lanes_with) for s in sums]
     order = _merged([keys for keys in keyed if keys is not None])
     if order is None:
         return None
@@ -208,20 +210,22 @@ Key = tuple[int, int, int]
 """The number of factors, the factor that is shared (-1: none), and a number that makes keys of one lane differ."""
 
 
-def _keys(own: tuple[Summand, ...], sums: Sums) -> list[Key]:
+def _keys(own: tuple[Summand, ...], lanes_with: Mapping[tuple[int, int], int]) -> list[Key]:
     """Each summand's key. The factor that more lanes have counts as the shared one."""
     keys: list[Key] = []
+    like: Counter[tuple[int, int]] = Counter()
     for summand in own:
         width = len(summand.factors)
-        lanes = {f: _lanes_with(f, width, sums) for f in summand.factors}
-        shared = max(summand.factors, key=lambda f: lanes[f])
-        chosen = shared if lanes[shared] > 1 else -1
-        keys.append((width, chosen, sum(k[:2] == (width, chosen) for k in keys)))
+        lanes, shared = max(((lanes_with[width, f], f) for f in summand.factors), key=itemgetter(0))
+        chosen = shared if lanes > 1 else -1
+        keys.append((width, chosen, like[width, chosen]))
+        like[width, chosen] += 1
     return keys
 
 
-def _lanes_with(factor: int, width: int, sums: Sums) -> int:
-    return sum(any(factor in s.factors and len(s.factors) == width for s in own or ()) for own in sums)
+def _lanes_with(sums: Sums) -> Mapping[tuple[int, int], int]:
+    """By the number of factors and a factor, how many lanes have such a summand."""
+    return Counter(pair for own in sums for pair in {(len(s.factors), f) for s in own or () for f in s.factors})
 
 
 def _turned(summand: Summand, key: Key) -> Summand:
