@@ -20,7 +20,7 @@ from dspgen.pipeline import compile_file
 from dspgen.sched.facts import Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.spill import Stack
-from dspgen.stages import arguments_of, simulate_kernel
+from dspgen.stages import Compiled, arguments_of, simulate_kernel
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from plant_core.loc import PlantError
@@ -48,7 +48,10 @@ def hexagon() -> Target:
 
 def agree(path: Path, target: Target, options: Options, given: dict[str, int]) -> None:
     """The emulator's arrays are the C program's, and its packets the simulator's."""
-    compiled = compile_file(str(path), target, options)
+    same_arrays(compile_file(str(path), target, options), path, target, options, given)
+
+
+def same_arrays(compiled: Compiled, path: Path, target: Target, options: Options, given: dict[str, int]) -> None:
     func = compiled.source
     values = oracle.random_inputs(func, 0, {**oracle.default_inputs(str(path), func, options.defines, ()), **given})
     found = emulate(compiled.asm, target, func.name, arguments_of(compiled, values))
@@ -83,10 +86,10 @@ def test_random_program(seed: int, tmp_path: Path, hexagon: Target) -> None:
     path = tmp_path / "kernel.c"
     path.write_text(program.text, encoding="utf-8")
     try:
-        compile_file(str(path), hexagon, Options())
+        compiled = compile_file(str(path), hexagon, Options())
     except (DspgenError, PlantError):
         pytest.skip("refused")
-    agree(path, hexagon, Options(), program.given)
+    same_arrays(compiled, path, hexagon, Options(), program.given)
 
 
 @pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < 3 else pytest.mark.slow) for s in range(40)])
