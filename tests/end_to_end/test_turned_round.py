@@ -60,12 +60,18 @@ ANY_SIZE = {
     "a product with a transposed matrix": """void f(int n, int m, int p, const float a[n][p], const float b[m][p],
         float c[n][m]) { for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) { c[i][j] = 0;
             for (int k = 0; k < p; k++) c[i][j] += a[i][k] * b[j][k]; } }""",
+    "rows of one length times each other": """void f(int n, int m, int p, const float a[n][19], const float b[m][19],
+        float c[n][m]) { for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) { c[i][j] = 0;
+            for (int k = 0; k < 19; k++) c[i][j] += a[i][k] * b[j][k]; } }""",
     "a transposed matrix": """void f(int n, int m, int p, const float a[n][m], float b[m][n]) {
         for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) b[i][j] = a[j][i]; }""",
 }
 
 
-@pytest.mark.parametrize("name", ANY_SIZE)
+LONG = "a product with a transposed matrix"  # to compile
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == LONG else ()) for n in ANY_SIZE])
 def test_so_they_are_where_only_a_run_tells_sizes(name: str, tmp_path: Path) -> None:
     path = tmp_path / "kernel.c"
     path.write_text(ANY_SIZE[name], encoding="utf-8")

@@ -82,7 +82,7 @@ def test_one_process_is_this_one() -> None:
 
 @pytest.mark.parametrize(
     ("text", "options"),
-    [(STAGES, Options()), (PRODUCT, Options(data="ddr"))],
+    [(STAGES, Options()), (PRODUCT, Options(data="ddr", tile="one"))],
     ids=["nests", "pieces of a nest in blocks"],
 )
 def test_code_is_the_same(

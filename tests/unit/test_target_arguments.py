@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from dspgen.target.load import load_target
 from dspgen.target.views import with_arguments
 
+HEXAGON = load_target("hexagon_v66")
+
 
 @pytest.mark.parametrize(
     ("wide", "places"),
@@ -24,7 +26,7 @@ from dspgen.target.views import with_arguments
 )
 def test_pairs_begin_at_low_halves(wide: str, places: list[str | int]) -> None:
     """As clang calls functions for Hexagon."""
-    assert list(load_target("hexagon_v66").abi.places([w == "w" for w in wide])) == places
+    assert list(HEXAGON.abi.places([w == "w" for w in wide])) == places
 
 
 def test_arguments_that_come_in_a_pair_each() -> None:
@@ -35,8 +37,7 @@ def test_arguments_that_come_in_a_pair_each() -> None:
 
 @given(st.lists(st.booleans(), max_size=16))
 def test_places_do_not_overlap(wide: list[bool]) -> None:
-    target = load_target("hexagon_v66")
-    places = target.abi.places(wide)
+    places = HEXAGON.abi.places(wide)
     below = [(place, 8 if w else 4) for place, w in zip(places, wide, strict=True) if isinstance(place, int)]
     assert all(place % size == 0 for place, size in below)
     assert all(first + size <= second for (first, size), (second, _) in pairwise(below))
