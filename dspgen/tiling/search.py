@@ -161,7 +161,7 @@ def search(
         found.trials.append(_trial(fallback, cycles))
         found.best = (cycles, fallback)
     modest = _modest(finalists, found.failed)
-    light = min((c for c, cycles in found.seen if cycles <= _ABOUT * found.best[0]), key=lambda c: c.size, default=None)
+    light = _light(found.seen, found.best[0])
     return Choice(tuple(name for name, _ in fallback.plans), found.best[1], tuple(found.trials), modest, light)
 
 
@@ -370,6 +370,12 @@ def _pattern(candidate: Candidate) -> Pattern:
 def _modest(finalists: Sequence[Candidate], failed: set[str]) -> Candidate | None:
     laned = [c for c in finalists if c.laned and c.title not in failed]
     return min(laned, key=lambda c: (c.size, c.rank), default=None)
+
+
+def _light(seen: Sequence[tuple[Candidate, float]], best: float) -> Candidate | None:
+    """Where the best is not known to take so few cycles, what was refused is not as good."""
+    good = [c for c, cycles in seen if cycles <= _ABOUT * best and cycles < math.inf]
+    return min(good, key=lambda c: c.size, default=None)
 
 
 def _trial(

@@ -219,3 +219,9 @@ def test_what_is_refused_is_tried_with_fewer_vectors() -> None:
     assert seen[0] == "fewest" and again.candidate is fewest
     _, seen = _search(finalists, {"many": 60.0, "fewer": 50.0, "fewest": 40.0, "other": 95.0})
     assert "fewer" not in seen
+
+
+def test_what_was_refused_is_no_lighter_code() -> None:
+    """Where the cycles of the scalar code that is left are not known."""
+    choice, _ = _search([_laned("refused", 90.0, 1)], {"scalar": math.inf})
+    assert choice.candidate is FALLBACK and choice.light is None
