@@ -118,7 +118,7 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
             continue
         except Slower:
             continue
-        cycles = chooser.cycles(compiled)
+        cycles = chooser.cycles(compiled, chooser.func)
         if best is None or (cycles is not None and cycles < limit):
             best = compiled, cycles
             surplus = 0.0 if cycles is None else cycles - sums[mode]
@@ -328,11 +328,11 @@ class Chooser:
             self.whole[key] = Variants(planned, target, options, None, known=self.packets)
         return self.whole[key]
 
-    def cycles(self, compiled: Compiled) -> int | None:
-        """See `cycles_of`; what a run counted is remembered."""
+    def cycles(self, compiled: Compiled, func: Func) -> int | None:
+        """See `cycles_of`, at the sizes that suit `func`, of which the code is; what a run counted is remembered."""
         known = next((c for s, c in self.counted if s is compiled.scheduled), None)
         if known is None:
-            known = cycles_of(compiled, self.target)
+            known = cycles_of(compiled, self.target, func)
             self.counted.append((compiled.scheduled, known))
         return known
 
@@ -484,7 +484,9 @@ class _Evaluate:
         return float(cycles) if cycles is not None else self._unscheduled(compiled, candidate)
 
     def _unscheduled(self, compiled: Compiled, candidate: Candidate) -> float:
-        counted = None if self.simulated == SIMULATED_FINALISTS else self.search.chooser.cycles(compiled)
+        counted = (
+            None if self.simulated == SIMULATED_FINALISTS else self.search.chooser.cycles(compiled, self.search.alone)
+        )
         if counted is None:
             return candidate.cycles * (self.ratio or 1.0)
         self.simulated += 1

@@ -9,7 +9,7 @@ from dataclasses import replace
 from dspgen.tiling.nests import Nest
 from dspgen.tiling.search import Choice
 from plant_core.affine import read_accesses
-from plant_core.defined import used_parameters
+from plant_core.defined import aligned, used_parameters
 from plant_core.ir import Buf, Comp, Func, ScalarParam
 from plant_core.tiles import CompPlan, Plan
 from plant_core.windows import products
@@ -73,7 +73,9 @@ def in_forms(func: Func, choices: tuple[Choice, ...]) -> Func:
     instead = {names[0]: form.comps for names, form in forms.items()}
     gone = {name for names in forms for name in names}
     comps = (instead.get(c.name, () if c.name in gone else (c,)) for c in func.comps)
-    return func.with_comps(tuple(itertools.chain.from_iterable(comps)))
+    known = {b.name for b in func.bufs}
+    own = (b for form in forms.values() for b in form.bufs if b.name not in known)
+    return replace(func, bufs=(*func.bufs, *own), comps=aligned(tuple(itertools.chain.from_iterable(comps))))
 
 
 def modest(choice: Choice) -> Choice:

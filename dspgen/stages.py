@@ -384,16 +384,17 @@ def _only_signed(target: Target) -> set[str]:
     return {u for u in EXTENSIONS if not table.forms("ld", u) and table.forms("ld", u.replace("u", "i"))}
 
 
-def cycles_of(compiled: Compiled, target: Target) -> int | None:
+def cycles_of(compiled: Compiled, target: Target, func: Func | None = None) -> int | None:
     """What the schedule tells, else what a run on zeros takes (control flow depends on sizes only, mostly), of sizes
-    that are parameters at small values; None where loop bounds are data, or where it isn't soon told at such values,
+    that are parameters at small values, which suit `func` where it is given: the code may be of one form of it; None
+    where loop bounds are data, or where it isn't soon told at such values,
     which may lead loops on for ever, and subscripts out of arrays."""
     if compiled.scheduled.cycles is not None:
         return compiled.scheduled.cycles
     params = compiled.func.params
     if varying_parameters(compiled.func):
         return None
-    sizes = trial_sizes(compiled.func)
+    sizes = trial_sizes(func or compiled.func)
     zeros = {
         p.name: np.zeros(p.extents, NUMPY[p.dtype]) if isinstance(p, Buf) else sizes.get(p.name, 0.0) for p in params
     }

@@ -263,18 +263,24 @@ def assumed(func: Func) -> dict[str, int]:
     found: dict[str, int] = {}
     large = _LARGE[min(max((len(c.iters) for c in func.comps), default=0), len(_LARGE) - 1)]
     for comp in func.comps:
-        inside = comp.domain
-        for access in accesses_of(comp):
-            shape = func.buf(access.buf).shape
-            where, exact = access_map(comp, access)
-            if exact:
-                inside = inside.intersect(where.intersect_range(_all_of(where.range().get_space(), shape)).domain())
-        right = comp.domain.params().intersect(comp.domain.subtract(inside).params().complement())
+        right = right_sizes(func, comp, tuple(accesses_of(comp)))
         for k in range(right.dim(isl.dim_type.param)):
             name = str(right.get_dim_name(isl.dim_type.param, k))
             most = isl.Set.from_params(right).move_dims(isl.dim_type.set, 0, isl.dim_type.param, k, 1).dim_max_val(0)
             found[name] = min(found.get(name, large), int(most.to_python()) if most.is_int() else large)
     return found
+
+
+def right_sizes(func: Func, comp: Comp, made: Sequence[Load]) -> isl.Set:
+    """The values of parameters for which a statement runs, and arrays of known size have all elements of the accesses
+    that are `made`, those that aren't affine aside."""
+    inside = comp.domain
+    for access in made:
+        shape = func.buf(access.buf).shape
+        where, exact = access_map(comp, access)
+        if exact:
+            inside = inside.intersect(where.intersect_range(_all_of(where.range().get_space(), shape)).domain())
+    return comp.domain.params().intersect(comp.domain.subtract(inside).params().complement())
 
 
 def surely_written(comps: Sequence[Comp], buf: str) -> isl.Set | None:

@@ -6,12 +6,14 @@ each iteration, so that it may stand for itself only among statements of one ite
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import islpy as isl
 
 from plant_core.affine import children
-from plant_core.ir import Comp, Expr, Func, Param
+from plant_core.ir import Comp, Expr, Func, Load, Param
+from plant_core.loc import Loc
 
 
 def defined_parameters(func: Func) -> dict[str, int]:
@@ -43,6 +45,22 @@ def used_parameters(comp: Comp) -> frozenset[str]:
             found.add(expr.name)
         pending += children(expr)
     return frozenset(found)
+
+
+def definition_of(name: str, value: Expr, loc: Loc) -> Comp:
+    """The statement, in no loop, that defines a parameter."""
+    domain, schedule = isl.Set(f"{{ S_{name}[] }}"), isl.Map(f"{{ S_{name}[] -> [0] }}")
+    return Comp(f"S_{name}", (), domain, schedule, Load(name, (), "i32"), value, loc, name)
+
+
+def aligned(comps: Sequence[Comp]) -> tuple[Comp, ...]:
+    """The statements, all of which know of the same parameters."""
+    every = isl.Set("{ : }").get_space()
+    for comp in comps:
+        every = every.align_params(comp.domain.get_space().params())
+    return tuple(
+        replace(c, domain=c.domain.align_params(every), schedule=c.schedule.align_params(every)) for c in comps
+    )
 
 
 def for_any_value(func: Func) -> Func:

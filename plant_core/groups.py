@@ -30,6 +30,7 @@ import islpy as isl
 from plant_core.affine import add, children, from_linear, integer, linear, rebuild, sub
 from plant_core.blocks import strips_of
 from plant_core.boxes import Boxes, NoBlocks, accesses_of, in_text
+from plant_core.defined import definition_of
 from plant_core.excess import SUMS, without_batches
 from plant_core.ir import Binary, BinaryOp, Buf, Comp, DType, Expr, Func, Iter, Load, Param
 from plant_core.loc import Loc
@@ -65,17 +66,12 @@ def in_groups(
 def count_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
     """The statement that defines how many whole groups there are; 0 where there are no iterations."""
     whole = Binary("floordiv", extent, integer(group), "i32")
-    return _defining(name, Binary("max", whole, integer(0), "i32"), loc)
+    return definition_of(name, Binary("max", whole, integer(0), "i32"), loc)
 
 
 def _excess_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
     """The statement that defines what is above 0 where there is a group, without a division."""
-    return _defining(name, add(extent, integer(1 - group)), loc)
-
-
-def _defining(name: str, value: Expr, loc: Loc) -> Comp:
-    domain, schedule = isl.Set(f"{{ S_{name}[] }}"), isl.Map(f"{{ S_{name}[] -> [0] }}")
-    return Comp(f"S_{name}", (), domain, schedule, Load(name, (), "i32"), value, loc, name)
+    return definition_of(name, add(extent, integer(1 - group)), loc)
 
 
 def _batches_of(extent: Expr, sizes: tuple[int, int, int], names: Sequence[str], loc: Loc) -> Iterator[Comp]:
@@ -99,10 +95,10 @@ def _batches_of(extent: Expr, sizes: tuple[int, int, int], names: Sequence[str],
     between = op("mul", some(sub(integer(large), extent)), some(sub(extent, integer(small))))
     any_ = some(add(sub(extent, integer(small)), integer(1)))
     larger, last, smaller = names
-    yield _defining(smaller, op("mul", add(enough, op("mul", between, 2)), any_), loc)
+    yield definition_of(smaller, op("mul", add(enough, op("mul", between, 2)), any_), loc)
     number = Param(smaller, "i32")
-    yield _defining(last, op("mul", sub(integer(1), some(number)), any_), loc)
-    yield _defining(larger, op("mul", op("max", sub(sub(every, number), Param(last, "i32")), 0), any_), loc)
+    yield definition_of(last, op("mul", sub(integer(1), some(number)), any_), loc)
+    yield definition_of(larger, op("mul", op("max", sub(sub(every, number), Param(last, "i32")), 0), any_), loc)
 
 
 def _at_once(counter: Counter, batch: int) -> int:
@@ -139,7 +135,7 @@ class _Maker:
         length = max(2 * len(c.iters) + 1 for c, _ in self.placed)
         comps = [count_of(extent, group, name, self.func.loc) for (extent, group), name in self.counts.items()]
         comps += [_excess_of(extent, group, name, self.func.loc) for (extent, group), name in self.excesses.items()]
-        comps += [_defining(name, _least(counts), self.func.loc) for counts, name in self.least.items()]
+        comps += [definition_of(name, _least(counts), self.func.loc) for counts, name in self.least.items()]
         for (extent, sizes), names in self.batched.items():
             comps += _batches_of(extent, sizes, names, self.func.loc)
         made = [c.defines for c in comps if c.defines is not None]

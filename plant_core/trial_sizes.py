@@ -21,6 +21,7 @@ _MOST = 40_000  # runs of a statement, where loops of known size are inside
 _FEWEST = 2
 _GROUPS = 2  # that parameters count which the program itself computes
 _ALIKE = {1: 300, 2: 50, 3: 19}  # where one parameter bounds several loops
+_TRIANGLE = 150  # where these are two, and the inner one's iterations differ: strips of rows need so many to win
 _REST = 7  # iterations of what whole groups leave over
 
 
@@ -47,9 +48,12 @@ def trial_sizes(func: Func) -> dict[str, int]:
                     caps.setdefault(name, set()).add((depth, limit))
                 else:
                     later.append((name, low, limit))
+    ragged = any(map(_is_ragged, func.comps))
     for name, known in caps.items():
         alike = len({depth for depth, _ in known}) > 1
-        cap = _ALIKE[min(deepest, 3)] if alike else max(limit for _, limit in known)
+        cap = max(limit for _, limit in known)
+        if alike:
+            cap = _TRIANGLE if deepest == 2 and ragged else _ALIKE[min(deepest, 3)]
         found[name] = max(min(most.get(name, cap), cap), 0)
     values = found | dict.fromkeys(defined, _GROUPS)
     for name, (constant, factors), limit in later:
@@ -67,6 +71,16 @@ def trial_sizes(func: Func) -> dict[str, int]:
     for comp in func.comps:
         found |= _running(comp, found, most, dict.fromkeys(defined, _GROUPS))
     return found
+
+
+def _is_ragged(comp: Comp) -> bool:
+    """Whether some loop's bounds depend on another loop."""
+    count = range(len(comp.iters))
+    return any(
+        sum(c.involves_dims(isl.dim_type.set, k, 1) for k in count) > 1
+        for piece in comp.domain.get_basic_sets()
+        for c in piece.get_constraints()
+    )
 
 
 def _running(

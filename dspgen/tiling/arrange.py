@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from dspgen.tiling.nests import CompInfo, LoopId, Nest
+from dspgen.tiling.strips import ROOM
 from plant_core.autoschedule.facts import facts_of
 from plant_core.autoschedule.graph import Edge, Graph
 from plant_core.autoschedule.structure import NoStructure, structures
@@ -41,7 +42,7 @@ class Arrangement:
 def spaced(func: Func) -> Func:
     """The same order of execution, with room between nests for one textual position for each comp of a nest, and for
     what comes before strips of it and after them."""
-    room = len(func.comps) + 2
+    room = len(func.comps) + ROOM
     comps = []
     for comp in func.comps:
         place = position(comp)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dspgen.target.model import Target
@@ -13,11 +13,16 @@ from dspgen.tiling.candidates import Candidate
 from dspgen.tiling.lanes import Lane
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import across, operation_counts, vectors_of
-from dspgen.tiling.nests import CompInfo, Nest, nests
-from dspgen.tiling.strips import Part, Ragged, Strips, in_strips, ragged_loops
-from plant_core.ir import Comp, Func
+from dspgen.tiling.nests import UNKNOWN_EXTENT, CompInfo, Nest, nests
+from dspgen.tiling.rows import Ragged, ragged_loops
+from dspgen.tiling.strips import Part, Strips, in_strips
+from plant_core.boxes import assumed
+from plant_core.defined import used_parameters
+from plant_core.ir import Comp, Func, ScalarParam
 from plant_core.schedule import position
+from plant_core.sized import at_sizes
 from plant_core.tiles import CompPlan, LoopShape, Shape
+from plant_core.values import is_float
 
 _VECTORS = (16, 12, 8, 6, 4, 3, 2, 1)
 _BLOCKS = (32, 16, 8, 4, 2, 1)
@@ -42,32 +47,76 @@ class _Tile:
 
 
 def strip_candidates(func: Func, nest: Nest, target: Target, machine: Machine, *, ordered: bool) -> list[Candidate]:
-    """The best of each height of strips by the model, the best first. `ordered`: sums keep their order."""
+    """The best of each height of strips by the model, the best first. `ordered`: sums keep their order. Where sizes are
+    known at run time only, the model is asked at moderate ones."""
+    judged = _judged(func)
+    if judged is None:
+        return []
     found: dict[tuple[str, int], Candidate] = {}
     heavy = nest.heaviest.comp
-    for ragged in ragged_loops([c.comp for c in nest.comps]):
-        if ragged.comp.name != heavy.name:
+    written = {(r.comp.name, r.rows, r.along): r for r in ragged_loops([c.comp for c in nest.comps])}
+    for ragged in ragged_loops([judged.comp(name) for name in nest.names]):
+        here = written.get((ragged.comp.name, ragged.rows, ragged.along))
+        if ragged.comp.name != heavy.name or here is None:
             continue
         for tile in (*_along_rows(ragged, target.lanes, ordered=ordered), *_lanesrows(ragged, nest)):
-            candidate = _candidate(func, ragged, tile, target, machine, ordered=ordered)
+            candidate = _candidate(judged, ragged, tile, target, machine, ordered=ordered)
             if candidate is None:
                 continue
             key = ragged.rows, tile.strips.height
             if key not in found or candidate.rank < found[key].rank:
-                found[key] = candidate
+                if judged is not func:
+                    candidate = _at_any_size(func, here, tile, candidate, target)
+                if candidate is not None:
+                    found[key] = candidate
     return sorted(found.values(), key=lambda c: c.rank)
+
+
+def _judged(func: Func) -> Func | None:
+    """The function itself, or at moderate sizes where it depends on any; None where it computes some of them."""
+    if any(c.defines for c in func.comps):
+        return None
+    names = [p.name for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)]
+    most = assumed(func)
+    sizes = {n: min(most.get(n, UNKNOWN_EXTENT), UNKNOWN_EXTENT) for n in names}
+    return at_sizes(func, sizes) if any(u in sizes for c in func.comps for u in used_parameters(c)) else func
+
+
+def _at_any_size(func: Func, ragged: Ragged, tile: _Tile, judged: Candidate, target: Target) -> Candidate | None:
+    """The candidate at any size, the rows outside of its strips in smaller ones."""
+    made = in_strips(func, ragged, tile.strips)
+    if made is None:
+        return None
+    form, parts = made
+    tiles = {p.comp.name: tile for p in parts if p.kind != "rows"}
+    least = _Tile(Strips(target.lanes, min(tile.strips.block, target.lanes), 1), tile.together)
+    rows = [p.comp for p in parts if p.kind == "rows"]
+    if tile.strips.height > target.lanes and tile.across is None:
+        for rest in ragged_loops(rows):
+            if (again := in_strips(form, rest, least.strips, before=parts)) is not None:
+                form, parts = again
+                break
+    tiles = {p.comp.name: tiles.get(p.comp.name, least) for p in parts}
+    depth = ragged.comp.iters.index(ragged.rows)
+    plans = _plans(parts, tiles, depth, target.lanes)
+    return replace(judged, plans=tuple(plans), form=form)
 
 
 def _along_rows(ragged: Ragged, lanes: int, *, ordered: bool) -> Iterator[_Tile]:
     for vectors in _VECTORS:
         height = vectors * lanes
-        if height > ragged.last - ragged.first + 1:
+        if height > _number(ragged):
             continue
         run = lanes * abs(ragged.slope)
         for block in _BLOCKS:
             if block * vectors <= _MOST_POINTS and height * ragged.slope % block == 0:
                 for together in (run,) if ordered else _ROUNDS:
                     yield _Tile(Strips(height, block, vectors), together)
+
+
+def _number(ragged: Ragged) -> int:
+    """How many rows there are, of known sizes."""
+    return ragged.last[0] - ragged.first[0] + 1
 
 
 def _lanesrows(ragged: Ragged, nest: Nest) -> Iterator[_Tile]:
@@ -81,7 +130,7 @@ def _lanesrows(ragged: Ragged, nest: Nest) -> Iterator[_Tile]:
             continue
         for height in _HEIGHTS:
             for block in _SHORT_BLOCKS:
-                if height <= ragged.last - ragged.first + 1 and height * ragged.slope % block == 0:
+                if height <= _number(ragged) and height * ragged.slope % block == 0:
                     yield _Tile(Strips(height, block, 1), height * abs(ragged.slope), depth)
 
 
@@ -94,39 +143,53 @@ def _candidate(
     form, parts = made
     depth = ragged.comp.iters.index(ragged.rows)
     infos = {c.comp.name: c for nest in nests(form) for c in nest.comps}
-    plans: list[tuple[str, CompPlan]] = []
+    plans = _plans(parts, {p.comp.name: tile for p in parts}, depth, target.lanes)
     cycles, size, points = 0.0, 0, 1
-    slots = sorted(parts, key=lambda p: position(p.comp).constants)
-    for part in parts:
+    for part, (_, plan) in zip(parts, plans, strict=True):
         info = infos[part.comp.name]
-        strip = part.kind != "rows"
-        lane = Lane(part.comp.iters[(depth if tile.across is None else tile.across) + strip])
+        lane = _lane(part, tile, depth)
         if any(machine.lane_by_lane(a, across(a, lane, target.lanes), written=a.write, read=not a.write)
                for a in info.accesses):  # fmt: skip
             return None
-        if not strip and tile.across is None:
-            plan = _rows(part, lane, target.lanes)
-        else:
-            shape = _shape(part, tile, lane)
-            inner = tuple(i for i in (part.inner, part.outer) if i) if part.kind == "ragged" else ()
-            last = (*inner, *(i for i in (part.row, lane.iterator) if i))
-            order = (*(i for i in part.comp.iters if i not in last), *dict.fromkeys(last))
-            constants = position(part.comp).constants[: depth + 1]
-            rest = len(part.comp.iters) + 1 - len(constants)
-            plan = CompPlan(order, (shape,), (*constants, slots.index(part), *([0] * (rest - 1))))
         took = _cycles(part, info, plan, lane, machine, split=not ordered)
         if took is None:
             return None
         cycles += took[0]
         size += took[1]
         points = max(points, took[2] if part.kind == "common" else 1)
-        plans.append((part.comp.name, plan))
     names = " ".join(dict.fromkeys(p.source for p in parts))
     lanes = "" if tile.across is None else f" {ragged.comp.iters[tile.across]}*"
     mark = "" if lanes else "*"
     spans = f"{ragged.rows}{mark}:{tile.strips.height}{lanes} {ragged.along}:{tile.strips.block}"
     title = f"{names} in strips ({spans})"
-    return Candidate(tuple(plans), cycles, title, "", points, size, "none", form=form)
+    return Candidate(plans, cycles, title, "", points, size, "none", form=form)
+
+
+def _lane(part: Part, tile: _Tile, depth: int) -> Lane:
+    """The loop across the lanes, that of the rows being so deep without strips."""
+    return Lane(part.comp.iters[(depth if tile.across is None else tile.across) + (part.kind != "rows")])
+
+
+def _plans(
+    parts: Sequence[Part], tiles: Mapping[str, _Tile], depth: int, lanes: int
+) -> tuple[tuple[str, CompPlan], ...]:
+    """That of each part, by the tile of its strips."""
+    slots = sorted(parts, key=lambda p: position(p.comp).constants)
+    plans: list[tuple[str, CompPlan]] = []
+    for part in parts:
+        tile = tiles[part.comp.name]
+        lane = _lane(part, tile, depth)
+        if part.kind == "rows" and tile.across is None:
+            plans.append((part.comp.name, _rows(part, lane, lanes)))
+            continue
+        shape = _shape(part, tile, lane)
+        inner = tuple(i for i in (part.inner, part.outer) if i) if part.kind == "ragged" else ()
+        last = (*inner, *(i for i in (part.row, lane.iterator) if i))
+        order = (*(i for i in part.comp.iters if i not in last), *dict.fromkeys(last))
+        constants = position(part.comp).constants[: depth + 1]
+        rest = len(part.comp.iters) + 1 - len(constants)
+        plans.append((part.comp.name, CompPlan(order, (shape,), (*constants, slots.index(part), *([0] * (rest - 1))))))
+    return tuple(plans)
 
 
 def _shape(part: Part, tile: _Tile, lane: Lane) -> Shape:
@@ -141,7 +204,8 @@ def _shape(part: Part, tile: _Tile, lane: Lane) -> Shape:
         case "common":
             shape[part.inner] = LoopShape(strips.block)
         case "left":
-            shape[part.inner] = LoopShape(_extent(comp, part.inner))
+            known = comp.domain.dim_max(comp.iters.index(part.inner)).is_cst()
+            shape[part.inner] = LoopShape(_extent(comp, part.inner) if known else 1)
         case "ragged":
             shape |= {part.outer: LoopShape(strips.digits), part.inner: LoopShape(tile.together)}
             shape = {n: replace(x, part=True) for n, x in shape.items()}

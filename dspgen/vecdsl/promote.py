@@ -177,12 +177,12 @@ class _Promoter:
     def loop(self, loop: Loop, ranges: Ranges, touched: Mapping[Place, int | None]) -> list[Stmt]:
         """The loop with its places carried, and the stores after it. `touched` as for blocks."""
         steady, masks = self._steadily_masked(loop, ranges)
-        steady = self._unmasked(steady, ranges)
+        steady = self._unmasked(steady, ranges, touched)
         candidates = self.candidates(steady, ranges)
         if masks.keys() <= {c.place for c in candidates}:
             loop = steady
         else:
-            masks, loop = {}, self._unmasked(loop, ranges)
+            masks, loop = {}, self._unmasked(loop, ranges, touched)
             candidates = self.candidates(loop, ranges)
         if not candidates:
             return [loop]
@@ -243,9 +243,10 @@ class _Promoter:
         found = {place for place in map(place_of_store, plain.values()) if place is not None}
         return dropped(plain), {place: mask for place, mask in masks.items() if place in found}
 
-    def _unmasked(self, loop: Loop, ranges: Ranges) -> Loop:
+    def _unmasked(self, loop: Loop, ranges: Ranges, touched: Mapping[Place, int | None]) -> Loop:
         """Masked stores choose from the old value instead, where a register may then keep it."""
-        chosen = {s: new for s in loop.body if isinstance(s, Store) and (new := self._choosing(s, ranges)) is not None}
+        found = ((s, self._choosing(s, ranges, touched)) for s in loop.body if isinstance(s, Store))
+        chosen = {store: new for store, new in found if new is not None}
         if not chosen:
             return loop
         trial = replace(loop, body=tuple(chosen.get(s, s) if isinstance(s, Store) else s for s in loop.body))
@@ -253,12 +254,12 @@ class _Promoter:
         chosen = {old: new for old, new in chosen.items() if place_of_store(new) in kept}
         return replace(loop, body=tuple(chosen.get(s, s) if isinstance(s, Store) else s for s in loop.body))
 
-    def _choosing(self, store: Store, ranges: Ranges) -> Store | None:
+    def _choosing(self, store: Store, ranges: Ranges, touched: Mapping[Place, int | None]) -> Store | None:
         """None where a vector's other elements may lie outside their array."""
         if store.mask is None or not store.value.type.vector or store.active is not None:
             return None
         place = place_of_store(replace(store, mask=None))
-        if place is None or not self._inside(place, None, ranges):
+        if place is None or not (touched.get(place, 0) is None or self._inside(place, None, ranges)):
             return None
         old = load_of(place)
         if old.type != store.value.type:

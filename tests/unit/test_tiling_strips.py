@@ -10,14 +10,15 @@ import pytest
 
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import run_file
+from dspgen.pipeline import compile_file, run_compiled, run_file
 from dspgen.target.load import load_target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.arrange import spaced
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import nests
 from dspgen.tiling.ragged import strip_candidates
-from dspgen.tiling.strips import Strips, in_strips, ragged_loops
+from dspgen.tiling.rows import ragged_loops
+from dspgen.tiling.strips import Strips, in_strips
 from dspgen.vecdsl.build import build
 from dspgen.vecdsl.evaluate import evaluate as evaluate_program
 from plant_core.astgen import generate
@@ -57,6 +58,24 @@ def ragged_text(seed: int) -> str:
     return f"void f(const int x[{_SIZE}], const int y[{2 * _SIZE}], int r[{_SIZE}]) {{ {loop} }}"
 
 
+def any_size_text(seed: int) -> str:
+    """The same, of a size that is known at run time only."""
+    random = Random(seed)
+    slope, first = random.choice([-2, -1, -1, 1, 1, 2]), random.choice([0, 0, 1, 3])
+    moving = f"{random.choice([2, 1, 0])} + {slope} * i" + (f" + {-slope} * n" if slope < 0 else "")
+    far = f"{random.choice(['', '2 * '])}n + {random.randint(0, 40)}"
+    low, high = ("0", moving) if random.random() < 0.6 else (moving, far)
+    before = random.choice(["r[i] = 0;", "r[i] = y[i];", ""])
+    after = random.choice(["", "", "r[i] = 3 * r[i];"])
+    term = random.choice(["x[k] * y[k + i]", "x[k + i]", "x[k] * y[2 * k + i]", "(x[k] - y[i]) * y[k + i]"])
+    compared, added = random.choice(["<", "<="]), random.choice(["+=", "+=", "-="])
+    body = f"for (int k = {low}; k {compared} {high}; k++) r[i] {added} {term};"
+    loop = f"for (int i = {first}; i < n; i++) {{ {before} {body} {after} }}"
+    if random.random() < 0.3:
+        loop = f"for (int j = 0; j < 3; j++) {loop.replace('y[k + i]', 'y[k + i + j]')}"
+    return f"void f(int n, const int x[{_SIZE}], const int y[{2 * _SIZE}], int r[{_SIZE}]) {{ {loop} }}"
+
+
 def triangle_text(seed: int) -> str:
     """A product with a triangle, perhaps in place."""
     random = Random(seed)
@@ -90,6 +109,27 @@ def test_strips_have_the_same_instances_in_the_same_order(seed: int, tmp_path: P
         made = in_strips(func, ragged, Strips(4 * digits, random.choice([1, 2, 4]), digits))
         if made is not None:
             check_same(evaluate(func, inputs_of(func)), evaluate(made[0], inputs_of(func)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_strips_of_any_size_have_the_same_instances(seed: int, tmp_path: Path) -> None:
+    func = func_of(any_size_text(seed), tmp_path)
+    random = Random(seed)
+    for ragged in ragged_loops(func.comps):
+        digits = random.choice([1, 2, 3])
+        made = in_strips(func, ragged, Strips(4 * digits, random.choice([1, 2, 4]), digits))
+        assert made is not None
+        forms = [made[0]]
+        for rest in ragged_loops([p.comp for p in made[1] if p.kind == "rows"]):
+            smaller = in_strips(made[0], rest, Strips(3, random.choice([1, 2]), 1), before=made[1])
+            assert smaller is not None
+            forms.append(smaller[0])
+            break
+        for size in (0, 1, 5, 13, random.randint(31, 70)):
+            inputs = {**inputs_of(func), "n": size}
+            expected = evaluate(func, inputs)
+            for form in forms:
+                check_same(expected, evaluate(form, inputs))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -136,3 +176,29 @@ def test_autocorrelation_is_done_in_strips(tmp_path: Path) -> None:
     made = in_strips(func, ragged, Strips(64, 32, 4))
     assert made is not None
     assert [p.kind for p in made[1]] == ["other", "common", "ragged"]
+
+
+def test_autocorrelation_of_any_size_is_done_in_strips(tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(
+        """void f(int n, const float x[300], float r[300]) {
+          for (int i = 0; i < n; i++) { r[i] = 0; for (int k = 0; k < n - i; k++) r[i] += x[k] * x[k + i]; } }""",
+        encoding="utf-8",
+    )
+    target, options = load_target("ft_m7002"), Options(data="onchip")
+    compiled = compile_file(str(path), target, options)
+    runs = {n: run_compiled(compiled, str(path), target, options, inputs={"n": n}) for n in (-3, 0, 1, 15, 17, 65, 300)}
+    assert all(run.verified for run in runs.values())
+    assert runs[300].cycles < 2400
+
+
+def test_conditions_tell_nothing_of_how_many_strips_there_are(tmp_path: Path) -> None:
+    text = """void f(int n, const int x[64], const int y[800], int r[64]) { for (int i = 0; i < n; i++)
+        for (int k = 0; k < n - i; k++) r[i] += y[k] > 0 ? x[k] : y[k + i]; }"""
+    for body, bound in ((text, False), (text.replace("y[k] > 0 ? x[k] : ", "x[k] + "), True)):
+        func = func_of(body, tmp_path)
+        (ragged,) = ragged_loops(func.comps)
+        made = in_strips(func, ragged, Strips(16, 4, 1))
+        assert made is not None
+        common = next(p.comp for p in made[1] if p.kind == "common")
+        assert common.domain.dim_max_val(0).is_int() == bound
