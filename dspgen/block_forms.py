@@ -11,6 +11,7 @@ from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.target.model import Target
 from dspgen.tiling.nests import nests
+from plant_core.ascending import ascending
 from plant_core.canonical.passes import canonical
 from plant_core.distribution import distributed
 from plant_core.groups import in_groups
@@ -58,7 +59,14 @@ def forms(source: Func, func: Func, target: Target, options: Options) -> Iterato
     yield MEANS[0], func
     # A scalar of each iteration is no help where its iterations are no block.
     yield MEANS[0], (plain := canonical(source, reassoc=reassoc))
-    found = [f for f in (distributed(func, reassoc=reassoc), func, distributed(plain, reassoc=reassoc), plain) if f]
+    # Blocks are of loops that count up.
+    if (up := ascending(func)) is not func:
+        yield MEANS[0], up
+        func, plain = up, ascending(plain)
+    found: list[Func] = []
+    for form in (distributed(func, reassoc=reassoc), func, distributed(plain, reassoc=reassoc), plain):
+        if form is not None and form not in found:
+            found.append(form)
     yield MEANS[0], found[0]
     for form in found:
         yield MEANS[1], form

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter as Counted
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -121,6 +122,17 @@ def rooms_of(
     while sized and (step := step // 2) >= lanes:
         most += step if fits(most + step) else 0
     return shapes(most) if left >= 0 and (most or not sized) else None
+
+
+def room_beside(touched: Sequence[set[str]], bufs: Mapping[str, Buf], room: int, boxes: Boxes) -> int:
+    """The bytes for a nest's windows, of `room`, where there are local arrays that other nests share, each of which
+    has `touched` its arrays: these keep their places meanwhile, and what they take of more than a sixth of the room,
+    half of what is left to local arrays of blocks, windows have less."""
+    mine = {use.access.buf for use in boxes.uses}
+    times = Counted(name for arrays in touched for name in arrays)
+    others = (bufs[n] for n, count in sorted(times.items()) if count > 1 and n not in mine and bufs[n].kind == "local")
+    taken = sum(place_bytes(array_bytes(b)) for b in others if all(isinstance(x, int) for x in b.shape))
+    return room - max(taken - room // 6, 0)
 
 
 def small(counters: Sequence[Counter], found: Sequence[Window], *, hidden: bool) -> tuple[int, int, int]:

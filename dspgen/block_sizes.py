@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step
@@ -29,6 +30,7 @@ from dspgen.block_model import (
     most_different,
     placed,
     problem,
+    room_beside,
     rooms_of,
     small,
     spans_of,
@@ -145,14 +147,14 @@ class _Parts:
     ) -> None:
         self.func, self.source, self.target, self.options, self.judge = func, source, target, options, judge
         self.means, self.estimate = means, estimate
-        memory = target.memory(target.abi.stack_memory)
-        self.room = memory.size - memory.size // _SPARE
+        self.room = (size := target.memory(target.abi.stack_memory).size) - size // _SPARE
         self.lanes = max(view.lanes for view in views(target.real))
         assert target.dma is not None
         self.dma = target.dma
         self.spare = SPARE_VECTORS * self.lanes
         self.bufs = {b.name: b for b in func.bufs}
         self.groups = [self._group(nest.names) for nest in nests(func)]
+        self._room = partial(room_beside, [g.touched for g in self.groups], self.bufs, self.room)
 
     def _group(self, names: Sequence[str]) -> Group:
         comps = tuple(self.func.comp(name) for name in names)
@@ -439,7 +441,7 @@ class _Parts:
                 _, apart = windows(boxes, spans, order, spare=self.spare)
                 if self._are_rows(boxes, apart) and (places := self._places(counters, apart)):
                     found = placed(apart, places)
-            rooms = rooms_of(counters, found, self.room, self.lanes)
+            rooms = rooms_of(counters, found, self._room(boxes), self.lanes)
             if rooms is not None:
                 sized = [replace(w, shape=rooms[w.buf]) if w.extents else w for w in found]
                 cycles = expected(self.dma, counters, sized, work, outer)
@@ -456,7 +458,8 @@ class _Parts:
         """Whether data of the smallest blocks fit, or all of the arrays."""
         for spans, order in [((), ()), *((tuple(s[-1] for s in sizes), o) for o in orders)]:
             with contextlib.suppress(NoBlocks):
-                if rooms_of(*windows(boxes, spans, order, in_step=in_step), self.room, self.lanes) is not None:
+                found = windows(boxes, spans, order, in_step=in_step)
+                if rooms_of(*found, self._room(boxes), self.lanes) is not None:
                     return True
         return False
 

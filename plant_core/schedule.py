@@ -164,7 +164,7 @@ def normalise_loops(func: Func) -> Func:
             continue
         step, start = first
         for comp, iterator in members:
-            comps[comp.name] = _restep(comp, iterator, loop.depth, step, start)
+            comps[comp.name] = restep(comp, iterator, loop.depth, step, start)
     if all(comps[c.name] is c for c in func.comps):
         return func
     return func.with_comps(tuple(comps[c.name] for c in func.comps))
@@ -199,7 +199,7 @@ def _stride(comp: Comp, iterator: str, depth: int) -> tuple[int, tuple[tuple[int
     return step, (*start, ("", base), ("sign", line.terms[0][1]))
 
 
-def _restep(comp: Comp, iterator: str, depth: int, step: int, start: tuple[tuple[int | str, int], ...]) -> Comp:
+def restep(comp: Comp, iterator: str, depth: int, step: int, start: tuple[tuple[int | str, int], ...]) -> Comp:
     """Replace `iterator` by `start + step * iterator` throughout `comp`."""
     values = dict(start)
     constant, sign = values.pop(""), values.pop("sign")

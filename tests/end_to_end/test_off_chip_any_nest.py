@@ -26,6 +26,21 @@ NESTS = {
         for (int i = 0; i < 60; i++) { x[i] = b[i];
             for (int j = 0; j < i; j++) x[i] -= l[i][j] * x[j];
             x[i] /= l[i][i]; } }""",
+    "backward substitution, its sum in a variable": """void f(const float l[60][60], const float b[60], float x[60]) {
+        float s;
+        for (int i = 59; i >= 0; i--) { s = b[i];
+            for (int j = i + 1; j < 60; j++) s -= l[i][j] * x[j];
+            x[i] = s / l[i][i]; } }""",
+    "a decomposition, its sums in a variable": """void f(float a[44][44]) {
+        float s;
+        for (int i = 0; i < 44; i++) a[i][i] += 50;
+        for (int i = 0; i < 44; i++) {
+            for (int j = 0; j < i; j++) { s = a[i][j];
+                for (int k = 0; k < j; k++) s -= a[i][k] * a[k][j];
+                a[i][j] = s / a[j][j]; }
+            for (int j = i; j < 44; j++) { s = a[i][j];
+                for (int k = 0; k < i; k++) s -= a[i][k] * a[k][j];
+                a[i][j] = s; } } }""",
     "two grids in turn": """void f(float a[50][48], float b[50][48]) {
         for (int t = 0; t < 3; t++) {
             for (int i = 1; i < 49; i++) for (int j = 1; j < 47; j++)
@@ -89,3 +104,19 @@ def test_a_block_does_several_steps_of_a_time_loop(tmp_path: Path) -> None:
     assert result.verified, result.details
     (told,) = (r.message for r in result.remarks if r.kind == "blocks")
     assert "t 1," not in told and "in step with blocks" in told
+
+
+def test_a_loop_that_counts_down_comes_in_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(
+        """void f(float c, const float x[80][100], float y[80][100], float z[80][100]) {
+        float p, q, r;
+        for (int i = 0; i < 80; i++) { p = 0; q = 0;
+            for (int j = 0; j < 100; j++) { y[i][j] = c * x[i][j] + 0.3f * p - 0.1f * q; q = p; p = y[i][j]; } }
+        for (int i = 0; i < 80; i++) { p = 0; q = 0; r = 0;
+            for (int j = 99; j >= 0; j--) { z[i][j] = c * r + 0.3f * p - 0.1f * q; r = x[i][j]; q = p; p = z[i][j]; } }
+        for (int i = 0; i < 80; i++) for (int j = 0; j < 100; j++) y[i][j] += z[i][j]; }""",
+        encoding="utf-8",
+    )
+    target = load_target("ft_m7002", [("memories.AM.size", "16384")])
+    assert run_file(str(path), target, DDR).verified

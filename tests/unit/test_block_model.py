@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.block_model import Sizes, expected, in_orders, most_different, placed, small
+from dspgen.block_model import Sizes, expected, in_orders, most_different, placed, room_beside, small
+from dspgen.frontend.read import read_c
 from dspgen.target.load import load_target
 from plant_core.blocks import windows
 from plant_core.boxes import Boxes, NoBlocks, counters_of
@@ -64,3 +65,20 @@ def test_sizes_are_compared_that_differ_most_among_those_that_promise_as_much() 
     ways = [sized(8, 100), near, dearest, far, dear]
     assert most_different(ways, [(8,)], (101, 110)) == [far, near, dear, dearest]
     assert most_different(ways, [(8,), (2,)], (101, 110)) == [near, dear, dearest]
+
+
+def test_windows_have_less_room_beside_arrays_of_other_nests(tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(
+        """void f(const float x[900], float y[900]) { float s[900];
+          for (int i = 0; i < 900; i++) s[i] = x[i];
+          for (int i = 0; i < 900; i++) y[i] = x[i];
+          for (int i = 0; i < 900; i++) y[i] += s[899 - i]; }""",
+        encoding="utf-8",
+    )
+    func = read_c(str(path))
+    touched = [{"x", "s"}, {"x", "y"}, {"y", "s"}]
+    bufs = {b.name: b for b in func.bufs}
+    rooms = [room_beside(touched, bufs, 6000, Boxes(func.with_comps((c,)), 1)) for c in func.comps]
+    assert rooms[0] == rooms[2] == 6000
+    assert rooms[1] <= 6000 - (3600 - 1000)

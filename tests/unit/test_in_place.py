@@ -20,6 +20,13 @@ THERE = {
     "rows": "for (int i = 0; i < 6; i++) { int s = 0; for (int k = 0; k < 7; k++) s += a[i][k]; d[i] = s; }",
     "triangle": "for (int i = 0; i < 6; i++) for (int j = 0; j <= i; j++) { int s = 0; "
     "for (int k = j; k < i; k++) s += a[i][k] * b[k][j]; c[i][j] = s; }",
+    "below the diagonal": "for (int i = 0; i < 6; i++) { for (int j = 0; j < i; j++) { int s = c[i][j]; "
+    "for (int k = 0; k < j; k++) s -= c[i][k] * c[k][j]; c[i][j] = s * c[j][j]; } }",
+    "downwards": "for (int i = 5; i >= 0; i--) { int s = d[i]; for (int j = i + 1; j < 6; j++) s -= a[i][j] * d[j]; "
+    "d[i] = s / 3; }",
+    "in two loops": "int s; for (int i = 0; i < 6; i++) { for (int j = 0; j < i; j++) { s = c[i][j]; "
+    "for (int k = 0; k < j; k++) s -= c[i][k] * c[k][j]; c[i][j] = s; } for (int j = i; j < 6; j++) { s = a[i][j]; "
+    "for (int k = 0; k < i; k++) s += c[i][k] * c[k][j]; c[i][j] = s; } }",
     "two": "for (int i = 0; i < 6; i++) { int s = 0, t = 1; for (int k = 0; k < 7; k++) { s += a[i][k]; t -= s; } "
     "c[i][2] = s; d[5 - i] = t; }",
 }
@@ -32,6 +39,14 @@ STAY = {
     "stored in some iterations": "for (int i = 0; i < 6; i++) { int s = 0; for (int k = 0; k < 7; k++) s += a[i][k]; "
     "if (i > 2) d[i] = s; }",
     "one element": "for (int i = 0; i < 6; i++) { int s = 0; for (int k = 0; k < 7; k++) s += a[i][k]; d[3] = s; }",
+    "the element is read where it would be new": "for (int i = 0; i < 6; i++) { int s = d[i]; "
+    "for (int k = 0; k < i; k++) s -= a[i][k] * d[i]; d[i] = s; }",
+    "the element is read at last": "for (int i = 0; i < 6; i++) { int s = d[i]; "
+    "for (int k = 0; k < 7; k++) s += a[i][k]; d[i] = s + d[i]; }",
+    "it is written before": "for (int i = 0; i < 6; i++) { int s = d[i]; for (int k = 0; k < 6; k++) { s += a[i][k]; "
+    "d[k] = 1; } d[i] = s; }",
+    "one loop goes on after another": "int s; for (int i = 0; i < 6; i++) { s = c[i][0]; c[i][0] = s + 1; "
+    "for (int j = 1; j < 6; j++) { s += a[i][j]; c[i][j] = s; } }",
     "another value": "for (int i = 0; i < 6; i++) { int s = 0; for (int k = 0; k < 7; k++) s += a[i][k]; d[i] = -s; }",
 }
 

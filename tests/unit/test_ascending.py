@@ -1,0 +1,42 @@
+"""Loops that count down, as loops that count up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dspgen.frontend.read import read_c
+from plant_core.ascending import ascending
+from plant_core.evaluate import evaluate
+from plant_core.schedule import Line, normalise_loops, position
+
+HEAD = "void f(int n, const int a[9][9], int x[9]) { "
+UP = {
+    "one": "for (int i = n - 1; i >= 0; i--) x[i] += a[i][0];",
+    "of a triangle": "for (int i = 8; i >= 0; i--) for (int j = 8; j > i; j--) x[i] -= a[i][j] * x[j];",
+    "within one that counts up": "for (int i = 0; i < 9; i++) { x[i] = i; "
+    "for (int j = i; j >= 2; j--) x[i] += a[i][j]; }",
+    "of several statements": "for (int i = 8; i > 0; i--) { x[i] += 2; for (int j = 0; j < i; j++) x[j] += x[i]; }",
+    "in twos": "for (int i = 8; i > 0; i -= 2) x[i] += x[i - 1];",
+}
+STAY = {
+    "all count up": "for (int i = 0; i < n; i++) x[i] += 1;",
+}
+
+
+@pytest.mark.parametrize("name", [*UP, *STAY])
+def test_the_same_in_the_same_order(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(f"{HEAD}{(UP | STAY)[name]} }}", encoding="utf-8")
+    func = normalise_loops(read_c(str(path)))
+    made = ascending(func)
+    assert (made is func) == (name in STAY)
+    lines = [(line, n) for c in made.comps for line, n in zip(position(c).loops, c.iters, strict=True)]
+    assert all(line == Line(0, ((n, 1),)) for line, n in lines)
+    generator = np.random.default_rng(1)
+    arrays = {"a": generator.integers(-9, 9, (9, 9)), "x": generator.integers(-9, 9, 9)}
+    for size in (0, 1, 9):
+        inputs = {**{k: v.astype(np.int32) for k, v in arrays.items()}, "n": size}
+        np.testing.assert_array_equal(evaluate(made, inputs)["x"], evaluate(func, inputs)["x"])
