@@ -62,7 +62,9 @@ def forms(source: Func, func: Func, target: Target, options: Options) -> Iterato
     # Blocks are of loops that count up.
     if (up := ascending(func)) is not func:
         yield MEANS[0], up
-        func, plain = up, ascending(plain)
+    # An array of a variable's values, one for each iteration, takes room that updates in memory don't.
+    func = ascending(canonical(source, reassoc=reassoc, symbolic=True, updates=True))
+    plain = ascending(canonical(source, reassoc=reassoc, updates=True))
     found: list[Func] = []
     for form in (distributed(func, reassoc=reassoc), func, distributed(plain, reassoc=reassoc), plain):
         if form is not None and form not in found:

@@ -21,16 +21,17 @@ from plant_core.ir import Comp, Expr, Func, Iter, Load
 from plant_core.schedule import Line, Position, position
 
 
-def sums_in_place(func: Func) -> Func:
+def sums_in_place(func: Func, *, updates: bool) -> Func:
     """The function without the variables that start in each iteration, are added to, and are then stored in an element
-    that nothing else touches meanwhile. A variable may do so in several loops."""
+    that nothing else in the nest touches, or, with `updates`, nothing meanwhile. A variable may do so in several
+    loops."""
     if func.effects:
         return func
     places = {c.name: position(c) for c in func.comps}
     for buf in func.bufs:
         if buf.kind == "local" and not buf.shape:
             for region in _regions(func, buf.name, places):
-                if _can_be_there(func, buf.name, region, places):
+                if _can_be_there(func, buf.name, region, places, updates=updates):
                     comps = itertools.chain.from_iterable(_there(c, buf.name, region) for c in func.comps)
                     func = func.with_comps(tuple(comps))
     used = {a.buf for c in func.comps for a in (c.target, *read_accesses(c))}
@@ -72,7 +73,7 @@ def _regions(func: Func, name: str, places: Mapping[str, Position]) -> list[_Reg
     return found if sum(len(r.writers) for r in found) == len(mine) else []
 
 
-def _can_be_there(func: Func, name: str, region: _Region, places: Mapping[str, Position]) -> bool:
+def _can_be_there(func: Func, name: str, region: _Region, places: Mapping[str, Position], *, updates: bool) -> bool:
     """Whether the variable may be the element that it is stored in at last."""
     bufs = {b.name: b for b in func.bufs}
     last, writers, start = region.last, region.writers, region.start
@@ -81,7 +82,7 @@ def _can_be_there(func: Func, name: str, region: _Region, places: Mapping[str, P
         return False
     if len(start.iters) != depth or name in {a.buf for a in read_accesses(start)}:
         return False
-    if not (isinstance(last.value, Load) and last.value.buf == name) and not region.updates:
+    if not (isinstance(last.value, Load) and last.value.buf == name) and not (updates and region.updates):
         return False
     forms = [linear(index) for index in target.indices]
     if any(f is None for f in forms) or not set(last.iters) <= {n for f in forms if f is not None for n in f[1]}:
@@ -101,6 +102,9 @@ def _can_be_there(func: Func, name: str, region: _Region, places: Mapping[str, P
         return False
     if not _outer(last, depth).is_subset(_outer(start, depth)):
         return False
+    if not updates:
+        nest = [c for c in func.comps if places[c.name].constants[0] == here.constants[0] and c is not last]
+        return all(a.buf != target.buf for c in nest for a in (c.target, *read_accesses(c)))
     return not any(_meets(c, a, last) for c, a in _meanwhile(func, region, places))
 
 

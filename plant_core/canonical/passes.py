@@ -21,9 +21,10 @@ from plant_core.schedule import normalise_loops
 
 
 @by_identity
-def canonical(func: Func, *, reassoc: bool, symbolic: bool = False) -> Func:
+def canonical(func: Func, *, reassoc: bool, symbolic: bool = False, updates: bool = False) -> Func:
     """Loops of unit step; extrema and reductions written as such; scalars in their readers' places, or one for each
-    iteration, where `symbolic` also of loops whose trips are known at run time only.
+    iteration, where `symbolic` also of loops whose trips are known at run time only; with `updates`, elements that are
+    updated by way of a variable are so in memory.
 
     Requires: 2d+1 schedules. Ensures: the same contents of every parameter, up to the reassociation of floats where
     `reassoc`.
@@ -38,5 +39,5 @@ def canonical(func: Func, *, reassoc: bool, symbolic: bool = False) -> Func:
     func = with_positions(func, reassoc=reassoc)
     func = rebalance_reductions(unconditional_updates(func, reassoc=reassoc), reassoc=reassoc)
     func = expand_carried(without_constant_sums(func, reassoc=reassoc))
-    func = sums_in_place(expand_running(func, reassoc=reassoc))
+    func = sums_in_place(expand_running(func, reassoc=reassoc), updates=updates)
     return by_strides(expand_scalars(func, symbolic=sys.maxsize if symbolic else 0))

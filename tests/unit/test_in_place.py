@@ -56,7 +56,7 @@ def test_the_same_arrays(name: str, tmp_path: Path) -> None:
     path = tmp_path / "f.c"
     path.write_text(f"{HEAD}{(THERE | STAY)[name]} }}", encoding="utf-8")
     func = normalise_loops(read_c(str(path)))
-    made = sums_in_place(func)
+    made = sums_in_place(func, updates=True)
     gone = sum(b.kind == "local" for b in func.bufs) - sum(b.kind == "local" for b in made.bufs)
     assert gone == (name in THERE)
     generator = np.random.default_rng(1)
