@@ -47,6 +47,8 @@ STAY = {
     "d[k] = 1; } d[i] = s; }",
     "one loop goes on after another": "int s; for (int i = 0; i < 6; i++) { s = c[i][0]; c[i][0] = s + 1; "
     "for (int j = 1; j < 6; j++) { s += a[i][j]; c[i][j] = s; } }",
+    "the next iteration reads it": "int s = 7; for (int i = 0; i < 6; i++) { c[i][0] = s * 3; s = a[i][0] + i; "
+    "c[i][1] = s; }",
     "another value": "for (int i = 0; i < 6; i++) { int s = 0; for (int k = 0; k < 7; k++) s += a[i][k]; d[i] = -s; }",
 }
 
