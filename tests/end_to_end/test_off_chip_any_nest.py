@@ -64,9 +64,11 @@ NESTS = {
             for (int i = 0; i < 90; i++) s += a[t][i];
             r[t] = s; } }""",
 }
+# Variants of other nests here, which take a quarter of a minute.
+LONG = ("a triangular product in place", "a decomposition, its sums in a variable")
 
 
-@pytest.mark.parametrize("name", NESTS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in NESTS])
 def test_nests_whose_data_do_not_fit_are_done_in_blocks(name: str, tmp_path: Path) -> None:
     path = tmp_path / "kernel.c"
     path.write_text(NESTS[name], encoding="utf-8")
