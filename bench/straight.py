@@ -113,7 +113,7 @@ def captured(path: Path, name: str, target: Target) -> list[tuple[list[Op], Fact
             found[str(given["without"]), block.instance().key()] = ops, facts, ends
         return fitted
 
-    with patch("dspgen.sched.layout.fit_block", capture):
+    with patch("dspgen.sched.appender.fit_block", capture):
         try:
             compile_file(str(path), target, replace(Options(), function=name, sched="exact"))
         except DspgenError as error:
