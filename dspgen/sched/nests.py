@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.ir import Instr, Item, Loop, VReg, writes
+from dspgen.asmir.ir import Instr, Item, Loop, VReg, loops_in, writes
 from dspgen.sched.facts import Facts
 from dspgen.sched.live import Live, live_before
 from dspgen.sched.unroll import instructions, is_innermost
@@ -25,7 +25,7 @@ class Nest:
         return live_before(self.body[at + 1 :], live, facts)
 
 
-def nest_of(loop: Loop, inside: Callable[[Loop], bool] = lambda loop: False) -> Nest | None:
+def nest_of(loop: Loop, inside: Callable[[Loop], bool]) -> Nest | None:
     """A loop with loops in it that run equally often each time, and no conditionals: such as may be pipelined, and
     nests, where they may be `inside` this one."""
     inner: list[Loop] = []
@@ -44,18 +44,10 @@ def nest_of(loop: Loop, inside: Callable[[Loop], bool] = lambda loop: False) -> 
     straight.append(instructions(loop.body[start:]))
     if not inner:
         return None
-    trips = {item.trip for item in loops_of(loop.body) if isinstance(item.trip, VReg)}
+    trips = {item.trip for item in loops_in(loop.body) if isinstance(item.trip, VReg)}
     if trips and any(register in trips for i in instructions_of(loop.body) for register, _ in writes(i)):
         return None
     return Nest(inner, straight, loop.body)
-
-
-def loops_of(items: Sequence[Item]) -> Iterator[Loop]:
-    """All loops among items that have no conditionals, outer ones first."""
-    for item in items:
-        if isinstance(item, Loop):
-            yield item
-            yield from loops_of(item.body)
 
 
 def height(loop: Loop) -> int:
@@ -64,7 +56,7 @@ def height(loop: Loop) -> int:
 
 
 def instructions_of(items: Sequence[Item]) -> Iterator[Instr]:
-    """The instructions among such items, and in their loops."""
+    """The instructions among items that have no conditionals, and in their loops."""
     for item in items:
         if isinstance(item, Instr):
             yield item

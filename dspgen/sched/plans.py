@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from dspgen.asmir.ir import Instr, Loop, VReg
+from dspgen.asmir.ir import Instr, Loop, VReg, loops_in
 from dspgen.sched.attempts import FewRegisters
 from dspgen.sched.control import LoopControl
 from dspgen.sched.expand import Pipelined
@@ -16,7 +16,7 @@ from dspgen.sched.kit import Kit
 from dspgen.sched.least import TooSlow
 from dspgen.sched.list_sched import listed_length
 from dspgen.sched.live import NOTHING, Live, live_before, registers
-from dspgen.sched.nests import Nest, height, loops_of, nest_of
+from dspgen.sched.nests import Nest, height, nest_of
 from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
 from dspgen.sched.prepared import Prepared, prepare
 from dspgen.sched.settings import Settings
@@ -117,9 +117,8 @@ class Plans:
 
     def __init__(self, facts: Facts, kit: Kit, settings: Settings) -> None:
         self.facts, self.kit, self.settings = facts, kit, settings
-        self.apart: set[str] = (
-            set()
-        )  # outer loops in which runs of inner ones do not overlap, besides those of settings
+        # Outer loops in which runs of inner ones do not overlap, besides those that settings tell.
+        self.apart = set[str]()
 
     def plan(
         self, loop: Loop, live_out: Live, factor: int, single: Prepared | None = None
@@ -239,7 +238,7 @@ class Plans:
         nest = nest_of(loop, self._may_be_inside)
         if nest is None or loop.label in self.settings.apart_runs | self.apart:
             return None
-        if {loop.label, *(inner.label for inner in loops_of(loop.body))} & set(self.settings.plain):
+        if {loop.label, *(inner.label for inner in loops_in(loop.body))} & set(self.settings.plain):
             return None
         counting = LoopControl(loop, kit, apart=True)
         live = live_out | live_before((loop,), live_out, self.facts) | counting.kept(self.facts)
