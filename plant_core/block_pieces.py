@@ -12,7 +12,7 @@ import islpy as isl
 from plant_core.affine import add as plus
 from plant_core.affine import children, from_linear, integer, linear, rebuild
 from plant_core.boxes import Boxes, accesses_of, in_text
-from plant_core.defined import used_parameters
+from plant_core.defined import aligned, used_parameters
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
 from plant_core.joined import joined
 from plant_core.schedule import Line, Position, schedule_map
@@ -54,7 +54,7 @@ class Pieces:
     def piece(self, place: Place, number: int, comps: Sequence[Comp], shape: Shape) -> Func:
         """The function for the blocks of a shape at a place, in which `comps` run."""
         func = self.boxes.func
-        comps = _aligned([_Local(self, c, place, shape, p).made() for p in self._parts(place) for c in comps])
+        comps = aligned([_Local(self, c, place, shape, p).made() for p in self._parts(place) for c in comps])
         written = {c.target.buf for c in func.comps}
         bufs: dict[str, Buf] = {}
         for window in self.windows:
@@ -80,16 +80,6 @@ class Pieces:
         short = not SHORT.isdisjoint(place)
         batched = [k for k in self.strips if short and self.counters[k].batches is not None]
         return [dict(zip(batched, p, strict=True)) for p in itertools.product((0, 1), repeat=len(batched))]
-
-
-def _aligned(comps: Sequence[Comp]) -> tuple[Comp, ...]:
-    """The statements, their domains in the same parameters."""
-    space = isl.Set("{ : }").get_space()
-    for comp in comps:
-        space = space.align_params(comp.domain.get_space().params())
-    return tuple(
-        replace(c, domain=c.domain.align_params(space), schedule=c.schedule.align_params(space)) for c in comps
-    )
 
 
 def _reads(comps: Sequence[Comp], name: str) -> bool:

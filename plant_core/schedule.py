@@ -6,7 +6,7 @@ Line     ::= constant + sum(coefficient * name)                     over iterato
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -16,6 +16,9 @@ from plant_core.ir import Cast, Comp, Effect, Expr, Func, Iter, Load
 from plant_core.loc import PlantError
 from plant_core.remembered import by_identity
 from plant_core.values import dtype_of
+
+# How much an iterator counts by, and its first value: affine, keyed as `_stride` tells.
+Step = tuple[int, tuple[tuple[int | str, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,25 +155,32 @@ def normalise_loops(func: Func) -> Func:
     Requires: 2d+1 schedules. Ensures: the same instances in the same order. A loop whose Comps don't all have one
     step and start is left as it is.
     """
+
+    def told(members: Sequence[tuple[Comp, str]], depth: int) -> Step | None:
+        found = [_stride(comp, iterator, depth) for comp, iterator in members]
+        return found[0] if all(other == found[0] for other in found) else None
+
+    return restepped(func, told)
+
+
+def restepped(func: Func, told: Callable[[Sequence[tuple[Comp, str]], int], Step | None]) -> Func:
+    """Give loops, outer ones first, the steps and starts that `told` tells for their Comps with the iterators, and how
+    deep they are; None leaves a loop as it is."""
     comps = {comp.name: comp for comp in func.comps}
     pending = list(common_loops(func))
     while pending:
         loop = pending.pop(0)
         pending[:0] = loop.children
         members = [(comps[name], iterator) for name, iterator in loop.members]
-        found = [_stride(comp, iterator, loop.depth) for comp, iterator in members]
-        first = found[0]
-        if first is None or any(other != first for other in found):
-            continue
-        step, start = first
-        for comp, iterator in members:
-            comps[comp.name] = restep(comp, iterator, loop.depth, step, start)
+        if (step := told(members, loop.depth)) is not None:
+            for comp, iterator in members:
+                comps[comp.name] = _restep(comp, iterator, loop.depth, *step)
     if all(comps[c.name] is c for c in func.comps):
         return func
     return func.with_comps(tuple(comps[c.name] for c in func.comps))
 
 
-def _stride(comp: Comp, iterator: str, depth: int) -> tuple[int, tuple[tuple[int | str, int], ...]] | None:
+def _stride(comp: Comp, iterator: str, depth: int) -> Step | None:
     """(step, start) of a loop; start is affine, keyed by outer loop number or parameter name, "" for the constant."""
     line = position(comp).loops[depth]
     if line.constant or [n for n, _ in line.terms] != [iterator] or abs(line.terms[0][1]) != 1:
@@ -199,7 +209,7 @@ def _stride(comp: Comp, iterator: str, depth: int) -> tuple[int, tuple[tuple[int
     return step, (*start, ("", base), ("sign", line.terms[0][1]))
 
 
-def restep(comp: Comp, iterator: str, depth: int, step: int, start: tuple[tuple[int | str, int], ...]) -> Comp:
+def _restep(comp: Comp, iterator: str, depth: int, step: int, start: tuple[tuple[int | str, int], ...]) -> Comp:
     """Replace `iterator` by `start + step * iterator` throughout `comp`."""
     values = dict(start)
     constant, sign = values.pop(""), values.pop("sign")
