@@ -21,7 +21,8 @@ iteration, have elements for one group's only.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter as Counts
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -29,7 +30,7 @@ import islpy as isl
 
 from plant_core.affine import add, children, from_linear, integer, linear, rebuild, sub
 from plant_core.blocks import strips_of
-from plant_core.boxes import Boxes, NoBlocks, accesses_of, in_text
+from plant_core.boxes import Boxes, Form, NoBlocks, accesses_of, in_text
 from plant_core.defined import definition_of
 from plant_core.excess import SUMS, without_batches
 from plant_core.ir import Binary, BinaryOp, Buf, Comp, DType, Expr, Func, Iter, Load, Param
@@ -106,6 +107,41 @@ def _at_once(counter: Counter, batch: int) -> int:
     return counter.group * (1 if counter.batches is None else counter.batches[batch])
 
 
+def _worth_while(
+    boxes: Boxes, iterators: Mapping[str, Sequence[str | None]], strips: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Those of the loops that may have groups which have some: those along vectors, and of those from row to row, each
+    of which doubles the parts of a nest, the one along which accesses share most of what they load; the innermost of
+    several."""
+    vectors = {k for k in strips if any(_in_vectors(c, iterators[c.name][k]) for c in boxes.func.comps)}
+    rows = [k for k in strips if k not in vectors]
+    best = max(rows, key=lambda k: (_shared(boxes, iterators, k), strips.index(k)), default=None)
+    return tuple(k for k in strips if k in vectors or k == best)
+
+
+def _in_vectors(comp: Comp, name: str | None) -> bool:
+    """Whether a loop goes along the rows of what a statement writes."""
+    form = linear(comp.target.indices[-1]) if comp.target.indices else None
+    return name is not None and (form is None or name in form[1])
+
+
+def _shared(boxes: Boxes, iterators: Mapping[str, Sequence[str | None]], k: int) -> int:
+    """How many accesses load what they or others load in another iteration of a loop, too."""
+    loads = [(u, tuple(map(_moves, u.forms))) for u in boxes.uses if not u.writes and u.access.indices]
+    alike = Counts((u.access.buf, moves) for u, moves in loads)
+    number = 0
+    for use, moves in loads:
+        name = iterators[use.comp.name][k]
+        with_it = [form for form in moves if form is None or name in form]
+        number += not with_it or alike[use.access.buf, moves] > 1 or any(f is not None and len(f) > 1 for f in with_it)
+    return number
+
+
+def _moves(form: Form) -> frozenset[str] | None:
+    """The iterators in a subscript."""
+    return None if form is None else frozenset(form[1])
+
+
 def _least(names: Sequence[str]) -> Expr:
     """The least of some parameters."""
     found: Expr = Param(names[0], "i32")
@@ -162,6 +198,8 @@ class _Maker:
         counters, iterators, strips = strips_of(boxes, reassoc=self.reassoc)
         if not strips:
             raise NoBlocks("no loop of it has groups", loc=boxes.func.loc)
+        every, strips = strips, _worth_while(boxes, iterators, strips)
+        plain: dict[int, Kind] = {k: "each" for k in every if k not in strips}
         touched = {a.buf for c in boxes.func.comps for a in accesses_of(c)}
         unknown = (b for b in boxes.func.bufs if not all(isinstance(x, int) for x in b.shape))
         local = [b for b in unknown if b.kind == "local" and b.name in touched]
@@ -177,7 +215,7 @@ class _Maker:
             kinds = list(itertools.product(*ways))
             if _AGAIN in ways:
                 kinds.append(_ANY * len(strips))
-        parts = [_Part(self, boxes, counters, strips, iterators, dict(zip(strips, k, strict=True))) for k in kinds]
+        parts = [_Part(self, boxes, counters, iterators, {**dict(zip(strips, k, strict=True)), **plain}) for k in kinds]
         shapes = {}
         for buf in local:
             if buf.name in others or (shape := parts[0].shape_of(buf)) is None:
@@ -212,8 +250,9 @@ class _Maker:
 
 # What a part of a nest does of a loop that is taken apart: its whole groups, or what is left over; where iterations may
 # run again, one last group that ends where the loop does, all of a loop that is shorter than a group, or all of it
-# where one of the loops in groups is so short; batches of either size instead of groups, and the last one.
-Kind = Literal["whole", "over", "last", "short", "any", "large", "small", "last large", "last small"]
+# where one of the loops in groups is so short; batches of either size instead of groups, and the last one; or all of
+# it, whatever others do.
+Kind = Literal["whole", "over", "last", "short", "any", "large", "small", "last large", "last small", "each"]
 _ONCE: tuple[Kind, Kind] = ("whole", "over")
 _AGAIN: tuple[Kind, Kind] = ("whole", "last")
 _BATCHES: tuple[Kind, ...] = ("large", "small", "last large", "last small", "short")
@@ -235,18 +274,26 @@ def _again(strips: int) -> Iterator[tuple[Kind, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The iterations that are of such `kinds` by each of the `strips` among the counters."""
+    """The iterations that are of such `kinds` by some of the counters."""
 
     maker: _Maker
     boxes: Boxes
     counters: tuple[Counter, ...]
-    strips: tuple[int, ...]
     iterators: dict[str, list[str | None]]
     kinds: dict[int, Kind]
 
+    @property
+    def strips(self) -> list[int]:
+        """The counters that have groups."""
+        return [k for k, kind in self.kinds.items() if kind != "each"]
+
+    def _along(self, comp: Comp) -> dict[str, int]:
+        """The counters that groups are of, or could be, by a statement's iterators."""
+        return {name: k for k in self.kinds if (name := self.iterators[comp.name][k]) is not None}
+
     def of(self, comp: Comp, shapes: dict[str, tuple[int, ...]], number: int) -> tuple[Comp, Position]:
         """A statement of it, and its place."""
-        loops = {name: k for k in self.strips if (name := self.iterators[comp.name][k]) is not None}
+        loops = self._along(comp)
         groups = {name: f"{name}_group" for name, k in loops.items() if self.kinds[k] in _MANY}
         iters = (*groups.values(), *comp.iters)
         counts = [self.maker.count(self.counters[k]) for k in self.strips]
@@ -263,7 +310,7 @@ class _Part:
             low, high = self.boxes.range_of(comp, depth)
             last = str(high) if isinstance(high, int) else in_text(high)
             first = str(low)
-            if name in loops:
+            if name in loops and loops[name] in self.strips:
                 counter, kind = self.counters[loops[name]], self.kinds[loops[name]]
                 count = self.maker.count(counter)
                 if kind in _MANY or kind in _LAST:
@@ -308,7 +355,7 @@ class _Part:
         for use in self.boxes.uses:
             if use.access.buf != buf.name:
                 continue
-            along = {name: k for k in self.strips if (name := self.iterators[use.comp.name][k]) is not None}
+            along = self._along(use.comp)
             dims: list[tuple[int | None, int]] = []
             for form in use.forms:
                 moving = {} if form is None else {n: f for n, f in form[1].items() if n in along}
@@ -320,7 +367,7 @@ class _Part:
             return None
         (dims_of,) = found
         shape = [
-            self.counters[k].group if k is not None else extent
+            extent if k is None else 1 if self.kinds[k] == "each" else self.counters[k].group
             for (k, _), extent in zip(dims_of, buf.shape, strict=True)
         ]
         return tuple(x for x in shape if isinstance(x, int)) if all(isinstance(x, int) for x in shape) else None
@@ -353,6 +400,8 @@ class _Part:
         name = next((n for n in form[1] if n in loops), None)
         if name is None:
             return index
+        if self.kinds[loops[name]] == "each":
+            return integer(0)
         if self.kinds[loops[name]] in ("whole", "last"):
             return Iter(name)
         counter = self.counters[loops[name]]

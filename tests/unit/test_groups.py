@@ -30,6 +30,13 @@ ALSO = {
     "rows in a variable": """void f(int n, int m, const int x[n][m], int y[n][m]) {
         for (int i = 1; i < n; i++) for (int j = 0; j < m; j++) { int s = i;
             for (int k = 0; k < 3; k++) s = 3 * s + x[i - 1][j]; y[i][j] = s; } }""",
+    "filter of each plane": """void f(int n, int m, int p, const int h[n][2], const int x[n][m + 1][p], int y[n][m][p])
+      {
+        for (int c = 0; c < n; c++) for (int i = 0; i < m; i++) for (int j = 0; j < p; j++) { int s = c;
+            for (int k = 0; k < 2; k++) s += h[c][k] * x[c][i + k][j]; y[c][i][j] = s; } }""",
+    "planes": """void f(int n, int m, int p, const int x[n][m][p], int y[n][m][p]) {
+        for (int c = 0; c < n; c++) for (int i = 0; i < m; i++) for (int j = 0; j < p; j++)
+            y[c][i][j] = 3 * x[c][i][j]; }""",
 }
 FIXED["fixed arrays, updated"] = """void f(int n, int m, const int x[40][40], int y[40][40]) {
     for (int i = 3; i < n; i++) for (int j = 2; j < m; j++) y[i][j] += x[i - 3][j - 2]; }"""
@@ -41,6 +48,9 @@ LOOPS = {  # of the statement in whole groups of all its loops that have them
     "updated": 4,
     "rows in a variable": 5,
     "rows and their sums": 3,
+    # Of several loops from row to row one has groups.
+    "filter of each plane": 6,
+    "planes": 5,
     "fixed arrays": 5,
     "fixed arrays, updated": 4,
 }
