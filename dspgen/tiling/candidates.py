@@ -119,8 +119,10 @@ def candidates(
     """
     groups = []
     for arrangement in arrangements:
-        legal = LegalLanes(arrangement.nest, known, target.lanes, scalars).under(arrangement)
-        memo = _Memo()
+        dependences = LegalLanes(arrangement.nest, known, target.lanes, scalars)
+        legal, heavy = dependences.under(arrangement), arrangement.nest.heaviest
+        apart = (x.id for x in heavy.loops if not dependences.at_once(heavy, x.iterator, arrangement))
+        memo = _Memo(frozenset(apart))
         for lanes in in_turns(arrangement.nest, lane_choices(arrangement.nest, target.lanes, legal), machine, legal):
             if (lanes and vectorize) or not (lanes or arrangement.moved):
                 here = sorted(_tiled(arrangement, lanes, target, machine, single, memo), key=_rank)
@@ -190,8 +192,9 @@ def _rank(candidate: Candidate) -> tuple[bool, float, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Memo:
-    """What is known of single comps in one arrangement."""
+    """What is known of single comps in one arrangement. `apart`: loops of which no tile may hold two iterations."""
 
+    apart: frozenset[LoopId]
     cycles: Known = field(default_factory=dict)
     plans: dict[tuple[object, ...], CompPlan] = field(default_factory=dict)
     titles: dict[tuple[object, ...], str] = field(default_factory=dict)
@@ -202,7 +205,7 @@ def _tiled(
 ) -> Iterator[Candidate]:
     nest = arrangement.nest
     comps, apart, fixed = working(nest), lane_by_lane(nest, lanes, machine), _fixed(nest, lanes)
-    for spans in _spans(arrangement, lanes, target, single):
+    for spans in _spans(arrangement, lanes, target, single, memo.apart):
         tiling = Tiling(spans, lanes, arrangement.orders)
         cycles = nest_cycles(comps, tiling, machine, memo.cycles)
         # What such a loop advances by is beyond the reach of displacements: each row takes a register.
@@ -288,9 +291,9 @@ def scalar_candidate(nest: Nest) -> Candidate:
 
 
 def _spans(
-    arrangement: Arrangement, lanes: dict[str, Lane], target: Target, single: bool
+    arrangement: Arrangement, lanes: dict[str, Lane], target: Target, single: bool, apart: Collection[LoopId]
 ) -> Iterator[dict[LoopId, int]]:
-    """Register tiles: spans for the lane loop and the loops of the heaviest comp."""
+    """Register tiles: spans for the lane loop and the loops of the heaviest comp, but for those `apart`."""
     nest = arrangement.nest
     heavy = nest.heaviest
     lane_loops = _widths(nest, lanes, target.lanes)
@@ -313,7 +316,7 @@ def _spans(
             full = set() if single or mixed else _full(loop, width)
             # Tiles of rows whose ends differ are whole vectors.
             spans = sorted({min(v * width, loop.extent) if loop.free else v * width for v in vectors} | full)
-        elif not lanes or single:
+        elif not lanes or single or loop.id in apart:
             spans = [1]
         elif not (loop.known and loop.free):
             spans = [u for u in _FEW if u <= loop.extent]

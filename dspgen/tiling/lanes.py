@@ -150,6 +150,10 @@ class LegalLanes:
         self._lanes = lanes
         self._own: dict[tuple[str, tuple[str, ...], Lane, int], bool] = {}
 
+    def at_once(self, comp: CompInfo, iterator: str, arrangement: Arrangement) -> bool:
+        """Whether a tile may hold two iterations of one of a comp's loops, as far as other comps are concerned."""
+        return not self._runs_back(comp, arrangement, iterator, 1)
+
     def under(self, arrangement: Arrangement) -> Allowed:
         back: dict[tuple[str, str], bool] = {}
 
@@ -157,7 +161,9 @@ class LegalLanes:
             order = arrangement.orders[comp.comp.name]
             place = comp.comp.name, lane.iterator
             if place not in back:
-                back[place] = comp.comp.name in self._scalars or self._runs_back(comp, arrangement, lane.iterator)
+                back[place] = comp.comp.name in self._scalars or self._runs_back(
+                    comp, arrangement, lane.iterator, self._lanes - 1
+                )
             if back[place]:
                 return None
             if not self.breaks_own(comp, order, lane, self._lanes * lane.deal // lane.period):
@@ -190,9 +196,9 @@ class LegalLanes:
             self._own[key] = any(self._broken(d, comp.comp.iters, order, steps, lane, most - 1) for d in own)
         return self._own[key]
 
-    def _runs_back(self, comp: CompInfo, arrangement: Arrangement, iterator: str) -> bool:
-        """Whether the loop, where its neighbours share it, carries a dependence to a comp that runs first in its
-        body."""
+    def _runs_back(self, comp: CompInfo, arrangement: Arrangement, iterator: str, far: int) -> bool:
+        """Whether the loop, where its neighbours share it, carries a dependence, over so many iterations at most, to a
+        comp that runs first in its body, or in that of further loops that they share."""
         orders = arrangement.orders
         loop = comp.loop(iterator)
         depth = comp.loops.index(loop)
@@ -201,21 +207,28 @@ class LegalLanes:
         }
         still = all(orders[n][: depth + 1] == _names(c)[: depth + 1] for n, c in sharing.items())
         pairs = (d for d in self._known if d.source != d.sink and {d.source, d.sink} <= set(sharing))
-        return still and any(self._backwards(d, sharing, arrangement, depth) for d in pairs)
+        return still and any(self._backwards(d, sharing, arrangement, depth, far) for d in pairs)
 
     def _backwards(
-        self, dependence: Dependence, comps: dict[str, CompInfo], arrangement: Arrangement, depth: int
+        self, dependence: Dependence, comps: dict[str, CompInfo], arrangement: Arrangement, depth: int, far: int
     ) -> bool:
-        places = arrangement.constants
-        if places[dependence.sink][depth + 1] >= places[dependence.source][depth + 1]:
+        places, orders = arrangement.constants, arrangement.orders
+        source, sink = comps[dependence.source], comps[dependence.sink]
+        shared = depth + 1
+        for one, other in zip(source.loops[shared:], sink.loops[shared:], strict=False):
+            as_written = all(orders[c.comp.name][: shared + 1] == _names(c)[: shared + 1] for c in (source, sink))
+            if one.id != other.id or not as_written:
+                break
+            shared += 1
+        if places[dependence.sink][shared] >= places[dependence.source][shared]:
             return False
         pairs = dependence.relation
-        source, sink = comps[dependence.source], comps[dependence.sink]
-        for level in range(depth):
+        for level in range(shared):
             a, b = (c.comp.iters.index(c.loops[level].iterator) for c in (source, sink))
-            pairs = pairs.equate(isl.dim_type.in_, a, isl.dim_type.out, b)
+            if level != depth:
+                pairs = pairs.equate(isl.dim_type.in_, a, isl.dim_type.out, b)
         a, b = (c.comp.iters.index(c.loops[depth].iterator) for c in (source, sink))
-        return any(not _apart(pairs, a, b, low, high).is_empty() for low, high in self._row(self._lanes - 1))
+        return any(not _apart(pairs, a, b, low, high).is_empty() for low, high in self._row(far))
 
     def _broken(
         self,

@@ -245,6 +245,24 @@ def test_loops_that_carry_a_dependence_are_not_lanes(tmp_path: Path, ft_m7002: T
     assert not any(lanes[n].iterator == "j" for lanes in choices for n in ("S0", "S1") if n in lanes)
 
 
+def test_no_tile_holds_iterations_that_use_one_array_one_after_the_other(
+    tmp_path: Path, machine: Machine, ft_m7002: Target
+) -> None:
+    """Each plane has its sums in the same local array: in a tile of two planes the second would begin its own there
+    before the first has put its own away. Rows and columns have elements of their own."""
+    text = """void f(const float x[9][16][32], float y[9][16][32]) { float s[16][32];
+        for (int l = 0; l < 9; l++) for (int i = 0; i < 16; i++) for (int j = 0; j < 32; j++) { s[i][j] = 0;
+          for (int k = 0; k < 5; k++) s[i][j] += x[l][i][j] * x[k][i][j]; y[l][i][j] = s[i][j]; } }"""
+    func = func_of(text, tmp_path)
+    written = arranged(func)[0]
+    dependences = LegalLanes(written.nest, memory_dependences(func), ft_m7002.lanes)
+    heavy = written.nest.heaviest
+    assert [i for i in heavy.comp.iters if not dependences.at_once(heavy, i, written)] == ["l"]
+    titles = [c.title for c in found_candidates(func, ft_m7002, machine)]
+    assert any("i:8" in t for t in titles) and all(" l:1" in t.replace("(", " ") for t in titles if "*" in t)
+    assert not any(f" l{span}" in t.replace("(", " ") for t in titles for span in ("*", ":2", ":3", ":4", ":9"))
+
+
 def test_tiles_of_several_vectors_come_early_where_rows_are_long(
     tmp_path: Path, machine: Machine, ft_m7002: Target
 ) -> None:
