@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dspgen.asmir.ir import Instr, VReg
+from dspgen.asmir.ir import If, Instr, Loop, VReg
 from dspgen.sched.limits import Limits
 from dspgen.target.forwarding import twins
 from dspgen.target.model import Instruction, RegisterClass, Target
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # An atom is the smallest piece of a register that can be written alone: (VReg, "" | "lo" | "hi"), or (name, "") for a
 # physical register that an instruction names itself.
 Atom = tuple[VReg | str, str]
+
+_PREDICATES = {False: "scalar predicate", True: "lane predicate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class Facts:
         # What instructions overwrite and read (`live.py`), and their operations (`ops.py`), by the object's number; it
         # is kept beside them.
         self.uses: dict[int, tuple[Instr, frozenset[Atom], frozenset[Atom]]] = {}
+        self.blocks: dict[int, tuple[If | Loop, frozenset[Atom] | None, frozenset[Atom]]] = {}
         self.operations: dict[int, tuple[Instr, Op]] = {}
         # Modulo schedules of loop bodies, or what they lack, by all that they depend on (`prepared.py`).
         self.schedules: dict[object, ModuloSchedule | str] = {}
@@ -86,6 +89,9 @@ class Facts:
             a[0] for n in abi.callee_saved for a in self.physical(n) if isinstance(a[0], str) and a[0] not in fixed
         )
         self.untouchable = frozenset(a[0] for n in kept if n for a in self.physical(n) if isinstance(a[0], str))
+        # How many registers can be a predicate, of a scalar or of lanes, and what these count as besides their class.
+        allowed = {_PREDICATES[False]: target.predicates.scalar, _PREDICATES[True]: target.predicates.lane}
+        self.predicates = {kind: len(set(names) - self.untouchable) for kind, names in allowed.items()}
 
     def is_pair(self, cls: str) -> bool:
         return cls in self._pairs
@@ -93,6 +99,10 @@ class Facts:
     def counted_as(self, cls: str) -> str:
         """The class whose registers those of a class take: of pairs, their halves'; of some of another's, that one."""
         return self._counted[cls]
+
+    def predicate_class(self, lane: bool) -> str:
+        """What a predicate counts as besides its class; see `predicates`."""
+        return _PREDICATES[lane]
 
     def _counted_as(self, cls: str) -> str:
         found = self.classes[self.classes[cls].pair_of or cls]

@@ -227,7 +227,8 @@ def _shortest(low: int, upper: int, at: Callable[[int], Draft | None]) -> Iterat
 
 def _room(facts: Facts, without: Mapping[str, int] | None) -> dict[str, int]:
     without = without or {}
-    return {c.name: len(set(c.names) - facts.untouchable) - without.get(c.name, 0) for c in facts.target.registers}
+    room = {c.name: len(set(c.names) - facts.untouchable) - without.get(c.name, 0) for c in facts.target.registers}
+    return room | facts.predicates
 
 
 def _limit_registers(

@@ -19,12 +19,12 @@ _SPARE = 32  # one register in so many (and one more) is kept back: landings and
 
 @dataclass(slots=True)
 class _Versions:
-    """`made[k]` and `read[k]` are the versions that operation k defines and reads; each has a class and is counted
-    down as its readers go, except those that outlive the block."""
+    """`made[k]` and `read[k]` are the versions that operation k defines and reads; each has a class, and a second one
+    if it is a predicate, and is counted down as its readers go, except those that outlive the block."""
 
     made: list[list[int]]
     read: list[list[int]]
-    cls: list[str]
+    classes: list[tuple[str, ...]]
     remaining: list[int]
     live: dict[str, int]
 
@@ -43,8 +43,9 @@ def frugal_order(
     touched = [0] * size  # classes, as bit sets
     for k, read in enumerate(versions.read):
         for version in (*read, *versions.made[k]):
-            touched[k] |= bit[versions.cls[version]]
-    readers: list[list[int]] = [[] for _ in versions.cls]
+            for cls in versions.classes[version]:
+                touched[k] |= bit[cls]
+    readers: list[list[int]] = [[] for _ in versions.classes]
     for k, read in enumerate(versions.read):
         for version in read:
             readers[version].append(k)
@@ -75,13 +76,15 @@ def frugal_order(
         for version in versions.read[op]:
             versions.remaining[version] -= 1
             if versions.remaining[version] == 0:
-                versions.live[versions.cls[version]] -= 1
+                for cls in versions.classes[version]:
+                    versions.live[cls] -= 1
             elif versions.remaining[version] == 1:
                 for reader in readers[version]:
                     change[reader] = None
         for version in versions.made[op]:
             if versions.remaining[version]:
-                versions.live[versions.cls[version]] += 1
+                for cls in versions.classes[version]:
+                    versions.live[cls] += 1
         for target, _, _ in graph.successors[op]:
             if target < size:
                 waiting[target] -= 1
@@ -95,12 +98,12 @@ def _change(op: int, versions: _Versions) -> tuple[tuple[str, int], ...]:
     change: dict[str, int] = {}
     for version in versions.read[op]:
         if versions.remaining[version] == 1:
-            cls = versions.cls[version]
-            change[cls] = change.get(cls, 0) - 1
+            for cls in versions.classes[version]:
+                change[cls] = change.get(cls, 0) - 1
     for version in versions.made[op]:
         if versions.remaining[version]:
-            cls = versions.cls[version]
-            change[cls] = change.get(cls, 0) + 1
+            for cls in versions.classes[version]:
+                change[cls] = change.get(cls, 0) + 1
     return tuple(change.items())
 
 
@@ -119,14 +122,19 @@ def _crowding(change: Sequence[tuple[str, int]], versions: _Versions, limits: Ma
 def _versions(ops: Sequence[Op], facts: Facts, after: Live) -> _Versions:
     current: dict[Atom, int] = {}
     found = _Versions([], [], [], [], {})
+    predicates = {op.predicate.register: facts.predicate_class(op.predicate.lane) for op in ops if op.predicate}
 
     def new(atom: Atom) -> int:
-        register = atom[0]
-        cls = facts.counted_as(register.cls) if isinstance(register, VReg) else ""
-        found.cls.append(cls)
+        found.classes.append(classes_of(atom[0]))
         found.remaining.append(0)
-        current[atom] = len(found.cls) - 1
+        current[atom] = len(found.classes) - 1
         return current[atom]
+
+    def classes_of(register: VReg | str) -> tuple[str, ...]:
+        if not isinstance(register, VReg):
+            return ()
+        special = predicates.get(register)
+        return (facts.counted_as(register.cls), *(() if special is None else (special,)))
 
     starts = []
     for op in ops:
@@ -143,13 +151,11 @@ def _versions(ops: Sequence[Op], facts: Facts, after: Live) -> _Versions:
     for atom, version in current.items():
         if atom in after:
             found.remaining[version] += 1 << 30
-    for version in starts:
-        found.live[found.cls[version]] = found.live.get(found.cls[version], 0) + 1
-    for register, part in after:
-        if isinstance(register, VReg) and (register, part) not in current:
-            cls = facts.counted_as(register.cls)
+    passing = (register for register, part in after if (register, part) not in current)
+    for classes in (*(found.classes[version] for version in starts), *map(classes_of, passing)):
+        for cls in classes:
             found.live[cls] = found.live.get(cls, 0) + 1
-    for cls in found.cls:
+    for cls in (cls for classes in found.classes for cls in classes):
         found.live.setdefault(cls, 0)
     return found
 
@@ -162,17 +168,17 @@ def versions_of(ops: Sequence[Op], facts: Facts, after: Live) -> tuple[list[Vers
         for k, (op, made) in enumerate(zip(ops, found.made, strict=True))
         for version, latency in zip(made, (n for a, n in op.writes if isinstance(a[0], VReg)), strict=True)
     }
-    readers = [0] * len(found.cls)
+    readers = [0] * len(found.classes)
     for k, read in enumerate(found.read):
         for version in read:
             readers[version] |= 1 << k
     versions = [
         Version(cls, *landing.get(v, (-1, 0)), readers[v], found.remaining[v] >= 1 << 30)
-        for v, cls in enumerate(found.cls)
-        if cls
+        for v, classes in enumerate(found.classes)
+        for cls in classes
     ]
     through = dict(found.live)
-    for v, cls in enumerate(found.cls):
-        if v not in landing:
+    for v, classes in enumerate(found.classes):
+        for cls in classes if v not in landing else ():
             through[cls] -= 1
     return versions, through

@@ -25,21 +25,54 @@ def live_before(items: Sequence[Item], after: Live, facts: Facts) -> Live:
                     live.clear()
                 live |= _uses(branch, facts)[1]
                 live.update(a for register in keeps for a in facts.atoms(register))
-            case If():
-                live |= live_before(item.then, frozenset(live), facts)
-                live.update(facts.atoms(item.condition))
-            case Loop():
-                for stream in item.streams:
-                    live.update(facts.atoms(stream.base))
-                if not isinstance(item.trip, int) or item.trip > 0:
-                    once = live_before(item.body, frozenset(live), facts)
-                    skipped = frozenset(live) if not isinstance(item.trip, int) else NOTHING
-                    live = set(live_before(item.body, frozenset(live | once), facts) | skipped)
-                    for stream in item.streams:
-                        live.update(facts.atoms(stream.base))
-                if isinstance(item.trip, VReg):
-                    live.update(facts.atoms(item.trip))
+            case If() | Loop():
+                overwritten, read = _of_block(item, facts)
+                if overwritten is None:
+                    live.clear()
+                else:
+                    live -= overwritten
+                live |= read
     return frozenset(live)
+
+
+def _of_block(item: If | Loop, facts: Facts) -> tuple[Live | None, Live]:
+    """The atoms that code which may run, or run several times, overwrites in any case, None for all that there are,
+    and those whose value before it may be read in it; worked out once. (A second run reads no other values from before
+    than the first.)"""
+    found = facts.blocks.get(id(item))
+    if found is None:
+        inner = item.then if isinstance(item, If) else item.body
+        read = set(live_before(inner, NOTHING, facts))
+        if isinstance(item, If):
+            killed: Live | None = NOTHING
+            read.update(facts.atoms(item.condition))
+        else:
+            runs = item.trip > 0 if isinstance(item.trip, int) else None
+            killed = _overwritten(inner, facts) if runs else NOTHING
+            if runs is False:
+                read.clear()
+            for register in (*(s.base for s in item.streams), *([] if isinstance(item.trip, int) else [item.trip])):
+                read.update(facts.atoms(register))
+        found = facts.blocks[id(item)] = (item, killed, frozenset(read))
+    return found[1:]
+
+
+def _overwritten(items: Sequence[Item], facts: Facts) -> Live | None:
+    """The atoms that items overwrite in any case; None for all, since they leave for elsewhere."""
+    atoms: set[Atom] = set()
+    for item in items:
+        match item:
+            case Instr():
+                atoms |= _uses(item, facts)[0]
+            case Jump():
+                if not item.conditional:
+                    return None
+            case If() | Loop():
+                killed = _of_block(item, facts)[0]
+                if killed is None:
+                    return None
+                atoms |= killed
+    return frozenset(atoms)
 
 
 def live_around(items: Sequence[Item], after: Live, facts: Facts) -> list[Live]:

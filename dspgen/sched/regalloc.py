@@ -131,9 +131,10 @@ def _crowded(nodes: _Nodes) -> list[Failure]:
         needed = [max(((o & mask).bit_count() for o in cycles), default=0) for cycles in nodes.found.cycles]
         over = sorted((-amount, block) for block, amount in enumerate(needed) if amount > available)
         if over:
+            worst = _pressure(nodes, cls, over[0][1], available)
             return [
-                Failure(cls, block, -amount, available, False, _pressure(nodes, cls, block, available))
-                for amount, block in over
+                Failure(cls, block, -amount, available, False, worst if k == 0 else ())
+                for k, (amount, block) in enumerate(over)
             ]
     return []
 

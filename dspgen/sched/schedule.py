@@ -36,6 +36,7 @@ _LOOK = 200_000
 _SPARE = 32  # one register in so many is kept back where they did not suffice
 _WORTH = 1.02  # times the cycles of code that lacks registers: other code that takes no more is as good
 _OFTEN = 8  # runs of a loop for which the caller's registers are saved sooner than that they follow each other
+_MANY, _PART = 16, 6  # blocks, and of how many one, that lack registers for values which live all through the code
 _BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
@@ -326,6 +327,11 @@ def _relax(
         return True
     if not failure.predicate and _borrow(settings, failure, facts, kit):
         return True
+    if _everywhere(failures, laid) and (
+        _save(settings, failure, facts, kit, stack)
+        or (settings.spills < _SPILLS and _spill(function, settings, failure, laid, kit, stack))
+    ):
+        return _afresh(settings)
     crowded = [laid.flattened.get(laid.pieces[f.block], {}) for f in failures]
     if any(crowded):
         for flattened in crowded:
@@ -375,6 +381,11 @@ def _relax(
     for label in unpipelined:
         settings.plain[label] = laid.intervals[label], _lacking(failure)
     return bool(unpipelined) and _afresh(settings)
+
+
+def _everywhere(failures: Sequence[Failure], laid: Laid) -> bool:
+    """Whether registers are lacking in so much of the code that it is for values which live all through it."""
+    return not failures[0].predicate and len(failures) >= max(_MANY, len(laid.blocks) // _PART)
 
 
 def _crowded_runs(failures: Sequence[Failure], laid: Laid, settings: Settings) -> set[str]:

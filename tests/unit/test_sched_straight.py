@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dspgen.asmir.ir import Function, Reg, VReg, renamed
+from dspgen.asmir.ir import Function, Instr, Predicate, Reg, VReg, renamed
 from dspgen.errors import DspgenError
 from dspgen.sched.apart import apart
 from dspgen.sched.bounds import Bounds, bounds_of
@@ -22,7 +22,7 @@ from dspgen.sched.groups import Chooser, Kinds
 from dspgen.sched.instance import Instance, Version
 from dspgen.sched.ir import CommentLine
 from dspgen.sched.list_sched import Block, heights_of
-from dspgen.sched.ops import Op, remade
+from dspgen.sched.ops import Op, make_op, remade
 from dspgen.sched.schedule import schedule
 from dspgen.sched.serial import serial_edges
 from dspgen.target.load import isa_names, load_target
@@ -253,6 +253,29 @@ def test_a_block_that_is_crowded_needs_fewer_registers() -> None:
             assert all(tight.in_use[cls] <= used for cls, used in free.in_use.items())
             fewer += any(tight.in_use[cls] < used for cls, used in free.in_use.items())
     assert fewer
+
+
+@pytest.mark.parametrize("lane", [False, True])
+def test_no_more_predicates_are_alive_than_there_are(lane: bool) -> None:
+    facts = BLOCKS["ft_m7002"].facts
+    w = Writer(facts.target)
+    cls = w.vector if lane else w.scalar
+    one, other = VReg("one", cls), VReg("other", cls)
+    conditions = [VReg(f"c{k}", cls) for k in range(12)]
+    for k, condition in enumerate(conditions):
+        result = Reg(VReg(f"r{k}", cls))
+        w.op("sub" if lane else "lt", "i32", Reg(condition), Reg(one), Reg(other))
+        w.op("add", "i32", result, Reg(one), Reg(other), predicate=Predicate(condition, lane=lane))
+    ops = [make_op(item, facts) for item in w.items if isinstance(item, Instr)]
+    most = facts.predicates[facts.predicate_class(lane)]
+    made = fit_block(ops, facts, after=frozenset(a for op in ops for a, _ in op.writes if a[0] not in conditions))
+    issue = {id(op): at for at, packet in enumerate(made.cycles) for op, _ in packet}
+    lives = []
+    for maker, reader in zip(ops[::2], ops[1::2], strict=True):
+        ((_, latency),) = maker.writes
+        lives.append(range(issue[id(maker)] + facts.landing(latency), issue[id(reader)] + 1))
+    assert most == 3
+    assert max(sum(at in life for life in lives) for at in range(made.length)) <= most
 
 
 def test_groups_are_those_to_which_nothing_can_be_added() -> None:
