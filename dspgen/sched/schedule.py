@@ -133,11 +133,12 @@ def _cycles(laid: Laid) -> int | None:
 
 
 def _check_worth(settings: Settings, laid: Laid | None) -> None:
-    """Before values wait in memory: raise TooSlow if other code takes hardly more than this does without that."""
-    if settings.instead is None:
+    """Before values wait in memory: raise TooSlow if other code takes hardly more than this does without that, as far
+    as it is known how often the parts of this run."""
+    cycles = None if laid is None else _cycles(laid)
+    if settings.instead is None or (laid is not None and cycles is None):
         return
     settings.limit, settings.instead = min(settings.limit, settings.instead()), None
-    cycles = None if laid is None else _cycles(laid)
     if cycles is not None and _WORTH * cycles >= settings.limit:
         raise TooSlow(max(cycles, settings.limit))
 
