@@ -12,7 +12,7 @@ from plant_core.loc import PlantError
 
 @contextmanager
 def at_most(operations: int | None) -> Iterator[None]:
-    """Run the body with at most so many isl operations (about a microsecond each); None is no limit.
+    """Run the body with at most so many isl operations (some four in a microsecond); None is no limit.
 
     Raises PlantError DG235 where there are more. Not to be nested.
     """
