@@ -30,6 +30,7 @@ class Ready:
     stores: tuple[Value, ...]
     scattered: tuple[Value | None, ...]
     going: Value | None
+    condition: Value | None
 
 
 def ready(op: Op) -> Ready:
@@ -40,6 +41,7 @@ def ready(op: Op) -> Ready:
         tuple(value_of(s.value) for s in op.stores),
         tuple(value_of(s.index) if s.index is not None else None for s in op.stores),
         value_of(op.branch) if op.branch is not None and not isinstance(op.branch, int) else None,
+        value_of(op.condition) if op.condition is not None else None,
     )
 
 
@@ -158,6 +160,10 @@ class State:
                 masks.append(Mask(term, self.lanes, bits=True))
         return tuple(masks)
 
+    def holds(self, item: Ready) -> bool:
+        """Whether the condition lets it have an effect."""
+        return item.condition is None or self.number(item.condition) != 0
+
     def enter(self, item: Ready, masks: tuple[Mask, ...]) -> None:
         """Where the instruction reaches memory, and under what."""
         op = item.op
@@ -236,7 +242,7 @@ def run_in_order(state: State, items: Sequence[Ready], limit: int) -> int:
         item = items[at]
         at += 1
         masks = state.active(item.op)
-        if masks is None:
+        if masks is None or not state.holds(item):
             continue
         if isinstance(item.op.branch, int):
             at = item.op.branch
@@ -320,11 +326,13 @@ class Packets:
             )
             if masks is None:
                 continue
-            self.state.enter(item, masks)
             held = {(cell, 0): self.state.registers[cell] for cell in op.reads}
             self.state.held = held if op.late else None
             made = {(e.op.uid, e.cell): e.term for _, e in started} if op.new else {}
             self.state.forwarded = {cell: made[uid, cell] for cell, uid, _ in op.new}
+            if not self.state.holds(item):
+                continue
+            self.state.enter(item, masks)
             started += self.state.effects(item, masks, 0)
             reading = Reading(item, self.time, masks, self.state.address, held)
             for cell, cycle in op.late:

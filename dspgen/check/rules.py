@@ -32,7 +32,7 @@ def _landings(code: Code, step: Step) -> Iterator[Problem]:
     seen: dict[tuple[int, int | None], InFlight] = {}
     for landed in step.landing:
         op = code.ops[landed.uid]
-        if landed.kind == "store" or op.predicate is not None or op.masked:
+        if landed.kind == "store" or not op.certain or op.masked:
             continue
         write = op.writes[landed.index]
         if (other := seen.get((write.cell, write.lane))) is not None:
@@ -47,5 +47,5 @@ def _branches(code: Code, step: Step) -> Iterator[Problem]:
     if step.state.branch is None or step.state.wait or step.state.at >= len(code.slots):
         return
     for op in code.slots[step.state.at].ops:
-        if op.branch is not None and op.predicate is None and op.again is None:
+        if op.branch is not None and op.certain and op.again is None:
             yield Problem("DG452", f"{op.text} is taken in the delay slots of another branch", op.loc)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from dspgen.asmir.ir import Instr, VReg
+from dspgen.sched.closing import closings, fewer_packets, with_branch_at_maker
 from dspgen.sched.control import NOT_BACK, Back
 from dspgen.sched.expand import Pipelined
 from dspgen.sched.facts import Atom, Facts
@@ -14,6 +15,7 @@ from dspgen.sched.initial import initial_reads, with_biased_bases
 from dspgen.sched.ir import LoopReport, StraightReport
 from dspgen.sched.kit import Kit
 from dspgen.sched.laid import Laid, TooStraight
+from dspgen.sched.list_sched import Fitted
 from dspgen.sched.live import NOTHING, Live, live_before, registers, remove_dead
 from dspgen.sched.ops import Op, make_op, relabelled
 from dspgen.sched.pipelining import Plan, pieces_of
@@ -72,9 +74,12 @@ class Appender:
                 ops = straight_ops(self.pending, self.facts, self.kit, rename=True)
                 self.pending = []
                 self._fit(ops, piece, without, owner)
-        ops = straight_ops(self.pending, self.facts, self.kit, rename=True)
+        forms, self.live = closings(self.pending, back, self.live, self.facts, self.kit, alone=tail is None)
+        pending, back = forms[0]
+        ops = straight_ops(pending, self.facts, self.kit, rename=True)
+        others = [(straight_ops(code, self.facts, self.kit, rename=True), other) for code, other in forms[1:]]
         self.pending = []
-        self._fit(ops, piece, without, (*self.head_owner, *tail_owner), tail, back, through)
+        self._fit(ops, piece, without, (*self.head_owner, *tail_owner), tail, back, through, others)
 
     def _fit(
         self,
@@ -85,27 +90,42 @@ class Appender:
         tail: Section | None = None,
         back: Back = NOT_BACK,
         through: bool = True,
+        others: Sequence[tuple[list[Op], Back]] = (),
     ) -> None:
+        ops, fitted = self._packets(ops, piece, without, tail, back)
+        for code, other in others:
+            again, made = self._packets(code, piece, without, None, other)
+            if with_branch_at_maker(made, again, self.facts) and fewer_packets(made, fitted, self.facts):
+                ops, fitted = again, made
+        self.head, self.head_owner = None, ()
+        end = make_op(back.end, self.facts) if back.end is not None else None
+        straight = sum(not op.instruction.branch for op in ops)
+        cycles = with_twins(fitted.cycles, ops, self.facts)
+        if cycles or end is not None:
+            self.append(cycles or [[]], back.target, through, owner, piece=piece, end=end)
+            self.laid.blocks[-1].in_use = fitted.in_use
+            if straight and fitted.bound:
+                self.laid.blocks[-1].report = StraightReport(straight, fitted.length, fitted.bound)
+
+    def _packets(
+        self, ops: list[Op], piece: int, without: Mapping[str, int] | None, tail: Section | None, back: Back
+    ) -> tuple[list[Op], Fitted]:
+        """The operations, with the branch, and their packets."""
+        branch = make_op(back.branch, self.facts) if back.branch is not None else None
         fitted = fit_block(
             ops,
             self.facts,
             head=self.head,
             tail=tail,
-            branch=make_op(back.branch, self.facts) if back.branch is not None else None,
+            branch=branch,
             after=self.live,
             without=without,
+            saved=self.kit.saved,
             in_text_order=piece in self.settings.textual or self.settings.method == "order",
             method=self.settings.method,
             searches=self.settings.searches,
         )
-        self.head, self.head_owner = None, ()
-        end = make_op(back.end, self.facts) if back.end is not None else None
-        cycles = with_twins(fitted.cycles, ops, self.facts)
-        if cycles or end is not None:
-            self.append(cycles or [[]], back.target, through, owner, piece=piece, end=end)
-            self.laid.blocks[-1].in_use = fitted.in_use
-            if ops and fitted.bound:
-                self.laid.blocks[-1].report = StraightReport(len(ops), fitted.length, fitted.bound)
+        return [*ops, *([branch] if branch is not None else [])], fitted
 
     def append(
         self,

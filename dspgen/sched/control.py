@@ -13,12 +13,14 @@ from dspgen.sched.live import NOTHING, Live
 @dataclass(frozen=True, slots=True)
 class Back:
     """What leads from the end of a block to `target`: a branch, which may read a register, or the `end` of a hardware
-    loop. A branch without a target leaves the function."""
+    loop. A branch without a target leaves the function. `after` is what may be read behind it, on either way, where
+    that is known."""
 
     target: str | None = None
     branch: Instr | None = None
     read: VReg | None = None
     end: Instr | None = None
+    after: Live | None = None
 
 
 NOT_BACK = Back()

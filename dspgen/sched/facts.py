@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dspgen.asmir.ir import If, Instr, Loop, VReg
-from dspgen.sched.limits import Limits
+from dspgen.sched.limits import Limits, bits
 from dspgen.target.forwarding import twins
 from dspgen.target.model import Instruction, RegisterClass, Target
 
@@ -70,8 +71,11 @@ class Facts:
         self._unit_id = {name: k for k, name in enumerate(names)}
         self.limits = self._limits()
         self._related = self._related_units()
-        self.twins = twins(target)
         self._reservations: dict[str, Reservation] = {}
+        # Rows that take values from their packet, for those that don't; and the units of the latter that are free where
+        # one of the former's is, of rows whose own don't do.
+        self.units_of_twins: dict[tuple[str, int], int] = {}
+        self.twins = {id: found for id, found in twins(target).items() if self._keeps_room(id, found[0])}
         self._implicit: dict[str, tuple[tuple[Atom, ...], tuple[Atom, ...]]] = {}
         self._phys = self._physical_atoms()
         # What instructions overwrite and read (`live.py`), and their operations (`ops.py`), by the object's number; it
@@ -88,10 +92,10 @@ class Facts:
         self.callers = frozenset(
             a[0] for n in abi.callee_saved for a in self.physical(n) if isinstance(a[0], str) and a[0] not in fixed
         )
+        self._caller_classes = {
+            n: self.counted_as(c.name) for c in reversed(target.registers) if c.pair_of is None for n in c.names
+        }
         self.untouchable = frozenset(a[0] for n in kept if n for a in self.physical(n) if isinstance(a[0], str))
-        # How many registers can be a predicate, of a scalar or of lanes, and what these count as besides their class.
-        allowed = {_PREDICATES[False]: target.predicates.scalar, _PREDICATES[True]: target.predicates.lane}
-        self.predicates = {kind: len(set(names) - self.untouchable) for kind, names in allowed.items()}
 
     def is_pair(self, cls: str) -> bool:
         return cls in self._pairs
@@ -101,13 +105,25 @@ class Facts:
         return self._counted[cls]
 
     def predicate_class(self, lane: bool) -> str:
-        """What a predicate counts as besides its class; see `predicates`."""
+        """What a predicate, of a scalar or of lanes, counts as besides its class."""
         return _PREDICATES[lane]
 
     def _counted_as(self, cls: str) -> str:
         found = self.classes[self.classes[cls].pair_of or cls]
         wider = [c for c in self.classes.values() if c.kind == found.kind and {*found.names} < {*c.names}]
         return max(wider, key=lambda c: len(c.names), default=found).name
+
+    def counted_at(self, atom: Atom) -> str:
+        """The class of a virtual register's atom, or of one of the caller's registers; "" of others."""
+        register = atom[0]
+        if isinstance(register, VReg):
+            return self.counted_as(register.cls)
+        return self._caller_classes.get(register, "") if register in self.callers else ""
+
+    def predicates_without(self, kept: Set[str]) -> dict[str, int]:
+        """How many registers can be a predicate of either kind, if these can't."""
+        allowed = {_PREDICATES[False]: self.target.predicates.scalar, _PREDICATES[True]: self.target.predicates.lane}
+        return {kind: len(set(names) - kept) for kind, names in allowed.items()}
 
     def is_vector(self, register: VReg) -> bool:
         return self.classes[register.cls].kind == "vector"
@@ -149,6 +165,34 @@ class Facts:
             found = (tuple(reads), tuple(writes))
             self._implicit[instruction.id] = found
         return found
+
+    def unit_for(self, instruction: Instruction, unit: int) -> int:
+        """The unit of an instruction that stands where its twin may stand."""
+        return self.units_of_twins.get((instruction.id, unit), unit)
+
+    def _keeps_room(self, plain: str, twin: Instruction) -> bool:
+        """Whether a row may stand wherever its twin may: on the same units, or on others that are free there."""
+        row = self.target.instruction(plain)
+        mine, units = self.reservation(row), self.reservation(twin)
+        if mine.units & ~units.units == 0:
+            return True
+        if not mine.simple or not units.simple:
+            return False
+        found: dict[tuple[str, int], int] = {}
+        for unit in bits(units.units):
+            here = [group for group in self.limits.groups if group[0] >> unit & 1]
+            alone = [group for group, most in here if most == 1]
+            free = [
+                other
+                for other in bits(mine.units)
+                if any(group >> other & 1 for group in alone)
+                and all((group in here) for group in self.limits.groups if group[0] >> other & 1)
+            ]
+            if not free or unit in self.limits.more:
+                return False
+            found[plain, unit] = free[0]
+        self.units_of_twins |= found
+        return True
 
     def reads_patterns(self, instruction: Instruction) -> bool:
         """Whether it shuffles by a pattern in memory."""

@@ -32,7 +32,7 @@ def finished_lines(
                 lines.append(Nop(idle))
                 idle = 0
             members = sorted(packet, key=lambda member: member[1])
-            lines.append(Packet(tuple(_placed(op, facts.unit_names[unit], registers, names) for op, unit in members)))
+            lines.append(Packet(tuple(_placed(op, _unit(op, unit, facts), registers, names) for op, unit in members)))
         if idle:
             lines.append(Nop(idle))
     return tuple(lines)
@@ -47,6 +47,10 @@ def _with_end(cycles: Sequence[Sequence[tuple[Op, int]]], end: Op, facts: Facts)
         found.append([])
     found[-1].append((end, facts.reservation(end.instruction).alternatives[0]))
     return found
+
+
+def _unit(op: Op, unit: int, facts: Facts) -> str:
+    return facts.unit_names[facts.unit_for(op.instruction, unit)]
 
 
 def _told(report: StraightReport) -> str:

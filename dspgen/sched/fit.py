@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -49,6 +49,17 @@ class Searches:
         return self.bounds[key]
 
 
+class _Given:
+    """The registers of each class that a block may have: `less` of some than there are, which was `told` once they did
+    not suffice; and more where the caller's are saved."""
+
+    def __init__(self, facts: Facts, less: Mapping[str, int], saved: Collection[str], *, told: bool) -> None:
+        self.less, self.told = less, told
+        kept = facts.untouchable.difference(saved)
+        room = {c.name: len(set(c.names) - kept) - less.get(c.name, 0) for c in facts.target.registers}
+        self.room = room | facts.predicates_without(kept)
+
+
 def fit_block(
     ops: Sequence[Op],
     facts: Facts,
@@ -58,6 +69,7 @@ def fit_block(
     branch: Op | None = None,
     after: Live | None = None,
     without: Mapping[str, int] | None = None,
+    saved: Collection[str] = (),
     in_text_order: bool = False,
     method: Method = "dp",
     searches: Searches | None = None,
@@ -65,16 +77,18 @@ def fit_block(
     """Schedule a block; `branch`, if any, ends it, with its delay slots filled by the rest.
 
     `after` are the registers read later. `without`: registers of each class that it must do without, where those there
-    are did not suffice. `in_text_order`: none before the one that the text has before it.
+    are did not suffice; `saved`: the caller's that it may have. `in_text_order`: none before the one that the text has
+    before it.
     """
     searches = searches or Searches()
-    key = key_of(ops, head, tail, branch, after), tuple((without or {}).items()), without is None, in_text_order, method
+    given = _Given(facts, without or {}, saved, told=without is not None)
+    key = key_of(ops, head, tail, branch, after), tuple(given.room.items()), given.told, in_text_order, method
     ends = (m[0] for section in (head, tail) if section is not None for m in section.members)
     everything = [*ops, *ends, *([] if branch is None else [branch])]
     packed = searches.packets_of(key)
     if packed is None:
         cut, searches.cut = searches.cut, False
-        made = _fitted(Block(ops, facts, head, tail, branch), after, without, in_text_order, method, searches)
+        made = _fitted(Block(ops, facts, head, tail, branch), after, given, in_text_order, method, searches)
         number = {id(op): k for k, op in enumerate(everything)}
         cycles = [[(number[id(op)], unit) for op, unit in packet] for packet in made.cycles]
         searches.packed[key] = Packed(cycles, made.tail_at, made.bound, made.in_use, searches.cut)
@@ -87,7 +101,7 @@ def fit_block(
 def _fitted(
     block: Block,
     after: Live | None,
-    without: Mapping[str, int] | None,
+    given: _Given,
     in_text_order: bool,
     method: Method,
     searches: Searches,
@@ -102,12 +116,12 @@ def _fitted(
     instance = block.instance()
     bounds = searches.bounds_of(instance)
     if after is not None:
-        _limit_registers(instance, ops, facts, after, without)
+        _limit_registers(instance, ops, facts, after, given)
     best = _Best(instance, bounds.length, first)
     best.offer(chain([first], _others(block, bounds, first.length)))
     searched, order = block, list(range(len(ops)))
     if after is not None and best.scarce:
-        position = frugal_order(ops, block.graph, heights, facts, after, _room(facts, without))
+        position = frugal_order(ops, block.graph, heights, facts, after, given.room)
         order.sort(key=position.__getitem__)
         kept: set[str] = set()
         while more := best.scarce - kept:
@@ -126,7 +140,7 @@ def _fitted(
         found, shorter, best.bound = searches.known[question]
         best.offer([searched.placed(found)] if found is not None else [], order)
         best.offer([block.placed(shorter)] if shorter is not None else [])
-    return best.packets(facts, without)
+    return best.packets(given)
 
 
 @dataclass(slots=True)
@@ -166,12 +180,11 @@ class _Best:
     def _lacking(self, in_use: Mapping[str, int]) -> int:
         return max([0, *(used - self.instance.room[cls] for cls, used in in_use.items())])
 
-    def packets(self, facts: Facts, without: Mapping[str, int] | None) -> Fitted:
+    def packets(self, given: _Given) -> Fitted:
         """With a bound on their length, and with all registers that are in use in them."""
-        made = self.draft.packets(few=not without)
+        made = self.draft.packets(few=not given.less)
         made.bound = self.bound
-        room = _room(facts, without)
-        made.in_use = {cls: used + room[cls] - self.instance.room[cls] for cls, used in self.in_use.items()}
+        made.in_use = {cls: used + given.room[cls] - self.instance.room[cls] for cls, used in self.in_use.items()}
         return made
 
 
@@ -225,21 +238,13 @@ def _shortest(low: int, upper: int, at: Callable[[int], Draft | None]) -> Iterat
             upper = length
 
 
-def _room(facts: Facts, without: Mapping[str, int] | None) -> dict[str, int]:
-    without = without or {}
-    room = {c.name: len(set(c.names) - facts.untouchable) - without.get(c.name, 0) for c in facts.target.registers}
-    return room | facts.predicates
-
-
-def _limit_registers(
-    instance: Instance, ops: Sequence[Op], facts: Facts, after: Live, without: Mapping[str, int] | None
-) -> None:
+def _limit_registers(instance: Instance, ops: Sequence[Op], facts: Facts, after: Live, given: _Given) -> None:
     """Give the instance its values and the registers there are, where these could be too few."""
     versions, through = versions_of(ops, facts, after)
-    room = {cls: amount - through.get(cls, 0) for cls, amount in _room(facts, without).items()}
+    room = {cls: amount - through.get(cls, 0) for cls, amount in given.room.items()}
     count: dict[str, int] = {}
     for version in versions:
         count[version.cls] = count.get(version.cls, 0) + 1
-    scarce = {cls for cls, amount in count.items() if without is not None or 4 * amount > 3 * room[cls]}
+    scarce = {cls for cls, amount in count.items() if given.told or 4 * amount > 3 * room[cls]}
     instance.versions = tuple(v for v in versions if v.cls in scarce)
     instance.room = {cls: room[cls] for cls in sorted(scarce)}

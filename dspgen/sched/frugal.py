@@ -132,7 +132,8 @@ def _versions(ops: Sequence[Op], facts: Facts, after: Live) -> _Versions:
 
     def classes_of(register: VReg | str) -> tuple[str, ...]:
         if not isinstance(register, VReg):
-            return ()
+            own = facts.counted_at((register, ""))
+            return (own,) if own else ()
         special = predicates.get(register)
         return (facts.counted_as(register.cls), *(() if special is None else (special,)))
 
@@ -140,16 +141,17 @@ def _versions(ops: Sequence[Op], facts: Facts, after: Live) -> _Versions:
     for op in ops:
         read: dict[int, None] = {}
         for atom, _ in op.reads:
-            if isinstance(atom[0], VReg):
+            if facts.counted_at(atom):
                 if atom not in current:
                     starts.append(new(atom))
                 read[current[atom]] = None
         for version in read:
             found.remaining[version] += 1
         found.read.append(list(read))
-        found.made.append([new(a) for a, _ in op.writes if isinstance(a[0], VReg)])
+        found.made.append([new(a) for a, _ in op.writes if facts.counted_at(a)])
+    before = set(starts)
     for atom, version in current.items():
-        if atom in after:
+        if atom in after or (isinstance(atom[0], str) and version not in before):
             found.remaining[version] += 1 << 30
     passing = (register for register, part in after if (register, part) not in current)
     for classes in (*(found.classes[version] for version in starts), *map(classes_of, passing)):
@@ -166,7 +168,7 @@ def versions_of(ops: Sequence[Op], facts: Facts, after: Live) -> tuple[list[Vers
     landing = {
         version: (k, facts.landing(latency))
         for k, (op, made) in enumerate(zip(ops, found.made, strict=True))
-        for version, latency in zip(made, (n for a, n in op.writes if isinstance(a[0], VReg)), strict=True)
+        for version, latency in zip(made, (n for a, n in op.writes if facts.counted_at(a)), strict=True)
     }
     readers = [0] * len(found.classes)
     for k, read in enumerate(found.read):

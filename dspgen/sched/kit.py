@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from dspgen.asmir.ir import Imm, Instr, Label, OperandValue, Phys, Predicate, Reg, VReg
 from dspgen.errors import NoSchedule, Problem
+from dspgen.sched.conditions import Conditions
 from dspgen.sched.facts import Facts
 from dspgen.sched.machine import Closing
 from dspgen.target.hardware import hardware_loops
@@ -53,6 +54,7 @@ class Kit:
         self._masks: list[tuple[Instruction, Operand, Operand, Operand]] = []
         self._branches: list[tuple[Instruction, Operand]] = []
         self._count = 0
+        self.conditions = Conditions(facts)
         self.saved: set[str] = set()  # registers of the caller's that are on the stack meanwhile
         self.origins: dict[VReg, VReg] = {}  # of a register that holds one value of another: that other
         for instruction in sorted(facts.target.instructions, key=_preference):

@@ -48,11 +48,13 @@ class Layout(Appender):
                         stand_still(self.laid.blocks[-1], idle)
                     self.labels.append(name)
                     self.trips = None
-                case Jump(branch=branch):
-                    self.flush(back=Back(item.target, branch), through=item.conditional)
+                case Jump(branch=branch, keeps=keeps):
+                    kept = frozenset(a for register in keeps for a in self.facts.atoms(register))
+                    self.flush(back=Back(item.target, branch, after=live[k + 1] | kept), through=item.conditional)
                     self.trips = None
                 case If():
-                    self._if(item.condition, lambda item=item, k=k: self.body(item.then, live[k + 1]))  # type: ignore[misc]
+                    after = live[k + 1] | live_before(item.then, live[k + 1], self.facts)
+                    self._if(item.condition, lambda item=item, k=k: self.body(item.then, live[k + 1]), after)  # type: ignore[misc]
         self.live = live_after
 
     # -- loops
@@ -62,7 +64,8 @@ class Layout(Appender):
             return
         if isinstance(loop.trip, VReg) and loop.min_trip <= 0:
             sure = replace(loop, min_trip=1)
-            self._if(loop.trip, lambda: self._loop(sure, live_out))
+            after = live_out | live_before((sure,), live_out, self.facts)
+            self._if(loop.trip, lambda: self._loop(sure, live_out), after)
             return
         if loop.trip == 1 and isinstance(loop.trip, int):
             self.body(with_explicit_streams(loop, [s.base for s in loop.streams], self.kit).body, live_out)
@@ -248,12 +251,13 @@ class Layout(Appender):
 
     # -- conditionals and the end
 
-    def _if(self, condition: VReg, then: Callable[[], None]) -> None:
+    def _if(self, condition: VReg, then: Callable[[], None], after: Live | None = None) -> None:
+        """`after` is what may be read from here on, if that is known."""
         self._skips += 1
         label = f"{self.name}_S{self._skips}"
         predicate = self.kit.fresh(self.kit.scalar, "if")
         self.pending += self.kit.move(predicate, condition)
-        self.flush(back=Back(label, self.kit.branch(label, Predicate(predicate, negated=True))))
+        self.flush(back=Back(label, self.kit.branch(label, Predicate(predicate, negated=True)), after=after))
         outer, self.trips = self.trips, None
         then()
         self.flush()

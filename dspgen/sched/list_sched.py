@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from dspgen.sched.ddg import moves_stack, straight_graph
 from dspgen.sched.downsets import Found
 from dspgen.sched.facts import Facts
+from dspgen.sched.forwarding import keep_room
 from dspgen.sched.instance import Instance, instance_of
 from dspgen.sched.machine import ReservationTable
 from dspgen.sched.ops import Op
@@ -50,6 +51,7 @@ class Block:
     ) -> None:
         self.ops, self.facts, self.head, self.tail, self.branch = ops, facts, head, tail, branch
         self.everything = list(ops) if branch is None else [*ops, branch]
+        keep_room(ops, facts)
         self.graph = straight_graph(self.everything, facts)
         self.floor = [_after_head(op, head.envelope, facts) if head is not None else 0 for op in self.everything]
         self.slack = [_before_end(op, tail) for op in ops]

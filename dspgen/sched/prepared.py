@@ -10,6 +10,7 @@ from dspgen.asmir.ir import Instr, Loop, Mem, Stream, VReg
 from dspgen.sched.budget import Budget
 from dspgen.sched.ddg import Graph, loop_graph
 from dspgen.sched.facts import Atom, Facts, Reservation
+from dspgen.sched.forwarding import keep_room
 from dspgen.sched.kit import Kit
 from dspgen.sched.machine import Closing, resource_bound, table_like
 from dspgen.sched.modulo import (
@@ -89,6 +90,7 @@ def prepare(
     ops = [make_op(i, facts) for i in body]
     settle_writes(ops, facts)
     ops = [_placed(op, bases, facts) for op in ops]
+    keep_room(ops, facts)
     values = analyse(ops, facts, live_out, bases)
     graph = loop_graph(ops, facts, values, loop.iterator, loop.step, own)
     reservations = [op.reservation for op in ops]

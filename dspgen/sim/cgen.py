@@ -288,18 +288,18 @@ class _Writer:
         if op.predicate is not None:
             self._check_settled(op, op.predicate.cell, None, state)
             self._check_read(op, op.predicate.cell, known)
-        scalar = op.predicate is not None and not op.predicate.lane
-        if scalar and op.predicate is not None:
-            self.frame.lines.append(f"{{ const int active = {self._condition(op.predicate)};")
+        if op.condition is not None:
+            self._check_reads(op, state)
+        if op.unsure:
+            self.frame.lines.append(f"{{ const int active = {self._active(op, copy)};")
             if op.writes or op.stores or op.late:
                 flag = self.frame.slot("a", op.uid, 0, copy, "int")
                 self.frame.lines.append(f"{flag} = active;")
             self.frame.lines.append("if (active) {")
         else:
             self.frame.lines.append("{ {")
-        for cell in op.reads:
-            self._check_settled(op, cell, None, state)
-            self._check_read(op, cell, known)
+        if op.condition is None:
+            self._check_reads(op, state)
         mask = self._mask(op, copy)
         if op.address is not None and op.access is not None:
             self.frame.fetch_address(op, self._misaligned(op))
@@ -319,6 +319,18 @@ class _Writer:
         if op.branch is not None:
             self._take(op, place, state)
         self.frame.lines.append("} }")
+
+    def _check_reads(self, op: Op, state: State) -> None:
+        for cell in op.reads:
+            self._check_settled(op, cell, None, state)
+            self._check_read(op, cell, self.known[state])
+
+    def _active(self, op: Op, copy: int) -> str:
+        """Whether it does anything."""
+        tests = [self._condition(op.predicate)] if op.predicate is not None and not op.predicate.lane else []
+        if op.condition is not None:
+            tests.append(f"({self.frame.value(op, op.condition, None, lambda n: self._leaf(op, n, copy))}) != 0")
+        return " && ".join(tests)
 
     def _misaligned(self, op: Op) -> str:
         assert op.access is not None
@@ -347,18 +359,22 @@ class _Writer:
             self._results(op, entry.copy, cycle, None)
         self.frame.lines.append("}")
 
+    def _leaf(self, op: Op, node: Node, copy: int) -> str:
+        """Where the value of a leaf is: with those that are read late, or of the packet's own."""
+        if node.op == "new":
+            uid, number = next((uid, number) for cell, uid, number in op.new if cell == node.value)
+            return self.frame.issued("p", uid, number, self.frame.copies[uid])
+        if node.op == "read" and node.imm:
+            return self._held(op, node.value, node.imm[0], copy)
+        if node.op == "read_lane" and len(node.imm) > 1:
+            return f"{self._held(op, node.value, node.imm[1], copy)}[{node.imm[0]}]"
+        return self.frame.leaf(node)
+
     def _results(self, op: Op, copy: int, cycle: int, mask: str | None) -> None:
         """The results that are known once the registers of this cycle from issue are read."""
 
         def held(node: Node) -> str:
-            if node.op == "new":
-                uid, number = next((uid, number) for cell, uid, number in op.new if cell == node.value)
-                return self.frame.issued("p", uid, number, self.frame.copies[uid])
-            if node.op == "read" and node.imm:
-                return self._held(op, node.value, node.imm[0], copy)
-            if node.op == "read_lane" and len(node.imm) > 1:
-                return f"{self._held(op, node.value, node.imm[1], copy)}[{node.imm[0]}]"
-            return self.frame.leaf(node)
+            return self._leaf(op, node, copy)
 
         for index, write in enumerate(op.writes):
             spec = self.frame.code.cells[write.cell]

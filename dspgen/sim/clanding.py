@@ -31,7 +31,7 @@ class Landing:
 
     def guard(self, entry: InFlight) -> str:
         op = self.frame.code.ops[entry.uid]
-        if op.predicate is None or op.predicate.lane:
+        if not op.unsure:
             return "1"
         return self.frame.issued("a", entry.uid, 0, entry.copy)
 
@@ -55,7 +55,7 @@ class Landing:
         if a.lane is None and b.lane is None and (known := [m for m in masks if m is not None]):
             tests.append(f"({' & '.join(known)})")
         ops = self.frame.code.ops[entry.uid], self.frame.code.ops[other.uid]
-        if any(op.predicate is not None for op in ops) and a.lane == b.lane:
+        if any(not op.certain for op in ops) and a.lane == b.lane:
             first, second = (self.frame.issued("p", f.uid, f.index, f.copy) for f in (entry, other))
             spec = self.frame.code.cells[a.cell]
             size = spec.storage // 8 * (max(spec.lanes, 1) if a.lane is None else 1)

@@ -41,7 +41,7 @@ class Grammar:
     def __init__(self, target: Target) -> None:
         self.target = target
         rows = [row for row in target.instructions if row.text]
-        literals = [_FIELD.sub(" ", t) for row in rows for t in (row.text, row.text_if, row.text_unless)]
+        literals = [_FIELD.sub(" ", t) for row in rows for t in (row.text, row.text_if, row.text_unless, *row.accepts)]
         literals += [_FIELD.sub(" ", t) for t in (target.text.address, target.text.address_update)]
         nop = target.text.nop.split()[:1]
         self.words = frozenset(w for text in (*literals, *nop) for w in _PLAIN.findall(text))
@@ -58,7 +58,8 @@ class Grammar:
     def _learn(self, row: Instruction) -> None:
         self.word_of[row.id] = re.sub(r"\s+", "", _FIELD.sub(_HOLE, row.text))
         memory = any(o.kind == "memory" for o in row.operands)
-        for template, negated in ((row.text, False), (row.text_if, False), (row.text_unless, True)):
+        plain = [(text, False) for text in (row.text, *row.accepts)]
+        for template, negated in (*plain, (row.text_if, False), (row.text_unless, True)):
             for update in (False, True) if memory and template else (False,):
                 if template:
                     shape, pieces = self._template(row, template, update)

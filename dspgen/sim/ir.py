@@ -1,7 +1,7 @@
 """Assembled programs, and the typed value graphs that both machines run.
 
     Assembled ::= packets, labels, data, entry
-    Op        ::= predicate, address, writes, stores, branch      one instruction with its operands resolved
+    Op        ::= predicate, condition, address, writes, stores, branch    one instruction with its operands resolved
     Node      ::= op.elem[lanes](args)                            one value
 
 A `Node` is an array of `lanes` elements (a scalar where `lanes` is 0) of `elem`: i8 .. u64, f32, f64. The Python
@@ -169,7 +169,8 @@ class Op:
 
     `reads` are the cells read at issue; `late` are (cell, cycles from issue) of those read after it, by cycle; `early`
     (cell, cycles) those whose results have to be there so much sooner. An interlock remembers results `settling` cycles
-    for such readers. `new` are (cell, uid, number) of what it takes from writes of its own packet.
+    for such readers. `new` are (cell, uid, number) of what it takes from writes of its own packet. With a `condition`
+    it does nothing where that is 0; registers are read in any case.
     """
 
     uid: int
@@ -191,6 +192,17 @@ class Op:
     early: tuple[tuple[int, int], ...] = ()
     settling: int = 0
     new: tuple[tuple[int, int, int], ...] = ()
+    condition: Node | None = None
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it may do nothing at all."""
+        return self.condition is not None or (self.predicate is not None and not self.predicate.lane)
+
+    @property
+    def certain(self) -> bool:
+        """Whether it does all that it does in any case."""
+        return self.condition is None and self.predicate is None
 
     @property
     def after_makers(self) -> bool:

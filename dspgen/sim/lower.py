@@ -77,6 +77,7 @@ class Lowering:
         predicate = predicate_read(placed.predicate, placed.negated, self.target, self.registers)
         masked = mask is not None and _is_masked(ins, self.target)
         address, access, writes = self._memory(ins.memory)
+        condition = self._expr(ins.condition, 0) if ins.condition is not None else None
         given = zip(ins.operands, placed.operands, strict=True)
         self.timed = any(o.read_cycle > 0 and isinstance(value, str) for o, value in given)
         stores: list[Store] = []
@@ -112,6 +113,7 @@ class Lowering:
             again=again,
             early=tuple(self.early.items()),
             new=tuple((cell, -1, -1) for cell in self.new),
+            condition=condition,
         )
 
     # Operands

@@ -40,5 +40,5 @@ def lower(program: Assembled, target: Target, symbols: dict[str, int], code_addr
 
 def _makers(op: Op, packet: Sequence[Op]) -> tuple[tuple[int, int, int], ...]:
     """Which of its packet's results the cells are that the instruction takes from there."""
-    found = {w.cell: (o.uid, i) for o in packet if o is not op for i, w in enumerate(o.writes) if o.predicate is None}
+    found = {w.cell: (o.uid, i) for o in packet if o is not op for i, w in enumerate(o.writes) if o.certain}
     return tuple((cell, *found[cell]) for cell, _, _ in op.new)

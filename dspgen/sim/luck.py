@@ -69,7 +69,7 @@ def _last_landed(code: Code, steps: dict[State, Step], watched: set[int]) -> dic
         for f in steps[state].landing:
             op = code.ops[f.uid]
             if f.kind == "write" and (cell := op.writes[f.index].cell) in watched:
-                kept = after.get(cell, frozenset()) if op.predicate is not None else frozenset()
+                kept = after.get(cell, frozenset()) if not op.certain else frozenset()
                 after[cell] = kept | {f.uid}
         followers = list(steps[state].next.values())
         followers += [s for table in steps[state].dispatch.values() for s in table.values() if s is not None]

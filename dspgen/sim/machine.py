@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from dspgen.sim.interlock import Scoreboard
-from dspgen.sim.ir import Code, Op, Slot, Store, Write
+from dspgen.sim.ir import Code, Op, Slot, Store
 from dspgen.sim.memory import FAR, MISALIGNED, TOGETHER, MemoryMap, fault, warning
-from dspgen.sim.pending import Pending, agree, overlap
+from dspgen.sim.pending import Pending, Reading, Ready, agree, overlap
 from dspgen.sim.semantics import Thunk, compile_node
 from dspgen.sim.touched import far, pairs
 
@@ -52,28 +52,6 @@ class Interrupted(Exception):
     """The cycle budget of a trial run is spent; nothing is wrong with the program."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """An op with its nodes compiled."""
-
-    op: Op
-    address: Thunk | None
-    writes: tuple[tuple[Write, Thunk], ...]
-    stores: tuple[tuple[Store, Thunk], ...]
-    branch: Thunk | None
-
-
-@dataclass(slots=True)
-class _Reading:
-    """An instruction that has not read all its operands yet: it issued at `time`, under `mask`."""
-
-    ready: _Ready
-    time: int
-    mask: Array | None
-    address: int
-    held: dict[tuple[int, int], Array]
-
-
 class Machine:
     """One run of a program. `trace` gets one line a packet."""
 
@@ -87,7 +65,7 @@ class Machine:
         self.warnings: dict[tuple[int, int], str] = {}
         self.time = self.idle = self.stalls = 0
         self.held: dict[tuple[int, int], Array] = {}
-        self.reading: dict[int, list[tuple[_Reading, int, int]]] = {}
+        self.reading: dict[int, list[tuple[Reading, int, int]]] = {}
         self.board = Scoreboard(code) if code.interlocked else None
         self.visits = [0] * len(code.slots)
         self.pending: dict[int, list[Pending]] = {}
@@ -101,13 +79,14 @@ class Machine:
         ]
         self.full = (1 << next((c.lanes for c in code.cells if c.lanes), 1)) - 1
 
-    def _prepare(self, op: Op) -> _Ready:
-        return _Ready(
+    def _prepare(self, op: Op) -> Ready:
+        return Ready(
             op,
             compile_node(op.address, self) if op.address is not None else None,
             tuple((w, compile_node(w.value, self)) for w in op.writes),
             tuple((s, compile_node(s.value, self)) for s in op.stores),
             compile_node(op.branch, self) if op.branch is not None and not isinstance(op.branch, int) else None,
+            compile_node(op.condition, self) if op.condition is not None else None,
         )
 
     def run(self, delay: int, budget: int | None = None) -> Outcome:
@@ -194,7 +173,7 @@ class Machine:
 
     # Issue
 
-    def _issue(self, ready: _Ready, delay: int) -> None:
+    def _issue(self, ready: Ready, delay: int) -> None:
         op = self.op = ready.op
         self._reserve(op)
         mask: Array | None = None
@@ -212,6 +191,10 @@ class Machine:
             self._check_settled(op, self.time, cell)
             self._check_read(op, cell)
         self.active = mask
+        if op.new:
+            self._forward(op)
+        if ready.condition is not None and not ready.condition().any():
+            return
         if ready.address is not None and op.access is not None:
             self.address = self._align(op, int(ready.address()[0]))
             if mask is None or mask.any():
@@ -221,14 +204,14 @@ class Machine:
         for write in op.writes:
             self._check_settled(op, self.time, write.cell, write.lane)
         held = {(cell, 0): self.registers[cell] for cell in op.reads} if op.late else {}
-        reading = _Reading(ready, self.time, mask, self.address, held)
+        reading = Reading(ready, self.time, mask, self.address, held)
         self._results(reading, 0)
         for cell, cycle in op.late:
             self.reading.setdefault(self.time + cycle, []).append((reading, cell, cycle))
         if op.branch is not None:
             self._take(op, ready.branch, delay)
 
-    def _read(self, reading: _Reading, cell: int, cycle: int) -> None:
+    def _read(self, reading: Reading, cell: int, cycle: int) -> None:
         """An instruction in flight reads a register; what depends on no later one is computed."""
         op = self.op = reading.ready.op
         self._check_read(op, cell)
@@ -242,14 +225,10 @@ class Machine:
             for reading, cell, cycle in self.reading.pop(when):
                 self._read(reading, cell, cycle)
 
-    def _results(self, reading: _Reading, cycle: int) -> None:
+    def _results(self, reading: Reading, cycle: int) -> None:
         """The results that are known once the registers of this cycle are read."""
         op, mask = reading.ready.op, reading.mask
         self.held, self.address, self.active = reading.held, reading.address, mask
-        if op.new:
-            due = (e for some in self.pending.values() for e in some if e.time == self.time)
-            made = {(e.op.uid, e.cell): e.value for e in due}
-            self.forwarded = {cell: made[uid, cell] for cell, uid, _ in op.new}
         for write, thunk in reading.ready.writes:
             if write.cycle == cycle:
                 pending = Pending(op, reading.time, write.cell, write.lane, mask if write.masked else None, thunk())
@@ -260,6 +239,12 @@ class Machine:
                 self._check_store(op, store, under)
             if store.cycle == cycle:
                 self._issue_store(op, store, thunk(), under, reading.time)
+
+    def _forward(self, op: Op) -> None:
+        """What the instruction takes from others of its packet, which have issued."""
+        due = (e for some in self.pending.values() for e in some if e.time == self.time)
+        made = {(e.op.uid, e.cell): e.value for e in due}
+        self.forwarded = {cell: made[uid, cell] for cell, uid, _ in op.new}
 
     def _with_lane_mask(self, mask: Array | None) -> Array | None:
         cell = self.code.mask_cell

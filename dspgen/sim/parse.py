@@ -163,7 +163,10 @@ class _Assembler:
         for member in members:
             if (k := new_operand(member.instruction)) is None:
                 continue
-            others = [(m.instruction, m.operands, m.predicate is not None) for m in members if m is not member]
+            unsure = [m.predicate is not None or m.instruction.condition is not None for m in members]
+            others = [
+                (m.instruction, m.operands, may) for m, may in zip(members, unsure, strict=True) if m is not member
+            ]
             if maker(str(member.operands[k]), others) is None:
                 text = f"nothing in its packet makes {member.operands[k]} for {member.instruction.mnemonic} in any case"
                 self.problems.append(Problem("DG413", text, member.loc))

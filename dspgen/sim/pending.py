@@ -1,4 +1,4 @@
-"""Results and stores that are on their way in the plain machine."""
+"""Instructions, results and stores that are on their way in the plain machine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,33 @@ from typing import Any
 
 import numpy as np
 
-from dspgen.sim.ir import Op, Store
+from dspgen.sim.ir import Op, Store, Write
+from dspgen.sim.semantics import Thunk
 
 Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An op with its nodes compiled."""
+
+    op: Op
+    address: Thunk | None
+    writes: tuple[tuple[Write, Thunk], ...]
+    stores: tuple[tuple[Store, Thunk], ...]
+    branch: Thunk | None
+    condition: Thunk | None
+
+
+@dataclass(slots=True)
+class Reading:
+    """An instruction that has not read all its operands yet: it issued at `time`, under `mask`."""
+
+    ready: Ready
+    time: int
+    mask: Array | None
+    address: int
+    held: dict[tuple[int, int], Array]
 
 
 @dataclass(slots=True)
@@ -38,6 +62,6 @@ def overlap(a: Pending, b: Pending) -> bool:
 
 def agree(a: Pending, b: Pending) -> bool:
     """Whether one of two writes is predicated and both write the same, which hand-written code does."""
-    if (a.op.predicate is None and b.op.predicate is None) or a.lane != b.lane:
+    if (a.op.certain and b.op.certain) or a.lane != b.lane:
         return False
     return np.array_equal(a.value, b.value)

@@ -109,7 +109,7 @@ def _step(code: Code, state: State, delay: int) -> Step:
         if op.branch is not None and state.branch is None:
             slots = delay if op.again is None else 0
             branches[place] = Branch(1 + slots, op.branch if isinstance(op.branch, int) else None)
-            if op.predicate is None and op.again is None:
+            if op.certain and op.again is None:
                 branches.pop(None, None)
     step.copies = tuple(copies)
     lengths = {False: max(slot.idle, 1) - 1}
@@ -175,7 +175,7 @@ def always_written(code: Code, steps: dict[State, Step], entry: State, initial: 
         out = known[state]
         for landed in step.landing:
             op = code.ops[landed.uid]
-            if landed.kind == "write" and (op.predicate is None or op.predicate.lane):
+            if landed.kind == "write" and not op.unsure:
                 out |= 1 << op.writes[landed.index].cell
         followers = list(step.next.values())
         followers += [s for table in step.dispatch.values() for s in table.values() if s is not None]

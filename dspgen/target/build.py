@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from dspgen.target import schema
+from dspgen.target import schema, schema_rows
 from dspgen.target.checks import check_forms, check_names, check_rows, check_texts
 from dspgen.target.context import Context
 from dspgen.target.locate import Path
@@ -23,7 +23,6 @@ from dspgen.target.model import (
     PatternMemory,
     Pipeline,
     Predicates,
-    RegisterClass,
     SemExpr,
     SemStatement,
     Side,
@@ -32,6 +31,7 @@ from dspgen.target.model import (
     Toolchain,
     Unit,
 )
+from dspgen.target.registers import build_registers, build_units
 from dspgen.target.rows import build_macros, build_rewrites
 from dspgen.target.semantics import LOADS, STORES, Kind, SemanticsError, check, parse, places
 from dspgen.target.structure import Fault, suggest
@@ -44,8 +44,8 @@ def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
         "scalar": "scalar" if isa.predicates.scalar else "none",
         "vector": "lane" if isa.predicates.lane else "none",
     }
-    _registers(isa, context)
-    _units(isa, context)
+    build_registers(isa, context)
+    build_units(isa, context)
     instructions = tuple(_Row(context, id, row).build() for id, row in isa.instructions.items())
     instructions = _with_costs(instructions, isa, context)
     check_forms(instructions, context)
@@ -91,98 +91,10 @@ def _with_costs(instructions: tuple[Instruction, ...], isa: schema.Isa, context:
     return tuple(replace(row, cost=isa.cost.get(row.id, row.cost)) for row in instructions)
 
 
-def _registers(isa: schema.Isa, context: Context) -> None:
-    for name, row in isa.registers.items():
-        path: Path = ("registers", name)
-        names: tuple[str, ...] = row.names
-        if row.pair_of is not None:
-            base = context.classes.get(row.pair_of)
-            if base is None:
-                remedy = suggest(row.pair_of, tuple(context.classes)) or "a pair class stands below its base class"
-                context.fault("DG112", (*path, "pair_of"), f"`{row.pair_of}` is not a register class above", remedy)
-            elif base.pair_of is not None:
-                context.fault("DG112", (*path, "pair_of"), f"`{row.pair_of}` is a pair class itself")
-            elif not names:
-                names = _pair_names(row, base, context, path)
-        elif not names:
-            context.fault("DG103", path, "the key `names` is missing", at_key=True)
-        if row.bits < 1:
-            context.fault("DG111", (*path, "bits"), f"must be at least 1, not {row.bits}")
-        if row.kind == "element" and row.element_of is None:
-            context.fault("DG103", path, "an element class needs the key `element_of`", at_key=True)
-        context.classes[name] = RegisterClass(
-            name, row.kind, names, row.bits, row.pair_of, row.element_of, row.side, row.vector
-        )
-    seen: dict[str, str] = {}
-    for cls in context.classes.values():
-        for register in cls.names:
-            if register in seen and not _shared(cls, context.classes[seen[register]]):
-                twice, path = seen[register] == cls.name, ("registers", cls.name, "names")
-                where = "twice" if twice else f"in `{seen[register]}` too"
-                remedy = "" if twice else "of two classes of scalars, one is in the other, or they have none in common"
-                context.fault("DG108", path, f"the register `{register}` is named {where}", remedy)
-            seen[register] = cls.name
-    for name, row in isa.registers.items():
-        if row.element_of is not None:
-            context.check_register(("registers", name, "element_of"), row.element_of)
-    for name, members in isa.groups.items():
-        if name in context.classes:
-            context.fault("DG108", ("groups", name), f"`{name}` is a register class already", at_key=True)
-        for n, member in enumerate(members):
-            context.check_class(("groups", name, n), member)
-        context.groups[name] = tuple(m for m in members if m in context.classes)
-
-
-def _shared(one: RegisterClass, other: RegisterClass) -> bool:
-    """Whether a register may be of both: as a number of a scalar's kind, and as an address; or as one of the few
-    scalars of a class that some operands must be of."""
-    kinds = {one.kind, other.kind}
-    if one.bits != other.bits or not kinds <= {"scalar", "address", "offset"}:
-        return False
-    return len(kinds) == 2 or {*one.names} < {*other.names} or {*one.names} > {*other.names}
-
-
-def _pair_names(row: schema.Register, base: RegisterClass, context: Context, path: Path) -> tuple[str, ...]:
-    halves = zip(base.names[0::2], base.names[1::2], strict=False)
-    try:
-        return tuple(
-            row.pair_name.format(lo=lo, hi=hi, lo_number=_number(lo), hi_number=_number(hi)) for lo, hi in halves
-        )
-    except (KeyError, IndexError, ValueError, AttributeError):
-        context.fault("DG112", (*path, "pair_name"), "may hold `{lo}`, `{hi}`, `{lo_number}` and `{hi_number}` only")
-        return ()
-
-
-def _number(name: str) -> str:
-    """The digits at the end of a register's text."""
-    return name[len(name.rstrip("0123456789")) :]
-
-
-def _units(isa: schema.Isa, context: Context) -> None:
-    owners: dict[str, str] = {}
-    for name, row in isa.units.items():
-        path: Path = ("units", name)
-        if row.count < 1:
-            context.fault("DG111", (*path, "count"), f"must be at least 1, not {row.count}")
-        try:
-            row.suffix.format(n=1)
-        except (KeyError, IndexError, ValueError, AttributeError):
-            context.fault("DG104", (*path, "suffix"), "may hold `{n}` only")
-            continue
-        if row.slots < 1:
-            context.fault("DG111", (*path, "slots"), f"must be at least 1, not {row.slots}")
-        unit = Unit(name, max(row.count, 1), row.suffix, row.side, row.accepts, max(row.slots, 1))
-        context.units[name] = unit
-        for member in unit.members:
-            if member in owners:
-                context.fault("DG108", path, f"the unit `{member}` is one of `{owners[member]}` already", at_key=True)
-            owners[member] = name
-
-
 class _Row:
     """One instruction's row on its way into the model."""
 
-    def __init__(self, context: Context, id: str, row: schema.Instruction) -> None:
+    def __init__(self, context: Context, id: str, row: schema_rows.Instruction) -> None:
         self.context = context
         self.id = id
         self.row = row
@@ -195,10 +107,11 @@ class _Row:
         equivalents = tuple(
             self.semantics(text, (*self.path, "equivalents", n)) for n, text in enumerate(row.equivalents)
         )
-        operands = tuple(self.operand(n, o, statements) for n, o in row.operands.items())
+        condition = self.condition(row.condition, (*self.path, "condition"))
+        operands = tuple(self.operand(n, o, statements, condition) for n, o in row.operands.items())
         self.check_figures()
         controls = [c for c in self.context.controls() if c not in row.operands]
-        read = {p.name for s in statements for p in places(s.value)}
+        read = {p.name for value in (*(s.value for s in statements), *condition) for p in places(value)}
         side: Side = members[0][1].side if members else "scalar"
         predicable = row.predicate or self.context.predicates[side]
         masked = (row.predicate == "lane" or (row.predicate is None and side == "vector")) and row.masked is not False
@@ -213,6 +126,7 @@ class _Row:
             units=tuple(m for m, _, _ in members),
             busy=row.busy,
             semantics=statements,
+            condition=next(iter(condition), None),
             suffixes=tuple((m, suffix) for m, _, suffix in members),
             memory=self.memory(statements, side),
             resources=tuple((r.name, r.first, r.cycles) for r in row.resources),
@@ -224,13 +138,14 @@ class _Row:
             label=row.label,
             source=row.source,
             cost=row.cost,
-            compile=row.compile and not any(o.new for o in row.operands.values()),
+            compile=row.compile and not row.condition and not any(o.new for o in row.operands.values()),
             implicit_writes=tuple(c for c in controls if c in written),
             equivalents=tuple(e for e in equivalents if e),
             note=row.note,
             text=row.text,
             text_if=row.text_if,
             text_unless=row.text_unless,
+            accepts=row.accepts,
             packet_end=row.packet_end,
         )
 
@@ -239,7 +154,7 @@ class _Row:
         members = self.context.members(self.row.units, self.path)
         return [(unit.members[k - 1], unit, unit.suffix.format(n=k)) for unit, k in members]
 
-    def semantics(self, text: str, path: Path) -> tuple[SemStatement, ...]:
+    def semantics(self, text: str, path: Path, *, condition: bool = False) -> tuple[SemStatement, ...]:
         context = self.context
         try:
             statements = parse(text, context.lanes)
@@ -247,11 +162,16 @@ class _Row:
             context.fault("DG109", path, str(fault))
             return ()
         kinds = {name: self.kind(operand) for name, operand in self.row.operands.items()}
-        for message in check(statements, kinds, context.controls()):
+        for message in check(statements, kinds, context.controls(), condition=condition):
             context.fault("DG110" if "operand" in message else "DG109", path, message)
         return statements
 
-    def kind(self, operand: schema.Operand) -> Kind:
+    def condition(self, text: str, path: Path) -> tuple[SemExpr, ...]:
+        """The expression without which the row has no effect, if it has one."""
+        found = self.semantics(text, path, condition=True) if text else ()
+        return tuple(s.value for s in found)
+
+    def kind(self, operand: schema_rows.Operand) -> Kind:
         if operand.memory:
             return "memory"
         if operand.target:
@@ -261,10 +181,12 @@ class _Row:
         classes = [self.context.classes.get(c) for c in self.classes(operand)]
         return "pair" if any(c is not None and c.pair_of is not None for c in classes) else "register"
 
-    def classes(self, operand: schema.Operand) -> tuple[str, ...]:
+    def classes(self, operand: schema_rows.Operand) -> tuple[str, ...]:
         return tuple(c for name in operand.reg for c in self.context.groups.get(name, (name,)))
 
-    def operand(self, name: str, row: schema.Operand, statements: tuple[SemStatement, ...]) -> Operand:
+    def operand(
+        self, name: str, row: schema_rows.Operand, statements: tuple[SemStatement, ...], condition: tuple[SemExpr, ...]
+    ) -> Operand:
         path: Path = (*self.path, "operands", name)
         context = self.context
         for word in row.reg:
@@ -279,8 +201,8 @@ class _Row:
         if latency < 1:
             context.fault("DG111", (*path, "latency"), f"must be at least 1, not {latency}")
         targets = [s.target for s in statements if s.target is not None and s.target.name == name]
-        read = any(p.name == name for s in statements for p in places(s.value))
-        read |= self.partial(row, targets)
+        read = any(p.name == name for value in (*(s.value for s in statements), *condition) for p in places(value))
+        read |= self.partial(row, targets) or bool(condition and targets)
         fixed = row.imm is not None and not row.reg and row.imm[0] == row.imm[1]
         if statements and not (read or targets or fixed):
             context.fault("DG110", path, f"the operand `{name}` does not occur in the semantics", at_key=True)
@@ -303,7 +225,7 @@ class _Row:
             pair_text=row.pair_text,
         )
 
-    def partial(self, row: schema.Operand, targets: list[SemExpr]) -> bool:
+    def partial(self, row: schema_rows.Operand, targets: list[SemExpr]) -> bool:
         """A pair of which one half is written keeps the other: it is read as well."""
         parts = {t.part for t in targets}
         return self.kind(row) == "pair" and bool(parts) and "" not in parts and parts != {"lo", "hi"}

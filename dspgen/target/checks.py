@@ -53,6 +53,7 @@ def check_texts(isa: schema.Isa, context: Context) -> None:
             ("text", row.text, 0),
             ("text_if", row.text_if, 1),
             ("text_unless", row.text_unless, 1),
+            *(("accepts", text, 0) for text in row.accepts),
         ):
             named = re.findall(r"\{(\w+)\}", text)
             if more and named.count("predicate") == 1:
@@ -60,6 +61,8 @@ def check_texts(isa: schema.Isa, context: Context) -> None:
             elif more and text:
                 context.fault("DG104", ("instructions", id, key), "must hold `{predicate}` once")
                 continue
+            if key == "accepts" and not row.text:
+                context.fault("DG103", ("instructions", id), "the key `text` is missing", at_key=True)
             if text and named != wanted:
                 message = "must hold each operand once, in their order"
                 context.fault("DG104", ("instructions", id, key), message)

@@ -1,7 +1,8 @@
 """Rows that take a value from an instruction of their own packet, and the rows that they stand in for.
 
 A row with a `new` operand does what another row does whose operand is read before the packet: its twin. The compiler
-chooses the other; where a schedule has the value's maker in the same packet, it becomes the twin.
+chooses the other; where a schedule has the value's maker in the same packet, it becomes the twin. What may be done on
+fewer units so, or leaves less room beside it, keeps that room from the start.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dspgen.target.model import Instruction, Operand, Target
 
 def twins(target: Target) -> dict[str, tuple[Instruction, int]]:
     """For rows, by `id`, the twin, and which of its operands is new."""
-    plain = [row for row in target.instructions if row.compile]
+    plain = [row for row in target.instructions if new_operand(row) is None]
     found: dict[str, tuple[Instruction, int]] = {}
     for row in target.instructions:
         if (place := new_operand(row)) is None:
@@ -22,7 +23,7 @@ def twins(target: Target) -> dict[str, tuple[Instruction, int]]:
         operands = tuple(replace(o, new=False) for o in row.operands)
         for other in plain:
             same = (other.operands, other.semantics, other.memory) == (operands, row.semantics, row.memory)
-            if same and {*other.units} <= {*row.units} and other.id not in found:
+            if same and other.condition == row.condition and other.id not in found:
                 found[other.id] = row, place
     return found
 
@@ -37,10 +38,10 @@ def makes_for(row: Instruction, operand: Operand) -> bool:
 
 
 def maker(name: str, others: Sequence[tuple[Instruction, Sequence[object], bool]]) -> tuple[int, int] | None:
-    """Of the instructions of a packet, with their operands and whether they are under a predicate, the one that
-    certainly writes the register `name`, and by which operand."""
-    for number, (row, operands, guarded) in enumerate(others):
+    """Of the instructions of a packet, with their operands and whether they may do nothing, the one that certainly
+    writes the register `name`, and by which operand."""
+    for number, (row, operands, unsure) in enumerate(others):
         for k, (operand, value) in enumerate(zip(row.operands, operands, strict=True)):
-            if value == name and not guarded and makes_for(row, operand):
+            if value == name and not unsure and makes_for(row, operand):
                 return number, k
     return None

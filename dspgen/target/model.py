@@ -134,7 +134,8 @@ class Instruction:
 
     `units` are the alternatives: each a member name of a Unit (groups are expanded). `resources` are (name, first
     cycle, cycles). `suffixes` tell for each of `units` the text after the mnemonic that selects it, "" where there is
-    none. What the lane mask governs has the mask register among its `implicit_reads`.
+    none. What the lane mask governs has the mask register among its `implicit_reads`. With a `condition` it has an
+    effect only if that isn't 0, and reads what it writes, as this may stay.
     """
 
     id: str
@@ -143,6 +144,7 @@ class Instruction:
     units: tuple[str, ...]
     busy: int
     semantics: tuple[SemStatement, ...]
+    condition: SemExpr | None = None
     suffixes: tuple[tuple[str, str], ...] = ()
     memory: MemoryAccess | None = None
     resources: tuple[tuple[str, int, int], ...] = ()
@@ -159,6 +161,7 @@ class Instruction:
     text: str = ""  # how it is written, where not as mnemonic and operands; `text_if` and `text_unless`: predicated
     text_if: str = ""
     text_unless: str = ""
+    accepts: tuple[str, ...] = ()  # further texts that are read
     packet_end: bool = False  # written after its packet's end, and none of its instructions
     widened: bool = False  # in a view: computes on wider registers, right in the low word; see `dspgen.target.views`
 

@@ -93,10 +93,23 @@ def places(expr: SemExpr) -> tuple[SemExpr, ...]:
     return tuple(p for a in expr.args for p in places(a))
 
 
-def check(statements: tuple[SemStatement, ...], operands: Mapping[str, Kind], controls: Collection[str]) -> list[str]:
-    """What is wrong with the statements, given the operands' kinds and the names of the control registers."""
+def check(
+    statements: tuple[SemStatement, ...],
+    operands: Mapping[str, Kind],
+    controls: Collection[str],
+    *,
+    condition: bool = False,
+) -> list[str]:
+    """What is wrong with the statements, given the operands' kinds and the names of the control registers; or with the
+    one expression of a condition."""
     problems: list[str] = []
     known = {**dict.fromkeys(controls, "control"), **operands}
+    if condition:
+        first = statements[0]
+        if len(statements) > 1 or first.target is not None or _effects(first.value):
+            problems.append("a condition is one expression on registers and numbers")
+        _check_expression(first.value, known, problems)
+        return list(dict.fromkeys(problems))
     for statement in statements:
         if statement.target is not None:
             _check_target(statement.target, known, problems)
@@ -106,6 +119,11 @@ def check(statements: tuple[SemStatement, ...], operands: Mapping[str, Kind], co
             problems.append(f"`{format_expression(statement.value)}` has no effect: assign it to an operand")
         _check_expression(statement.value, known, problems)
     return list(dict.fromkeys(problems))
+
+
+def _effects(expr: SemExpr) -> bool:
+    """Whether it does anything, or reaches memory."""
+    return expr.op in (*LOADS, *STORES, *CONTROL) or any(_effects(a) for a in expr.args)
 
 
 def _check_target(target: SemExpr, known: Mapping[str, str], problems: list[str]) -> None:

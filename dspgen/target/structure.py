@@ -19,7 +19,7 @@ from cattrs.errors import (
 )
 
 from dspgen.errors import Severity
-from dspgen.target import schema, schema_kinds, schema_macros
+from dspgen.target import schema, schema_kinds, schema_macros, schema_rows
 from dspgen.target.expressions import ExpressionError, evaluate
 from dspgen.target.locate import Path
 
@@ -177,7 +177,9 @@ def _converter(names: Mapping[str, int]) -> Converter:
 
 def tables() -> list[type]:
     """The classes of all tables, inner ones first."""
-    classes = [c for module in (schema_macros, schema) for c in vars(module).values() if isinstance(c, type)]
+    classes = [
+        c for module in (schema_macros, schema_rows, schema) for c in vars(module).values() if isinstance(c, type)
+    ]
     return [c for c in dict.fromkeys(classes) if dataclasses.is_dataclass(c) and c is not schema_kinds.Sourced]
 
 
@@ -188,7 +190,7 @@ def _table_hooks(converter: Converter) -> None:
         inner = converter.get_structure_hook(cls, False)
 
         def hook(value: object, hint: object) -> object:
-            if cls is schema.Operand and isinstance(value, str):
+            if cls is schema_rows.Operand and isinstance(value, str):
                 value = {value: True} if value in ("memory", "target") else {"reg": value}
             elif cls is schema_macros.Line and isinstance(value, str):
                 value = {"text": value}
