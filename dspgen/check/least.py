@@ -130,7 +130,7 @@ def _units(events: Sequence[_Event], target: Target) -> list[frozenset[str]]:
     """All units that an instruction of the same name can be on."""
     named: dict[str, frozenset[str]] = {}
     for row in target.instructions:
-        named[row.mnemonic] = named.get(row.mnemonic, frozenset()) | frozenset(row.units)
+        named[row.mnemonic] = named.get(row.mnemonic, frozenset()) | frozenset(row.all_units)
     return [named[e.op.text] for e in events]
 
 

@@ -53,7 +53,9 @@ class Conditions:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.rows = [found for row in facts.target.instructions if (found := _jump(row)) is not None]
+        twins = {twin.id for twin, _ in facts.twins.values()}
+        rows = (row for row in facts.target.instructions if row.id not in twins)
+        self.rows = [found for row in rows if (found := _jump(row)) is not None]
 
     def others(self, before: Sequence[Instr], branch: Instr) -> Iterator[Found]:
         """Branches that do what this one does at the end of the code; those that test what came earlier come later."""

@@ -140,7 +140,7 @@ class Facts:
     def reservation(self, instruction: Instruction) -> Reservation:
         found = self._reservations.get(instruction.id)
         if found is None:
-            units = tuple(self._unit_id[u] for u in instruction.units)
+            units = tuple(self._unit_id[u] for u in instruction.all_units)
             extras = tuple((self._unit_id[n], first, count) for n, first, count in instruction.resources)
             found = Reservation(units, max(instruction.busy, 1), extras, self._related[units[0]] if units else ())
             self._reservations[instruction.id] = found
@@ -229,7 +229,7 @@ class Facts:
         """For each unit, those connected with it by instructions that can run on either."""
         group = {k: k for k in range(len(self.unit_names))}
         for instruction in self.target.instructions:
-            units = [self._unit_id[u] for u in instruction.units]
+            units = [self._unit_id[u] for u in instruction.all_units]
             joined = {group[u] for u in units}
             if len(joined) > 1:
                 group = {u: min(joined) if g in joined else g for u, g in group.items()}

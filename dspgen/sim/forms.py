@@ -93,7 +93,7 @@ class Forms:
         """Unit members that the suffix allows, each with whether its text usually needs one."""
         own = {m: s.lstrip(".") for m, s in form.suffixes}
         out = []
-        for member in form.units:
+        for member in form.all_units:
             names = {own.get(member, ""), *(a.lstrip(".") for a in self._accepts.get(member, ()))}
             if not suffix or suffix in {self._fold(n) for n in names}:
                 out.append((bool(own.get(member, "")), member))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -102,7 +103,8 @@ class _Row:
 
     def build(self) -> Instruction:
         row = self.row
-        members = self.members()
+        members = self.members(row.units)
+        spare = self.members(row.spare) if row.spare else []
         statements = self.semantics(row.semantics, (*self.path, "semantics"))
         equivalents = tuple(
             self.semantics(text, (*self.path, "equivalents", n)) for n, text in enumerate(row.equivalents)
@@ -127,7 +129,7 @@ class _Row:
             busy=row.busy,
             semantics=statements,
             condition=next(iter(condition), None),
-            suffixes=tuple((m, suffix) for m, _, suffix in members),
+            suffixes=tuple((m, suffix) for m, _, suffix in (*members, *spare)),
             memory=self.memory(statements, side),
             resources=tuple((r.name, r.first, r.cycles) for r in row.resources),
             implicit_reads=tuple(
@@ -147,11 +149,12 @@ class _Row:
             text_unless=row.text_unless,
             accepts=row.accepts,
             packet_end=row.packet_end,
+            spare=tuple(m for m, _, _ in spare),
         )
 
-    def members(self) -> list[tuple[str, Unit, str]]:
+    def members(self, units: Sequence[str]) -> list[tuple[str, Unit, str]]:
         """Each alternative's member name, unit and suffix, in the row's order."""
-        members = self.context.members(self.row.units, self.path)
+        members = self.context.members(units, self.path)
         return [(unit.members[k - 1], unit, unit.suffix.format(n=k)) for unit, k in members]
 
     def semantics(self, text: str, path: Path, *, condition: bool = False) -> tuple[SemStatement, ...]:

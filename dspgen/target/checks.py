@@ -16,7 +16,7 @@ def check_forms(instructions: tuple[Instruction, ...], context: Context) -> None
     seen: dict[object, str] = {}
     for row in instructions:
         shape = tuple((o.kind, o.classes, o.imm, o.pair_text) for o in row.operands)
-        for unit in row.units:
+        for unit in row.all_units:
             key = (row.mnemonic, unit, shape)
             if key in seen and seen[key] != row.id:
                 message = f"same mnemonic, unit and operands as `{seen[key]}`"

@@ -93,6 +93,7 @@ def _instruction(row: Instruction) -> dict[str, Plain]:
         "mnemonic": row.mnemonic,
         "operands": ", ".join(f"{o.name}: {_operand(o)}" for o in row.operands),
         "units": list(row.units),
+        "spare": list(row.spare),
         "latency": row.latency,
         "busy": row.busy,
         "semantics": format_statements(row.semantics),

@@ -132,8 +132,9 @@ class SemStatement:
 class Instruction:
     """One row of the ISA file. `id` is unique; several ids may share a `mnemonic` (forms on other units or operands).
 
-    `units` are the alternatives: each a member name of a Unit (groups are expanded). `resources` are (name, first
-    cycle, cycles). `suffixes` tell for each of `units` the text after the mnemonic that selects it, "" where there is
+    `units` are the alternatives: each a member name of a Unit (groups are expanded); `spare` are more of these, which
+    only packets use. `resources` are (name, first
+    cycle, cycles). `suffixes` tell for each of them the text after the mnemonic that selects it, "" where there is
     none. What the lane mask governs has the mask register among its `implicit_reads`. With a `condition` it has an
     effect only if that isn't 0, and reads what it writes, as this may stay.
     """
@@ -163,10 +164,15 @@ class Instruction:
     text_unless: str = ""
     accepts: tuple[str, ...] = ()  # further texts that are read
     packet_end: bool = False  # written after its packet's end, and none of its instructions
+    spare: tuple[str, ...] = ()
     widened: bool = False  # in a view: computes on wider registers, right in the low word; see `dspgen.target.views`
 
     def operand(self, name: str) -> Operand:
         return next(o for o in self.operands if o.name == name)
+
+    @property
+    def all_units(self) -> tuple[str, ...]:
+        return (*self.units, *self.spare)
 
     @property
     def latency(self) -> int:

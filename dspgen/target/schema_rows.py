@@ -85,6 +85,7 @@ class Instruction(Sourced):
     mnemonic differ in units or operands.
 
     units: the groups of units, or members of groups, that can run it, each alone.
+    spare: further units that can run it: packets use them, but code is chosen as if there were `units` alone.
     semantics: what it does, as statements on its operands; see Semantics.
     condition: an expression of semantics: it has an effect only if this isn't 0 at issue.
     label: how the row's figures are known; see `label` elsewhere.
@@ -116,6 +117,7 @@ class Instruction(Sourced):
     semantics: str
     label: Label
     source: str
+    spare: Words = Words(())
     operands: dict[str, Operand] = field(default_factory=dict)
     mnemonic: str | None = None
     text: str = ""

@@ -387,7 +387,7 @@ def _counting(machine: Machine) -> Iterator[Fault]:
 
 
 def _units(machine: Machine) -> Iterator[Fault]:
-    used = {unit for row in machine.target.instructions for unit in row.units}
+    used = {unit for row in machine.target.instructions for unit in row.all_units}
     for unit in machine.target.units:
         if not used & {*unit.members}:
             yield _warning("DG131", ("units", unit.name), "no instruction runs on it", "name it in `units` of some")

@@ -29,8 +29,8 @@ def test_every_row_has_a_label_a_source_and_semantics_that_print_and_parse(name:
         assert row.source, row.id
         assert row.semantics, row.id
         assert parse(format_statements(row.semantics), target.lanes) == row.semantics
-        assert set(row.units) <= set(target.unit_members)
-        assert [m for m, _ in row.suffixes] == list(row.units)
+        assert set(row.all_units) <= set(target.unit_members)
+        assert [m for m, _ in row.suffixes] == list(row.all_units)
         assert (row.memory is not None) == any(o.kind == "memory" for o in row.operands)
 
 
