@@ -15,6 +15,7 @@ from dspgen.rewrite.patterns import (
     Pattern,
     Relation,
     RuleError,
+    all_nodes,
     apply_nodes,
     argument_elems,
     argument_sides,
@@ -84,6 +85,9 @@ def infer(left: str, right: str, condition: Condition, elem: str) -> Typed:
     raw: dict[int, tuple[str, str]] = {}
 
     def visit(pattern: Pattern, want: str, side: str) -> None:
+        if id(pattern) in raw:
+            sides.unite(raw[id(pattern)][1], side)
+            return
         match pattern:
             case Hole(name):
                 if name in holes:
@@ -153,22 +157,12 @@ def side_of(text: str, side: str) -> tuple[Pattern, ...]:
 
 def _names(patterns: tuple[Pattern, ...]) -> set[str]:
     """All ?names of terms, memories and integers."""
-    found = {h.name for p in patterns for h in _holes(p)}
+    found = {p.name for p in all_nodes(patterns) if isinstance(p, Hole)}
     for node in apply_nodes(patterns):
         if isinstance(node, LoadPattern):
             found.add(node.memory)
         found |= {name for e in integer_expressions(node) for name, _ in e.terms}
     return found
-
-
-def _holes(pattern: Pattern) -> list[Hole]:
-    match pattern:
-        case Hole():
-            return [pattern]
-        case Apply() | LoadPattern():
-            return [h for a in pattern.args for h in _holes(a)]
-        case _:
-            return []
 
 
 def _bound_by(condition: Condition) -> set[str]:

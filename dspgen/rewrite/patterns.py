@@ -1,6 +1,7 @@
 """The text of rewrite rules, parsed and typed.
 
-    side    ::= term+                         several terms: one equality for each
+    side    ::= let* term+                    several terms: one equality for each
+    let     ::= "(let" "?"name term ")"       the one term that the name stands for after it, however often
     term    ::= "?"name | number | "(" head argument* ")"
     head    ::= op "." elem ("." immediate)*  elem: f32, i32, ... or T, the rule's own element type
     loads       "(ld.T ?m offset)"            scalar; "?m" is the array and the variable part of the address
@@ -18,7 +19,8 @@ and so on. What stays open holds for both kinds.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from dspgen.vecdsl.ir import NARROW, OPS
 
@@ -159,22 +161,38 @@ def parse_side(text: str) -> tuple[Pattern, ...]:
     """All terms of one side of a rule."""
     tokens = _TOKEN.findall(text)
     found: list[Pattern] = []
+    names: dict[str, Pattern] = {}
     position = 0
+    while tokens[position : position + 2] == ["(", "let"]:
+        position = _let(tokens, position + 2, names)
     while position < len(tokens):
-        pattern, position = _parse(tokens, position)
+        pattern, position = _parse(tokens, position, names)
         found.append(_as_pattern(pattern))
     if not found:
         raise RuleError("a side of the rule is empty")
     return tuple(found)
 
 
-def _parse(tokens: list[str], position: int, *, linear: bool = False) -> tuple[Pattern | Linear, int]:
+def _let(tokens: list[str], position: int, names: dict[str, Pattern]) -> int:
+    """Give a term its name; both stand at a position."""
+    if position + 1 >= len(tokens) or not _NAME.match(tokens[position]):
+        raise RuleError("`let` needs a ?name and its term")
+    pattern, end = _parse(tokens, position + 1, names)
+    if end >= len(tokens) or tokens[end] != ")":
+        raise RuleError("`let` has one term")
+    names[tokens[position]] = _as_pattern(pattern)
+    return end + 1
+
+
+def _parse(
+    tokens: list[str], position: int, names: Mapping[str, Pattern], *, linear: bool = False
+) -> tuple[Pattern | Linear, int]:
     """The term at a position; `linear`: or an integer expression."""
     token = tokens[position]
     if token == ")":
         raise RuleError("`)` without `(`")
     if token != "(":
-        return _atom(token, linear=linear), position + 1
+        return _atom(token, names, linear=linear), position + 1
     end = position + 1
     if end >= len(tokens) or tokens[end] in "()":
         raise RuleError("an operation's name must follow `(`")
@@ -183,7 +201,7 @@ def _parse(tokens: list[str], position: int, *, linear: bool = False) -> tuple[P
     load = _LOAD.match(name) is not None
     args: list[Pattern | Linear] = []
     while end < len(tokens) and tokens[end] != ")":
-        arg, end = _parse(tokens, end, linear=load)
+        arg, end = _parse(tokens, end, names, linear=load)
         args.append(arg)
     if end >= len(tokens):
         raise RuleError("`(` without `)`")
@@ -260,9 +278,10 @@ def _lanes(text: str) -> Lanes:
         raise RuleError(f"`{text}` is no list of lanes") from None
 
 
-def _atom(token: str, *, linear: bool) -> Pattern | Linear:
+def _atom(token: str, names: Mapping[str, Pattern], *, linear: bool) -> Pattern | Linear:
     if _NAME.match(token):
-        return Hole(token)
+        found = names.get(token, Hole(token))
+        return found if isinstance(found, Apply | LoadPattern) else replace(found)  # kinds are those of each place
     if token.startswith("["):
         return _lanes(token)
     try:
@@ -353,11 +372,17 @@ def integer_expressions(node: Apply | LoadPattern) -> list[Linear]:
 
 def apply_nodes(patterns: tuple[Pattern, ...]) -> list[Apply | LoadPattern]:
     """All operations and loads of the patterns."""
-    found: list[Apply | LoadPattern] = []
+    return [p for p in all_nodes(patterns) if isinstance(p, Apply | LoadPattern)]
+
+
+def all_nodes(patterns: tuple[Pattern, ...]) -> list[Pattern]:
+    """All that the patterns are made of, what has a name once."""
+    found: dict[int, Pattern] = {}
     stack = list(patterns)
     while stack:
         pattern = stack.pop()
-        if isinstance(pattern, Apply | LoadPattern):
-            found.append(pattern)
-            stack.extend(pattern.args)
-    return found
+        if id(pattern) not in found:
+            found[id(pattern)] = pattern
+            if isinstance(pattern, Apply | LoadPattern):
+                stack.extend(pattern.args)
+    return list(found.values())

@@ -24,6 +24,7 @@ from dspgen.rewrite.patterns import (
     LoadPattern,
     Number,
     Pattern,
+    all_nodes,
 )
 from dspgen.rewrite.rules import Instance
 
@@ -85,18 +86,14 @@ def program_of(rules: tuple[Instance, ...], lanes: int) -> tuple[tuple[str, ...]
 def _rule_heads(rules: Sequence[Instance]) -> tuple[Head, ...]:
     found: dict[Head, None] = {}
     for rule in rules:
-        stack: list[Pattern] = [*rule.typed.left, *rule.typed.right]
-        while stack:
-            pattern = stack.pop()
+        for pattern in all_nodes((*rule.typed.left, *rule.typed.right)):
             match pattern:
                 case Apply():
                     elem = rule.elem if pattern.elem == "T" else pattern.elem
                     found[_op_head(pattern.op, elem, len(pattern.imm), len(pattern.args))] = None
-                    stack.extend(pattern.args)
                 case LoadPattern():
                     elem = rule.elem if pattern.elem == "T" else pattern.elem
                     found[_load_head(pattern.op, elem, len(pattern.levels), len(pattern.args))] = None
-                    stack.extend(pattern.args)
                 case Number():
                     found[Head(f"const_{rule.typed.kind(pattern).elem}", "leaf")] = None
                 case Lanes():
@@ -118,6 +115,7 @@ class _RuleText:
         self.fresh = 0
         self.lets: list[str] = []
         self.names: dict[str, str] = {}
+        self.terms: dict[int, str] = {}  # of the right side, what is made already
 
     def text(self) -> list[str]:
         """The rule, after the declarations that it needs of its own."""
@@ -164,6 +162,11 @@ class _RuleText:
 
     def made(self, pattern: Pattern) -> str:
         """A term of the right side; each operation gets a name, so that what is written twice is made once."""
+        if id(pattern) not in self.terms:
+            self.terms[id(pattern)] = self._made(pattern)
+        return self.terms[id(pattern)]
+
+    def _made(self, pattern: Pattern) -> str:
         match pattern:
             case Apply():
                 columns = self.columns(pattern, [self.made(a) for a in pattern.args], left=False)

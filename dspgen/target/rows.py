@@ -1,5 +1,6 @@
 """Macros and rewrite rows: their repetitions spelled out, their terms and names checked.
 
+side ::= (let ?name term)* term+
 term ::= ?name | number | (op.elem[.imm]* term*), or a load (ld.elem ?memory offset [stride]). The rewriting stage has
 the whole grammar, and types the terms.
 """
@@ -34,9 +35,18 @@ def check_term(text: str, *, several: bool = False) -> tuple[str, ...]:
     """The pattern variables of a term (or of terms) in order of first use. Raises TermError."""
     tokens = _TOKEN.findall(text)
     variables: dict[str, None] = {}
-    end = _term(tokens, 0, text, variables)
+    named: set[str] = set()
+    end = 0
+    while several and tokens[end : end + 2] == ["(", "let"]:
+        own: dict[str, None] = {}
+        name, end = tokens[end + 2][1:], _term(tokens, end + 3, text, own) + 1
+        variables.update(dict.fromkeys(v for v in own if v not in named))
+        named.add(name)
+    own = {}
+    end = _term(tokens, end, text, own)
     while several and end < len(tokens):
-        end = _term(tokens, end, text, variables)
+        end = _term(tokens, end, text, own)
+    variables.update(dict.fromkeys(v for v in own if v not in named))
     if end != len(tokens):
         raise TermError(f"`{text}`: `{tokens[end]}` stands after the end of the term")
     return tuple(variables)
@@ -99,7 +109,7 @@ def build_rewrites(isa: schema.Isa, context: Context) -> tuple[Rewrite, ...]:
             continue
         if row.tree is not None:
             right = _tree(row.tree, 0, max(row.tree.count, 1))
-        right = _inlined(right, row.let)
+        right = "".join(f"(let ?{n} {t}) " for n, t in row.let.items()) + right
         variables: list[tuple[str, ...]] = []
         for key, text in (("left", row.left), ("right" if row.right else "tree", right)):
             try:
@@ -116,19 +126,6 @@ def build_rewrites(isa: schema.Isa, context: Context) -> tuple[Rewrite, ...]:
                 context.fault("DG114", (*path, "when"), message)
         found.append(Rewrite(name, row.left, right, row.when, row.why, row.packed))
     return tuple(found)
-
-
-def _inlined(text: str, let: Mapping[str, str]) -> str:
-    """`?name` of each `let` replaced by its term; one that names a later `let` stays a free variable, and is told."""
-    terms: dict[str, str] = {}
-
-    def replaced(term: str) -> str:
-        found = re.sub(r"\?(\w+)", lambda m: terms.get(m.group(1), m.group()), term)
-        return re.sub(r"\s+", " ", found).strip()
-
-    for name, term in let.items():
-        terms[name] = replaced(term)
-    return replaced(text)
 
 
 def _tree(tree: schema_macros.Tree, low: int, high: int) -> str:

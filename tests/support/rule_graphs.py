@@ -25,6 +25,7 @@ class Sides:
     lefts: list[int] = field(default_factory=list)
     rights: list[int] = field(default_factory=list)
     memories: dict[str, int] = field(default_factory=dict)
+    known: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rng = random.Random(self.instance.rule.name)
@@ -43,6 +44,11 @@ class Sides:
         return self.sample.sides.get(side, side) == "v"
 
     def add(self, pattern: Pattern) -> int:
+        if id(pattern) not in self.known:
+            self.known[id(pattern)] = self._added(pattern)
+        return self.known[id(pattern)]
+
+    def _added(self, pattern: Pattern) -> int:
         elem = self.instance.typed.kind(pattern).elem or self.instance.elem
         vector = self.side(pattern)
         match pattern:

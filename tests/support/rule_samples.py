@@ -62,6 +62,7 @@ class Sample:
         self.names = self._integers()
         self.values = self._holes()
         self.memories: dict[str, np.ndarray] = {}
+        self.known: dict[int, Value] = {}
 
     def _kinds(self):
         return [*self.typed.roots, *(k for _, k in self.typed.holes), *self.typed.kinds.values()]
@@ -217,6 +218,11 @@ class Sample:
         return lanes_of(VType(elem, True), self.lanes)
 
     def evaluate(self, pattern: Pattern) -> Value:
+        if id(pattern) not in self.known:
+            self.known[id(pattern)] = self._evaluated(pattern)
+        return self.known[id(pattern)]
+
+    def _evaluated(self, pattern: Pattern) -> Value:
         kind = self.typed.kind(pattern)
         match pattern:
             case Hole(name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,23 @@ def term(text: str, elem: str, vector: bool, types: dict[str, str] | None = None
     return read(elem, vector)
 
 
+def lets(text: str) -> tuple[list[tuple[str, str]], str]:
+    """The names that a row's side gives terms, and what stands after them."""
+    found = []
+    while text.startswith("(let ?"):
+        depths = accumulate((mark == "(") - (mark == ")") for mark in text)
+        end = next(k for k, depth in enumerate(depths) if not depth)
+        name, _, own = text[len("(let ?") : end].partition(" ")
+        found.append((name, own))
+        text = text[end + 1 :].strip()
+    return found, text
+
+
+def result_of(text: str) -> str:
+    name, own = text[1:].split(" ")[0].split(".")[:2]
+    return "i32" if name in COMPARISONS else own
+
+
 def values(elem: str, seed: int, *, special: bool = False) -> np.ndarray:
     rng = np.random.default_rng(seed)
     if elem in ("f32", "f64"):
@@ -97,10 +115,14 @@ def test_rewrite_rows_hold(name: str, row) -> None:  # type: ignore[no-untyped-d
     lanes = len(given["a"])
     vector = "reduce" not in row.left
     left = term(row.left, elem, vector)
-    right = term(row.right, elem, vector, {v.name: v.type.elem for v in leaves(left) if isinstance(v, Var)})
-    with np.errstate(invalid="ignore", over="ignore"):
+    types = {v.name: v.type.elem for v in leaves(left) if isinstance(v, Var)}
+    with np.errstate(all="ignore"):
         want = np.asarray(evaluate_term(left, lanes, given, {}))
-        got = np.asarray(evaluate_term(right, lanes, given, {}))
+        named, right = lets(row.right)
+        for name, text in named:
+            made = evaluate_term(term(text, elem, vector, types), lanes, given, {})
+            given[name], types[name] = np.asarray(made), result_of(text)
+        got = np.asarray(evaluate_term(term(right, elem, vector, types), lanes, given, {}))
     if want.dtype.kind == "f" and "reassoc" in row.when:
         bound = 4 * np.finfo(want.dtype).eps
         assert np.all(np.abs(got - want) <= bound * np.abs(want)), row.name
