@@ -17,6 +17,7 @@ from dspgen.errors import NoSchedule, Problem, SourceError, TooLarge
 from dspgen.options import Options, RewriteMode
 from dspgen.rewrite.machine import machine_of
 from dspgen.rewrite.optimise import OUTSIDE, Effort, Optimised, Remark, optimise
+from dspgen.sched.conditions import with_shorter_choices
 from dspgen.sched.ir import LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
 from dspgen.sched.modulo import GAVE_UP
@@ -227,6 +228,7 @@ def assemble(planned: Planned, rewritten: Optimised, target: Target, options: Op
     if most is not None and (size := instruction_count(function.body)) > most:
         problem = Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", planned.func.loc)
         raise TooLarge(problem, size / most)
+    function = with_shorter_choices(function, target)
     return Assembled(planned, rewritten, function, least_cycles(function, target))
 
 

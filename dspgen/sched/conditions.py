@@ -1,18 +1,36 @@
-"""Branches that test what the code before them tests: rows that jump under a condition of their own.
+"""Branches and choices that test what the code before them tests: rows with a condition of their own.
 
 Before: `cmp p, x, y; mux c, p, 1, 0; [c] jump`. After: `cmp p, x, y; jump-if p`; and, on machines that have it, a
-branch that compares x, as its own packet makes it, with y. What a row tests is read off its `condition`.
+branch that compares x, as its own packet makes it, with y. What a row tests is read off its `condition`; and of rows
+that choose one of two values, off what they compute: `cmp q, c, 0; mux d, q, b, a` becomes `mux d, p, a, b`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from dspgen.asmir.ir import Imm, Instr, Label, OperandValue, Reg, VReg, overwrites, writes
+from dspgen.asmir.ir import (
+    Function,
+    If,
+    Imm,
+    Instr,
+    Item,
+    Jump,
+    Label,
+    Loop,
+    Mark,
+    OperandValue,
+    Reg,
+    VReg,
+    overwrites,
+    writes,
+)
 from dspgen.sched.facts import Facts
+from dspgen.sched.live import NOTHING, Live, live_around, live_before, remove_dead
 from dspgen.target.forwarding import new_operand
-from dspgen.target.model import Instruction, SemExpr
+from dspgen.target.model import Instruction, SemExpr, Target
+from plant_core.remembered import by_identity
 
 _COMPARISONS = ("eq", "ne", "lt", "ltu", "gt", "le", "ge")
 _DEEPEST = 8  # instructions that a condition is traced back through
@@ -41,6 +59,16 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
+class _Choice:
+    """A row that gives the operand `yes` where `test` is true, or false where `negated`, and else `no`."""
+
+    test: _Tree
+    negated: bool
+    yes: str
+    no: str
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """A branch in place of another one. `new`: the register that it takes from its packet."""
 
@@ -56,6 +84,7 @@ class Conditions:
         twins = {twin.id for twin, _ in facts.twins.values()}
         rows = (row for row in facts.target.instructions if row.id not in twins)
         self.rows = [found for row in rows if (found := _jump(row)) is not None]
+        self.choices = _choices(facts.target)
 
     def others(self, before: Sequence[Instr], branch: Instr) -> Iterator[Found]:
         """Branches that do what this one does at the end of the code; those that test what came earlier come later."""
@@ -74,6 +103,35 @@ class Conditions:
                 return
             test, other = _truth(earlier)
             negated ^= other
+
+    def shortened(self, code: Sequence[Instr]) -> list[Instr]:
+        """The code with choices that test what numbers were made of that they test; what made these stays."""
+        made = list(code)
+        for k, instr in enumerate(made):
+            choice = self.choices.get(instr.instruction.id)
+            if choice is not None and instr.predicate is None and not instr.masked:
+                made[k] = self._choosing(choice, instr, made[:k])
+        return made
+
+    def _choosing(self, choice: _Choice, instr: Instr, before: Sequence[Instr]) -> Instr:
+        row = instr.instruction
+        given = {o.name: v for o, v in zip(row.operands, instr.operands, strict=True)}
+        tree = _tree(row.semantics[0].value.args[0], given, len(before))
+        negated = False
+        for _ in range(_DEEPEST):
+            if tree is None:
+                break
+            test, other = _truth(tree)
+            negated ^= other
+            bound: dict[str, OperandValue] = {}
+            if self._matches(choice.test, test, bound, row, before):
+                values = given | bound
+                if negated != choice.negated:
+                    values |= {choice.yes: given[choice.no], choice.no: given[choice.yes]}
+                if all(_fits(row, name, values[name]) for name in (choice.yes, choice.no)):
+                    instr = replace(instr, operands=tuple(values[o.name] for o in row.operands))
+            tree = self._traced(test, before)
+        return instr
 
     def _made(self, row: Instruction, bound: Mapping[str, OperandValue], target: Label, branch: Instr) -> Found | None:
         place = new_operand(row)
@@ -102,12 +160,7 @@ class Conditions:
     ) -> bool:
         if pattern.op == "operand":
             value = self._value(tree, before)
-            operand = row.operand(pattern.name)
-            if isinstance(value, Imm):
-                fits = operand.imm is not None and operand.imm[0] <= value.value <= operand.imm[1]
-            else:
-                fits = isinstance(value, Reg) and not value.part and value.vreg.cls in operand.classes
-            if value is None or not fits or bound.get(pattern.name, value) != value:
+            if value is None or not _fits(row, pattern.name, value) or bound.get(pattern.name, value) != value:
                 return False
             bound[pattern.name] = value
             return True
@@ -123,13 +176,16 @@ class Conditions:
         return False
 
     def _value(self, tree: _Tree, before: Sequence[Instr]) -> OperandValue | None:
-        """What an operand at the end of the code would have to be to have a value of the code's."""
+        """What an operand at the end of the code would have to be to have a value of the code's; None where that is no
+        longer there, or so many others of its class are made since that keeping it could take too many."""
         if tree.op == "int":
             return Imm(tree.value)
         if tree.register is None:
             return None
-        kept = all(all(r != tree.register.vreg for r, _ in writes(instr)) for instr in before[tree.time :])
-        return tree.register if kept else None
+        register = tree.register.vreg
+        since = [made for instr in before[tree.time :] for made, _ in writes(instr) if made.cls == register.cls]
+        few = len(since) <= max(len(self.facts.classes[register.cls].names) // 2, 1)
+        return tree.register if few and register not in since else None
 
     def _bits(self, tree: _Tree) -> int:
         assert tree.register is not None
@@ -162,6 +218,69 @@ class Conditions:
             return None
         operands = {o.name: v for o, v in zip(row.operands, instr.operands, strict=True)}
         return _tree(row.semantics[0].value, operands, time)
+
+
+def _fits(row: Instruction, name: str, value: OperandValue) -> bool:
+    """Whether an operand of the row may be so."""
+    operand = row.operand(name)
+    if isinstance(value, Imm):
+        return operand.imm is not None and operand.imm[0] <= value.value <= operand.imm[1]
+    return isinstance(value, Reg) and not value.part and value.vreg.cls in operand.classes
+
+
+def _choice(row: Instruction, scalars: Collection[str]) -> _Choice | None:
+    if row.condition is not None or len(row.semantics) != 1 or row.memory is not None:
+        return None
+    target, value = row.semantics[0].target, row.semantics[0].value
+    names = {o.name for o in row.operands if not o.new}
+    if target is None or target.part or target.name not in names or value.op != "select":
+        return None
+    if not all(c in scalars for c in row.operand(target.name).classes) or row.operand(target.name).read:
+        return None
+    if any(a.op != "place" or a.part or a.name not in names for a in value.args[1:]):
+        return None
+    tree = _tree(value.args[0], None, 0)
+    return _Choice(*_truth(tree), value.args[1].name, value.args[2].name) if tree is not None else None
+
+
+@by_identity
+def _choices(target: Target) -> dict[str, _Choice]:
+    scalars = {c.name for c in target.registers if c.kind == "scalar"}
+    found = ((row.id, _choice(row, scalars)) for row in target.instructions)
+    return {id: choice for id, choice in found if choice is not None}
+
+
+def with_shorter_choices(function: Function, target: Target) -> Function:
+    """The function with choices that test what the numbers that they test were made of."""
+    if not _choices(target):
+        return function
+    return replace(function, body=shorter_choices(function.body, NOTHING, Conditions(Facts(target))))
+
+
+def shorter_choices(items: Sequence[Item], after: Live, conditions: Conditions) -> tuple[Item, ...]:
+    """A body with such choices, and without what is no longer read; `after` is what is read behind it."""
+    facts = conditions.facts
+    live = live_around(items, after, facts)
+    made: list[Item] = []
+    code: list[Instr] = []
+    for k, item in enumerate([*items, None]):
+        if isinstance(item, Instr):
+            code.append(item)
+            continue
+        other = conditions.shortened(code)
+        made += remove_dead(other, live[k], facts) if other != code else code
+        code = []
+        match item:
+            case Loop():
+                inside = live[k + 1] | live_before((item,), live[k + 1], facts)
+                made.append(replace(item, body=shorter_choices(item.body, inside, conditions)))
+            case If():
+                made.append(replace(item, then=shorter_choices(item.then, live[k + 1], conditions)))
+            case Mark() | Jump():
+                made.append(item)
+            case None:
+                pass
+    return tuple(made)
 
 
 def _jump(row: Instruction) -> _Row | None:

@@ -143,6 +143,28 @@ def test_vector_roots_of_negative_numbers_are_not_numbers(tmp_path: Path) -> Non
     assert np.isnan(found.outputs["x"]).tolist() == [False, False, True, False, True, False, True, True, *8 * [False]]
 
 
+def test_quotients_are_the_host_s_to_the_last_bit(tmp_path: Path) -> None:
+    """Ends of all kinds by each other, and quotients near where the mantissa, or the normal range, ends."""
+    ends = [0, 1, 2, 0x7FFFFF, 0x800000, 0x800001, 0xFFFFFF, 0x1000000, 0x3F7FFFFF, 0x3F800000, 0x3F800001]
+    ends += [0x40000000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000]
+    a, b = (np.array(x, np.uint32) for x in zip(*((x, y) for x in ends for y in ends), strict=True))
+    rng = np.random.default_rng(1)
+    more = rng.integers(0, 1 << 32, (2, 287), dtype=np.uint32)
+    more[0, ::2] = (more[1, ::2] & 0x7F800000) - (more[0, ::2] % 30 << 23) | more[0, ::2] & 0x7FFFFF
+    a, b = np.concatenate([a, more[0]]), np.concatenate([b ^ np.uint32(1 << 31), more[1]])
+    path = tmp_path / "f.c"
+    path.write_text(
+        "void f(const float a[512], const float b[512], float q[512]) {\n"
+        "for (int i = 0; i < 512; i++) q[i] = a[i] / b[i]; }"
+    )
+    options = Options(fp="strict", tiler="model")
+    inputs = {
+        name: np.where(np.isnan(x), np.float32(np.nan), x) for name, x in (("a", a.view("f4")), ("b", b.view("f4")))
+    }
+    assert len(a) == 512
+    assert run_file(str(path), load_target("hexagon_v66"), options, inputs=inputs).verified
+
+
 def bits(value: float) -> int:
     return int(struct.unpack("<i", struct.pack("<f", value))[0])
 
