@@ -30,7 +30,6 @@ from dspgen.sched.facts import Facts
 from dspgen.sched.live import NOTHING, Live, live_around, live_before, remove_dead
 from dspgen.target.forwarding import new_operand
 from dspgen.target.model import Instruction, SemExpr, Target
-from plant_core.remembered import by_identity
 
 _COMPARISONS = ("eq", "ne", "lt", "ltu", "gt", "le", "ge")
 _DEEPEST = 8  # instructions that a condition is traced back through
@@ -229,11 +228,11 @@ def _fits(row: Instruction, name: str, value: OperandValue) -> bool:
 
 
 def _choice(row: Instruction, scalars: Collection[str]) -> _Choice | None:
-    if row.condition is not None or len(row.semantics) != 1 or row.memory is not None:
+    if len(row.semantics) != 1 or row.semantics[0].value.op != "select" or row.condition is not None:
         return None
     target, value = row.semantics[0].target, row.semantics[0].value
     names = {o.name for o in row.operands if not o.new}
-    if target is None or target.part or target.name not in names or value.op != "select":
+    if target is None or target.part or target.name not in names or row.memory is not None:
         return None
     if not all(c in scalars for c in row.operand(target.name).classes) or row.operand(target.name).read:
         return None
@@ -243,7 +242,6 @@ def _choice(row: Instruction, scalars: Collection[str]) -> _Choice | None:
     return _Choice(*_truth(tree), value.args[1].name, value.args[2].name) if tree is not None else None
 
 
-@by_identity
 def _choices(target: Target) -> dict[str, _Choice]:
     scalars = {c.name for c in target.registers if c.kind == "scalar"}
     found = ((row.id, _choice(row, scalars)) for row in target.instructions)
