@@ -76,7 +76,7 @@ class Found:
 
 
 class Conditions:
-    """The rows of a machine that branch under a condition."""
+    """The rows of a machine that branch under a condition, or choose by one."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
