@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dspgen.errors import NoSchedule
 from dspgen.straight.latency import Latency
@@ -28,9 +28,10 @@ from dspgen.vecdsl.ir import (
     ScalarDecl,
     Stmt,
     Store,
+    Var,
     VType,
 )
-from dspgen.vecdsl.terms import Names, register_elem
+from dspgen.vecdsl.terms import Names, register_elem, terms_in
 from plant_core.affine import all_bufs
 from plant_core.ir import Buf, Func
 
@@ -189,7 +190,7 @@ def assemble(
         packer = Packer(graph, lanes, style, names, most, layouts=known, copied=tuple(known.layouts))
     live = graph.live()
     read = [element for n, alive in enumerate(live) if alive and (element := graph.element(n)) is not None]
-    loaded = {array for array, _ in read}
+    loaded, written = {array for array, _ in read}, {array for array, _ in graph.outputs}
     stretches: list[list[Let | Window | Store]] = []
     late: list[Store] = []
     # In the order of the function itself, so that values wait little.
@@ -199,10 +200,15 @@ def assemble(
         store = _store(graph, packer, elements, lanes)
         stretches.append([*packer.body])
         packer.body.clear()
-        if elements[0][0] in loaded:
-            late.append(store)
-        else:
+        if elements[0][0] not in loaded:
             stretches[-1].append(store)
+            continue
+        if any(isinstance(t, Load) and t.array in written for t in terms_in([store])):
+            # Another late store may change what this one still is to load.
+            kept = Let(packer.names.fresh("m"), store.value)
+            stretches[-1].append(kept)
+            store = replace(store, value=Var(kept.name, kept.value.type))
+        late.append(store)
     copies = _Copies(packer, bufs, lanes)
     resolved = [tuple(copies.resolved(s) if isinstance(s, Window) else s for s in part) for part in stretches]
     # A store that waits for the end reads what no loop may hold.

@@ -184,6 +184,17 @@ def test_stores_in_place_wait_for_all_loads(tmp_path: Path) -> None:
     check(from_text(tmp_path, text), 8, reassoc=True, most=9)
 
 
+def test_stores_in_place_wait_for_loads_that_they_are_the_only_use_of(tmp_path: Path) -> None:
+    """Values that are stored as they were loaded, so that no statement but the store would load them."""
+    texts = (
+        "for (int i = 0; i < 20; i++) { int t = a[i]; a[i] = b[i]; b[i] = t; }",
+        "for (int i = 0; i < 10; i++) { int t = a[i]; a[i] = a[19 - i]; a[19 - i] = t; }",
+        "int t = a[0]; for (int i = 0; i < 19; i++) a[i] = a[i + 1]; a[19] = t;",
+    )
+    for body in texts:
+        check(from_text(tmp_path, f"void f(int a[20], int b[20]) {{ {body} }}"), 4, reassoc=False, most=9)
+
+
 def test_windows_share_a_layout_or_are_refused() -> None:
     layouts = Layouts()
     a = [("a", k) for k in range(6)]
