@@ -51,6 +51,7 @@ class _Emitter:
     first: dict[int, int] = field(default_factory=dict)
     uses: dict[int, int] = field(default_factory=dict)
     users: dict[int, list[int]] = field(default_factory=dict)
+    asked: dict[int, int] = field(default_factory=dict)  # the last position at which a root is a statement's own
     bound: set[int] = field(default_factory=set)
     early: dict[int, list[int]] = field(default_factory=dict)
     parted: set[int] = field(default_factory=set)
@@ -60,6 +61,7 @@ class _Emitter:
     def count(self, roots: list[tuple[int, int]]) -> None:
         for position, root in roots:
             self.uses[root] = self.uses.get(root, 0) + 1
+            self.asked[root] = max(position, self.asked.get(root, 0))
             stack = [root]
             while stack:
                 number = stack.pop()
@@ -106,7 +108,8 @@ class _Emitter:
         self._part(order, deadlines, end)
 
     def _part(self, order: list[int], deadlines: Mapping[int, int], end: int) -> None:
-        """The pairs whose halves get names: each user computes a pair anew, and for one of them it is too late."""
+        """The pairs whose halves get names: each user computes a pair anew, and for one of them it is too late. Users
+        are also statements whose root it is."""
         limits: dict[int, int] = {}
         for number in reversed(order):
             given = (limits[a] for a in self.chosen[number].args if a not in self.bound)
@@ -115,8 +118,9 @@ class _Emitter:
         for number in order:
             users = self.users.get(number, ())
             places = (last[u] if self.chosen[u].pair else self.first[u] for u in users)
-            last[number] = max((self.first[number], *places))
-            apart = self.chosen[number].pair and any(self.chosen[u].op not in ("lo", "hi") for u in users)
+            last[number] = max((self.first[number], self.asked.get(number, 0), *places))
+            whole = number in self.asked or any(self.chosen[u].op not in ("lo", "hi") for u in users)
+            apart = self.chosen[number].pair and whole
             if apart and last[number] > limits[number]:
                 self.parted.add(number)
 

@@ -132,3 +132,29 @@ def test_a_complex_product_over_what_it_reads() -> None:
     shifted = store("B", 64, load("A", 1))
     pairs(program(store("A", 0, real), shifted, store("A", 32, imaginary), store("B", 16, real)))
     pairs(program(store("A", 0, real, 2), store("A", 1, imaginary, 2)))
+
+
+def test_two_vectors_of_each_array_change_places() -> None:
+    """The pair that the last stores want must be loaded before the first ones."""
+    places = (0, LANES)
+    kept = [Let(f"t{p}", load("A", p)) for p in places]
+    out = [store("B", p, Var(f"t{p}", F)) for p in places]
+    pairs(program(*kept, *(store("A", p, load("B", p)) for p in places), *out))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_order_of_copies(seed: int) -> None:
+    """Values that are stored as they were loaded, at once or later, once or twice."""
+    source = random.Random(seed)
+    body: list[Stmt] = []
+    known: list[Var] = []
+    for number in range(12):
+        place = source.choice((0, 1, LANES, LANES + 1, 2 * LANES, 3 * LANES))
+        loaded = load(source.choice("AB"), place)
+        if source.random() < 0.5:
+            body.append(Let(f"x{number}", loaded))
+            known.append(Var(f"x{number}", F))
+        else:
+            value = source.choice(known) if known and source.random() < 0.8 else loaded
+            body.append(store(source.choice("AB"), source.choice((0, 1, 2, 3)) * LANES, value))
+    pairs(program(*body))
