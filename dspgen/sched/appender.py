@@ -120,7 +120,7 @@ class Appender:
             branch=branch,
             after=self.live,
             without=without,
-            saved=self.kit.saved,
+            saved=self.kit.saved.union(self.settings.borrowed),
             in_text_order=piece in self.settings.textual or self.settings.method == "order",
             method=self.settings.method,
             searches=self.settings.searches,
