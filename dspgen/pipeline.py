@@ -33,6 +33,8 @@ from dspgen.stages import (
     Stages,
     distances_of_twos,
     expected_cycles,
+    fitting_views,
+    for_piece,
     polished,
     schedule_remarks,
     simulate_kernel,
@@ -41,7 +43,7 @@ from dspgen.stages import (
     with_source_bounds,
 )
 from dspgen.target.model import Target
-from dspgen.target.views import views, with_arguments
+from dspgen.target.views import views
 from dspgen.tile_remarks import tile_remarks, unrolled_remarks
 from dspgen.tiling.arrange import spaced
 from dspgen.tiling.bound import bound
@@ -55,7 +57,7 @@ from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_
 from plant_core.beside import beside
 from plant_core.block_tree import Blocks, flat
 from plant_core.canonical.passes import canonical
-from plant_core.ir import Buf, Func
+from plant_core.ir import Func
 from plant_core.lane_sums import with_lane_sums
 from plant_core.remembered import forget
 
@@ -120,7 +122,7 @@ def _best_view(
     """The code for the machine's view that takes the fewest cycles, of those with as many elements in each lane as
     the function's types allow. Views are not compiled that the model expects to take longer than what was found, or
     whose nests take many times the cycles of another's. `code` makes it by what `choosers` makes of a view."""
-    found = [_View(source, choosers(source, view)) for view in _fitting_views(source, target)]
+    found = [_View(source, choosers(source, view)) for view in fitting_views(source, target)]
     if len(found) == 1:
         return code(found[0], seen)
     if all(v.chooser.expected for v in found):
@@ -207,7 +209,20 @@ def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> t
 
 
 def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
-    """The function in blocks, its data moved onto the chip and back."""
+    """The function in blocks, its data moved onto the chip and back; where blocks that are found lack registers for all
+    of them together, with single vectors in place of register tiles."""
+    try:
+        return _in_blocks(source, target, options, seen)
+    except NoSchedule as refusal:
+        if options.tile == "one" or refusal.problems[0].code != "DG303":
+            raise
+        try:
+            return _in_blocks(source, target, replace(options, tile="one"), seen)
+        except NoSchedule:
+            raise refusal from None
+
+
+def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     reassoc = options.fp == "reassoc"
     func = canonical(source, reassoc=reassoc, symbolic=True)
     if not func.comps:
@@ -253,14 +268,15 @@ class _Pieces:
     def cycles(self, blocks: Blocks) -> list[float | None]:
         """Those of each piece; infinite where there is no code."""
         try:
-            found = [expected_cycles(compiled, self.target) for compiled, _ in self._made(blocks)]
+            made = zip(blocks.pieces, self._made(blocks), strict=True)
+            found = [expected_cycles(compiled, for_piece(piece, self.target)) for piece, (compiled, _) in made]
             return [cycles if math.isfinite(cycles) else None for cycles in found]
         except NoSchedule:
             return [math.inf] * len(blocks.pieces)
 
     def expected(self, func: Func) -> float:
         """What the model expects of a nest on the chip; 0 where it knows too little."""
-        return min(_chooser(func, v, self.options, _silent).expected for v in _fitting_views(func, self.target))
+        return min(_chooser(func, v, self.options, _silent).expected for v in fitting_views(func, self.target))
 
     def code(self, blocks: Blocks) -> list[Compiled]:
         """The code of each piece. Raises NoSchedule."""
@@ -295,8 +311,7 @@ def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: 
     def told(stage: str, value: object) -> None:
         stages.append((f"{piece.name}.{stage}", value))
 
-    able = with_arguments(target, [not isinstance(p, Buf) and p.dtype in ("f64", "i64") for p in piece.params])
-    made, remarks = _best_view(piece, able, chooser, _best_code, told)
+    made, remarks = _best_view(piece, for_piece(piece, target), chooser, _best_code, told)
     return replace(made, remarks=(*remarks, *made.remarks)), stages
 
 
@@ -307,13 +322,6 @@ def _chooser(source: Func, target: Target, options: Options, seen: OnStage, shar
     func = align_stores(func, partial(store_granule, target), target.lanes)
     func = spaced(in_twos(func, target.packed, partial(distances_of_twos, target)))
     return Chooser(func, target, options, seen=seen, share=share)
-
-
-def _fitting_views(source: Func, target: Target) -> list[Target]:
-    """The plain view, and those with several elements in a lane if the function computes on such elements."""
-    able = views(target)
-    small = any(c.target.dtype == "f32" for c in source.comps)
-    return [v for v in able if v.packed == 1 or small]
 
 
 def _polished_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:

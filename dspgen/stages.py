@@ -25,6 +25,7 @@ from dspgen.sched.schedule import schedule
 from dspgen.sim.run import Engine, SimResult, cycles_only, simulate
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
+from dspgen.target.views import views, with_arguments
 from dspgen.tiling.search import Choice
 from dspgen.vecdsl.arithmetic import loop_arithmetic
 from dspgen.vecdsl.build import build
@@ -384,6 +385,18 @@ def _only_signed(target: Target) -> set[str]:
     """The narrow unsigned types that only loads of their signed counterparts reach."""
     table = OperationTable(target)
     return {u for u in EXTENSIONS if not table.forms("ld", u) and table.forms("ld", u.replace("u", "i"))}
+
+
+def fitting_views(source: Func, target: Target) -> list[Target]:
+    """The plain view, and those with several elements in a lane if the function computes on such elements."""
+    able = views(target)
+    small = any(c.target.dtype == "f32" for c in source.comps)
+    return [v for v in able if v.packed == 1 or small]
+
+
+def for_piece(piece: Func, target: Target) -> Target:
+    """The machine with registers for all that a piece is given."""
+    return with_arguments(target, [not isinstance(p, Buf) and p.dtype in ("f64", "i64") for p in piece.params])
 
 
 def cycles_of(compiled: Compiled, target: Target, func: Func | None = None) -> int | None:

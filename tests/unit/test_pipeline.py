@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dspgen.asmir.ir import Instr
+from dspgen.block_forms import cuts
 from dspgen.errors import DspgenError
+from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_file
+from dspgen.pipeline import _Pieces, compile_file, run_file
 from dspgen.sched.facts import Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.straight import straight_ops
 from dspgen.target.model import Target
+from plant_core.block_tree import flat
+from plant_core.canonical.passes import canonical
 
 REFUSED = {
     "call": ("#include <math.h>\nvoid k(float b[9]) { for (int i = 0; i < 9; i++) b[i] = expf(b[i]); }", "DG331"),
@@ -138,3 +143,30 @@ def test_code_is_masked_only_while_lanes_may_be_off(tmp_path: Path, ft_m7002: Ta
     assert len(setters) == 2
     masked = [k for k, op in enumerate(ops) if op.masked and k not in setters]
     assert masked == [k for k in range(setters[0] + 1, setters[1]) if ops[k].ordered]
+
+
+def test_a_piece_may_be_given_more_than_a_call_passes(tmp_path: Path, ft_m7002: Target) -> None:
+    """Seven arrays, and how many whole and part groups of iterations there are: nine, where calls pass eight."""
+    names = "abcdeg"
+    text = f"""void f(int n, {", ".join(f"const float {x}[n]" for x in names)}, float r[n]) {{
+        for (int i = 0; i < n; i++) r[i] = {" + ".join(f"{x}[i]" for x in names)}; }}"""
+    path = tmp_path / "k.c"
+    path.write_text(text, encoding="utf-8")
+    source, options = read_c(str(path)), Options(data="ddr")
+    func = canonical(source, reassoc=True, symbolic=True)
+    made = next(next(cuts(source, func, ft_m7002, options, None, lambda _: 0.0)))
+    (blocks,) = flat(made.nests)
+    assert max(len(piece.params) for piece in blocks.pieces) == 9
+    pieces = _Pieces(ft_m7002, options, lambda stage, value: None)
+    assert all(cycles is not None and math.isfinite(cycles) for cycles in pieces.cycles(blocks))
+
+
+@pytest.mark.slow
+def test_blocks_that_lack_registers_all_together_have_single_vectors(tmp_path: Path, ft_m7002: Target) -> None:
+    path = tmp_path / "k.c"
+    path.write_text(
+        """void f(int n, int m, const float a[n][m], const float b[n][m], const float c[n], float r[n][m]) {
+        for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) r[i][j] = a[i][j] * b[i][j] + c[i]; }""",
+        encoding="utf-8",
+    )
+    assert run_file(str(path), ft_m7002, Options(data="ddr"), inputs={"n": 11, "m": 37}).verified
