@@ -166,9 +166,17 @@ def _strip_extensions(text: str) -> str:
         while depth and end < len(text):
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
-        pieces += [text[done : match.start()], re.sub(r"[^\n]", " ", text[match.start() : end])]
+        found = text[match.start() : end]
+        asked = "asm" in match.group() and _is_statement(text[: match.start()])
+        kept = found if asked else re.sub(r"[^\n]", " ", found)
+        pieces += [text[done : match.start()], kept]
         done = end
     return "".join([*pieces, text[done:]])
+
+
+def _is_statement(before: str) -> bool:
+    """Whether what comes next begins a statement of a function, where assembly does something."""
+    return before.count("{") > before.count("}") and before.rstrip().endswith((";", "{", "}"))
 
 
 def _lines_by_place(text: str) -> dict[tuple[str, int], str]:

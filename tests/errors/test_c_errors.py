@@ -56,6 +56,7 @@ STATEMENTS = [
     ("x[0] = @5 / 0;", "DG013", "divided by zero"),
     ("x[0] = @1 << 40;", "DG013", "shift"),
     ("@nothing(x);", "DG008", "'nothing'"),
+    ('x[0] = 1; @__asm__("nop");', "DG008", "'__asm__'"),
     ("volatile int @v = 3; x[0] = v;", "DG006", "volatile"),
     ("long double @v = 3; x[0] = v;", "DG006", "long double"),
     ("struct { int a; } @v; x[0] = v.a;", "DG006", "structures"),
