@@ -10,12 +10,13 @@ import ctypes
 import hashlib
 import math
 import re
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,23 @@ _FLAGS = ["-std=gnu11", "-w", "-O1", "-ffp-contract=off", "-fwrapv", "-fsigned-c
 _FLAGS += ["-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
 _LINK = ["-shared", "-fPIC", "-Wl,--gc-sections", "-lm"]
 _ENTRY = "dspgen_entry"
+_GUARDED = "dspgen_guarded"  # tells the signal that ended the program, 0 for none
+_GUARD = f"""#include <setjmp.h>
+#include <signal.h>
+extern void {_ENTRY}(void **arguments);
+static sigjmp_buf before;
+static void ended(int signal) {{ siglongjmp(before, signal); }}
+__attribute__((visibility("default"))) int {_GUARDED}(void **arguments)
+{{
+  static const int signals[] = {{SIGFPE, SIGSEGV, SIGBUS, SIGILL}};
+  struct sigaction ours = {{.sa_handler = ended}}, others[4];
+  for (int k = 0; k < 4; k++) sigaction(signals[k], &ours, &others[k]);
+  const int signal = sigsetjmp(before, 1);
+  if (!signal) {_ENTRY}(arguments);
+  for (int k = 0; k < 4; k++) sigaction(signals[k], &others[k], 0);
+  return signal;
+}}
+"""
 _STOP = re.compile(rf"\b({'|'.join(STOPS)})\s*\(")
 _OUT_C = "static void *dspgen_out[5];\n"
 _STOP_C = "__attribute__((noinline, noreturn)) void {name}_stopped({args}) {{ __builtin_longjmp(dspgen_out, 1); }}\n"
@@ -69,7 +87,8 @@ def run_c(
     """The final contents of every non-const array parameter; `inputs` has all parameters and isn't changed.
 
     With `double`, float arrays come back as float64. Raises SourceError where the C compiler refuses the file, or an
-    integer parameter's value takes an access outside its array; PlantError for a missing or misshapen input.
+    integer parameter's value takes an access outside its array, or the program is ended by a signal; PlantError for a
+    missing or misshapen input.
     """
     macros, fixed = split_defines(path, defines)
     scalars = _scalars(func, {**inputs, **fixed})
@@ -79,7 +98,7 @@ def run_c(
     folders = [flag for folder in includes for flag in ("-I", str(Path(folder).resolve()))]
     flags = [] if double else [*define_flags(macros), *folders]
     library = _build(_program(path, func, macros, includes, double), flags, path)
-    entry = ctypes.CDLL(str(library))[_ENTRY]
+    guarded = ctypes.CDLL(str(library))[_GUARDED]
     held: dict[str, Array] = {}
     for param in func.params:
         dtype = _held(param.dtype, double)
@@ -92,8 +111,17 @@ def run_c(
             raise PlantError(f"'{param.name}' has shape {shape}, its input has {array.shape}", loc=param.loc)
         held[param.name] = array
     pointers = (ctypes.c_void_p * max(len(held), 1))(*(a.ctypes.data for a in held.values()))
-    _on_large_stack(lambda: entry(pointers), _local_bytes(func, integers))
+    ended: list[int] = []
+    _on_large_stack(lambda: ended.append(guarded(pointers)), _local_bytes(func, integers))
+    if ended[0]:
+        _ended_by(ended[0], func)
     return {p.name: held[p.name] for p in func.params if isinstance(p, Buf) and not p.const}
+
+
+def _ended_by(number: int, func: Func) -> NoReturn:
+    known = {signal.SIGFPE: "divides an integer by zero", signal.SIGSEGV: "accesses memory that isn't there"}
+    what = known.get(signal.Signals(number), f"is ended by {signal.Signals(number).name}")
+    fail("DG523", f"the C program itself {what}, given these inputs", func.loc, "give other ones, by --inputs")
 
 
 def _local_bytes(func: Func, integers: Mapping[str, int]) -> int:
@@ -140,7 +168,6 @@ def _program(path: str, func: Func, macros: Defines, includes: Includes, double:
         else:
             name = "double" if double and is_float(param.dtype) else _C_NAMES[param.dtype]
             arguments.append(f"*({name} *)arguments[{position}]")
-    exported = '__attribute__((visibility("default")))'
     value = ""
     if gives_value(func):
         last = func.params[-1]
@@ -154,7 +181,7 @@ def _program(path: str, func: Func, macros: Defines, includes: Includes, double:
         before = "".join(f"#define {name} {name}_stopped\n" for name in STOPS)
         stops = _OUT_C + "".join(_STOP_C.format(name=name, args=args) for name, args in STOPS.items())
         done = f"if (!__builtin_setjmp(dspgen_out)) {done}"
-    call = f"{stops}{exported} void {_ENTRY}(void **arguments)\n{{\n  {done}\n}}\n"
+    call = f"{stops}void {_ENTRY}(void **arguments)\n{{\n  {done}\n}}\n"
     if double:
         return before + _in_double(text) + call
     escaped = str(Path(path).resolve()).replace("\\", "\\\\").replace('"', '\\"')
@@ -178,6 +205,18 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="dspgen-oracle-")
 
 
+@cache
+def _guard() -> Path:
+    """The compiled code that outlives the program, whatever ends it."""
+    source = Path(_folder().name) / "guard.c"
+    source.write_text(_GUARD, encoding="utf-8")
+    made = source.with_suffix(".o")
+    result = run_compiler([*_FLAGS, "-fPIC", "-c", str(source), "-o", str(made)])
+    if result.returncode:
+        fail("DG002", f"the C compiler can't build what runs programs: {result.stderr.strip()[:1000]}", None)
+    return made
+
+
 _built: dict[str, Path] = {}
 
 
@@ -189,7 +228,7 @@ def _build(program: str, flags: list[str], path: str) -> Path:
         source = Path(_folder().name) / f"{key}.c"
         library = source.with_suffix(".so")
         source.write_text(program, encoding="utf-8")
-        result = run_compiler([*_FLAGS, *flags, str(source), "-o", str(library), *_LINK])
+        result = run_compiler([*_FLAGS, *flags, str(source), str(_guard()), "-o", str(library), *_LINK])
         if result.returncode:
             fail("DG003", f"the C compiler can't build the program: {result.stderr.strip()[:1000]}", Loc(path, 1))
         _built[key] = library

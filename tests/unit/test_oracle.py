@@ -167,3 +167,17 @@ def test_arrays_that_bounds_are_computed_from_must_be_given(tmp_path: Path, use:
     with pytest.raises(DspgenError, match="must be given"):
         random_inputs(read_c(str(file)), 0)
     assert set(random_inputs(read_c(str(file)), 0, {"p": np.zeros(9, np.int32)})) == {"p", "y"}
+
+
+@pytest.mark.parametrize("value", ["a[i] / b[i]", "a[i] % b[i]", "b[b[i] + 100000000]"])
+def test_a_program_that_a_signal_ends_is_told(tmp_path: Path, value: str) -> None:
+    """What the program is not to be asked: this process goes on, and runs the next one."""
+    file = tmp_path / "k.c"
+    file.write_text(f"void k(int a[4], const int b[4]) {{ for (int i = 0; i < 4; i++) a[i] = {value}; }}")
+    func = read_c(str(file))
+    for _ in range(2):
+        with pytest.raises(DspgenError) as caught:
+            run_c(str(file), func, {"a": np.ones(4, np.int32), "b": np.zeros(4, np.int32)})
+        assert caught.value.problems[0].code == "DG523"
+    if "/" in value:
+        assert list(run_c(str(file), func, {"a": np.full(4, 6), "b": np.full(4, 3)})["a"]) == [2] * 4
