@@ -33,6 +33,7 @@ from dspgen.sched.unroll import (
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 _MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
+_NEVER = 1 << 64  # cycles: more than those of any loop, which runs up to two to the power of 32 times
 _HIGHEST = 3  # loops within each other whose runs overlap in one more
 _CROWDED = 1.5  # of a class's registers, this part are taken by what waits across a loop: too many
 _SPARE = 8  # where values make room for a loop, one register in so many is freed besides
@@ -220,7 +221,7 @@ class Plans:
         """The cycles of all iterations of a short loop as straight code, which the code around it may also fill."""
         settings = self.settings
         if loop.label in settings.rolled or trip * len(loop.body) > _MOST_FLAT:
-            return 1 << 30  # never shorter
+            return _NEVER
         key = loop.label, settings.copy_predicates, len(settings.spilled)
         if key not in settings.flat_lengths:
             ops = straight_ops(flat_iterations(loop, trip, self.kit), self.facts, self.kit, rename=True)

@@ -333,3 +333,10 @@ def test_trips_that_are_promised_need_no_other_way() -> None:
     for n in (16, 17, 40):
         assert compared(function, NUMBERS, n).result == NUMBERS[:n].sum()
     assert compared(function, NUMBERS, 40).cycles < run(SUM, NUMBERS, 40).cycles
+
+
+def test_a_counter_that_begins_at_zero_runs_all_numbers_through() -> None:
+    """Four thousand million iterations, which are no straight code."""
+    text = SUM.replace("SMOVIL 0, s", "SMOVIL 0, s\n        SMOVIL 0, n").replace(".input a1:a0, n", ".input a1:a0")
+    text = text.replace(".gen_var x, s", ".gen_var x, s, n")
+    assert any(loop.trip == 1 << 32 for loop in scheduled(text).scheduled.loops)
