@@ -126,7 +126,8 @@ class _Blocking:
         self.lasting: set[str] = set()  # locals whose window stays while blocks pass values to each other in it
         self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
         if sized := sorted(n for n in self.own if not all(isinstance(e, int) for e in self.bufs[n].shape)):
-            raise _refused(func, f"'{sized[0]}' is a block's own, and its size known at run time only")
+            why = f"'{sized[0]}' is a block's own, and its size known at run time only"
+            raise _refused(func, why, "give the parameters' values with -D NAME=VALUE")
         self.windows: dict[_Key, Window] = {}
         self.meet: tuple[Meeting, ...] = ()
         self.cut = bool(counters) and not boxes.sizes and bool(boxes.cut or boxes.axes)
@@ -495,5 +496,5 @@ class _Blocking:
         )
 
 
-def _refused(func: Func, why: str) -> NoBlocks:
-    return NoBlocks(f"`{func.name}` can't be cut into blocks: {why}", loc=func.loc)
+def _refused(func: Func, why: str, remedy: str = "") -> NoBlocks:
+    return NoBlocks(f"`{func.name}` can't be cut into blocks: {why}", loc=func.loc, remedy=remedy)

@@ -10,7 +10,7 @@ import pytest
 
 from dspgen.asmir.ir import Instr
 from dspgen.block_forms import cuts
-from dspgen.errors import DspgenError
+from dspgen.errors import DspgenError, problems_of
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.pipeline import _Pieces, compile_file, run_file
@@ -20,6 +20,7 @@ from dspgen.sched.straight import straight_ops
 from dspgen.target.model import Target
 from plant_core.block_tree import flat
 from plant_core.canonical.passes import canonical
+from plant_core.loc import PlantError
 
 REFUSED = {
     "call": ("#include <math.h>\nvoid k(float b[9]) { for (int i = 0; i < 9; i++) b[i] = expf(b[i]); }", "DG331"),
@@ -150,9 +151,7 @@ def test_a_piece_may_be_given_more_than_a_call_passes(tmp_path: Path, ft_m7002: 
     names = "abcdeg"
     text = f"""void f(int n, {", ".join(f"const float {x}[n]" for x in names)}, float r[n]) {{
         for (int i = 0; i < n; i++) r[i] = {" + ".join(f"{x}[i]" for x in names)}; }}"""
-    path = tmp_path / "k.c"
-    path.write_text(text, encoding="utf-8")
-    source, options = read_c(str(path)), Options(data="ddr")
+    source, options = read_c(written(tmp_path, text)), Options(data="ddr")
     func = canonical(source, reassoc=True, symbolic=True)
     made = next(next(cuts(source, func, ft_m7002, options, None, lambda _: 0.0)))
     (blocks,) = flat(made.nests)
@@ -163,10 +162,15 @@ def test_a_piece_may_be_given_more_than_a_call_passes(tmp_path: Path, ft_m7002: 
 
 @pytest.mark.slow
 def test_blocks_that_lack_registers_all_together_have_single_vectors(tmp_path: Path, ft_m7002: Target) -> None:
-    path = tmp_path / "k.c"
-    path.write_text(
-        """void f(int n, int m, const float a[n][m], const float b[n][m], const float c[n], float r[n][m]) {
-        for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) r[i][j] = a[i][j] * b[i][j] + c[i]; }""",
-        encoding="utf-8",
-    )
-    assert run_file(str(path), ft_m7002, Options(data="ddr"), inputs={"n": 11, "m": 37}).verified
+    text = """void f(int n, int m, const float a[n][m], const float b[n][m], const float c[n], float r[n][m]) {
+        for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) r[i][j] = a[i][j] * b[i][j] + c[i]; }"""
+    result = run_file(written(tmp_path, text), ft_m7002, Options(data="ddr"), inputs={"n": 11, "m": 37})
+    assert result.verified
+
+
+def test_a_search_of_any_size_is_refused_with_a_remedy(tmp_path: Path, ft_m7002: Target) -> None:
+    text = """void f(int n, const float a[n], int r[1]) { r[0] = -1;
+        for (int i = 0; i < n; i++) if (a[i] > 0.5f) { r[0] = i; break; } }"""
+    with pytest.raises((DspgenError, PlantError)) as refusal:
+        compile_file(written(tmp_path, text), ft_m7002, Options(data="ddr"))
+    assert all(p.loc is not None and p.remedy for p in problems_of(refusal.value))
