@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from dspgen.block_layouts import Estimate
 from dspgen.block_sizes import MEANS, Judge, Means, Parts, in_turn
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.target.model import Target
+from dspgen.target.operations import OperationTable
+from dspgen.tiling.machine import Machine
+from dspgen.tiling.model import pair_unit
 from dspgen.tiling.nests import nests
 from plant_core.ascending import ascending
 from plant_core.canonical.passes import canonical
@@ -82,7 +86,9 @@ def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[
     func = canonical(source, reassoc=options.fp == "reassoc", symbolic=True)
     names, reassoc = [n.names for n in nests(func)], options.fp == "reassoc"
     registers = max((len(c.names) for c in target.registers if c.kind == "vector" and c.pair_of is None), default=0)
-    return in_groups(func, names, target.lanes, reassoc=reassoc, anywhere=anywhere, registers=registers)
+    machine = Machine(target, OperationTable(target))
+    unit = partial(pair_unit, machine)
+    return in_groups(func, names, target.lanes, reassoc=reassoc, anywhere=anywhere, unit=unit, registers=registers)
 
 
 def with_copies(source: Func, target: Target, options: Options) -> Func | None:

@@ -78,16 +78,39 @@ def _with_defined(statements: list[_Statement], depths: dict[str, int]) -> list[
 
 
 def _nest(func: Func, statements: list[_Statement], names: _Names) -> Tree:
-    """The tree of the statements that share the outermost textual position."""
-    separated = _build(func, statements, separate=True)
+    """The tree of the statements that share the outermost textual position, below one condition for what parameters
+    alone tell of all of them."""
+    known = _condition(statements)
+    separated = _build(func, statements, known, separate=True)
     limit = _MOST_LEAVES_PER_TILE_SET * len(statements)
-    node = separated if _count_leaves(separated) <= limit else _build(func, statements, separate=False)
+    node = separated if _count_leaves(separated) <= limit else _build(func, statements, known, separate=False)
     given: dict[str, Expr] = {p.name: Param(p.name, p.dtype) for p in func.params if isinstance(p, ScalarParam)}
     given |= {name: Param(name, "i32") for name in defined_parameters(func)}
-    return _Converter({s.name: s for s in statements}, names, _dimensions(statements)).tree(node, given)
+    tree = _Converter({s.name: s for s in statements}, names, _dimensions(statements)).tree(node, given)
+    if known.plain_is_universe():
+        return tree
+    return If(from_ast(isl.AstBuild.from_context(isl.Set("{ : }")).expr_from_set(known), given), tree)
 
 
-def _build(func: Func, statements: list[_Statement], *, separate: bool) -> isl.AstNode:
+def _condition(statements: list[_Statement]) -> isl.Set:
+    """The constraints on parameters alone, one by one, that hold for all instances of the statements."""
+    params = [s.tiles.comp.domain.params() for s in statements]
+    found = isl.Set.universe(params[0].get_space())
+    if any(s.defined for s in statements):
+        return found
+    for piece in statements[0].tiles.comp.domain.get_basic_sets():
+        count = piece.dim(isl.dim_type.set)
+        for constraint in piece.get_constraints():
+            alone = not any(constraint.involves_dims(isl.dim_type.set, k, 1) for k in range(count))
+            if not alone or constraint.dim(isl.dim_type.div):
+                continue
+            holds = isl.Set.from_basic_set(isl.BasicSet.universe(piece.get_space()).add_constraint(constraint)).params()
+            if all(p.is_subset(holds) for p in params):
+                found = found.intersect(holds)
+    return found
+
+
+def _build(func: Func, statements: list[_Statement], known: isl.Set, *, separate: bool) -> isl.AstNode:
     length = 2 * max(len(s.place.loops) for s in statements) + 1
     dimensions = _dimensions(statements)
     text = {comp.name: k for k, comp in enumerate(func.comps)}
@@ -102,7 +125,7 @@ def _build(func: Func, statements: list[_Statement], *, separate: bool) -> isl.A
         time = time.fix_val(isl.dim_type.out, length, isl.Val(text[statement.tiles.comp.name]))
         time = _with_values(time, statement, dimensions)
         times = times.union(time.set_tuple_name(isl.dim_type.in_, statement.name))
-    build = isl.AstBuild.from_context(isl.Set("{ : }"))
+    build = isl.AstBuild.from_context(known)
     count = length + 1 + len(dimensions)
     ids = isl.IdList.alloc(times.get_ctx(), count)
     for k in range(count):

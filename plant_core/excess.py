@@ -49,7 +49,8 @@ def grouped(
         grain = group if row is not None else boxes.granule
         even = c.extent is not None and c.span >= _LEAST * grain
         batches = vectors if row is False and c.span >= vectors[0] * group else None
-        made.append(replace(c, group=group, batches=batches, grain=grain * even, hides=even and k == hiding))
+        hides = even and k == hiding
+        made.append(replace(c, group=group, batches=batches, grain=grain * even, hides=hides, in_rows=row is True))
     return tuple(made)
 
 

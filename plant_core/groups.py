@@ -6,12 +6,16 @@ After:  count_n = n / 8, count_m = m / 32
         S[i_group, j_group, i, j] for 0 <= i_group < count_n, 0 <= j_group < count_m, 0 <= i < 8, 0 <= j < 32
         S[i_group, i, j] for 0 <= i_group < count_n, 0 <= i < 8, 32 * count_m <= j < m
         S[i, j_group, j], S[i, j] for 8 * count_n <= i < n
-or, where iterations may run again since nothing is read that they or others wrote before, and vectors begin anywhere:
-        the first, and one group more that ends where the loop does:
-        S[i_group, i, j + m - 32] for 0 <= i_group < count_n, 0 <= i < 8, 0 <= j < 32
-        S[i + n - 8, j_group, j], S[i + n - 8, j + m - 32] for 0 <= i < 8
+or, where iterations may run again since nothing is read that they or others wrote before, and vectors begin anywhere,
+groups of which the last ends where the loop does:
+        all_n = n >= 8 ? (n + 7) / 8 : 0, all_m = m >= 32 ? (m + 31) / 32 : 0
+        S[min(8 * i_group, n - 8) + i, min(32 * j_group, m - 32) + j]
+            for 0 <= i_group < all_n, 0 <= j_group < all_m, 0 <= i < 8, 0 <= j < 32
         S[i, j] for 0 <= i < n, 0 <= j < m, where one of the loops is shorter than a group
     where along vectors as few batches of 64 and 48 iterations as there may be take the place of groups of 32
+where pairs of vectors begin at even elements only, once for even and once for odd m, which tells where the last begins:
+        units_m = m / 2
+        S[.., min(32 * j_group, 2 * units_m - 32) + j] if m = 2 * units_m, S[.., min(32 * j_group, m - 32) + j] if not
 
 Loops are taken apart so along which each iteration has elements of its own, so that elements of a group may stay in
 registers, and several vectors are loaded and stored at once. Local arrays of such a size, with an element for each
@@ -46,14 +50,17 @@ def in_groups(
     *,
     reassoc: bool,
     anywhere: Callable[[DType], bool] = lambda dtype: True,
+    unit: Callable[[Comp, int], int] = lambda comp, accesses: 1,
     registers: int = 64,
 ) -> Func | None:
     """The function with its `nests`, each the names of its statements, taken apart where that can be; None where it
     can't anywhere, or a local array's size stays unknown. `granule`: elements of a vector; `anywhere` tells whether
-    vectors of a type may be stored at any place; `registers`: how many there are for vectors."""
+    vectors of a type may be stored at any place, `unit` how many elements lie between places where
+    it is worth while that accesses are, of a statement of which so many go along the vectors; `registers`: how many
+    there are for vectors."""
     if func.effects or any(c.defines for c in func.comps):
         return None
-    maker = _Maker(func, reassoc, anywhere, batches=registers >= 2 * SUMS)
+    maker = _Maker(func, reassoc, anywhere, unit, batches=registers >= 2 * SUMS)
     for names in nests:
         part = replace(func, comps=tuple(func.comp(n) for n in names))
         others = {a.buf for c in func.comps if c.name not in names for a in accesses_of(c)}
@@ -70,16 +77,22 @@ def count_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
     return definition_of(name, Binary("max", whole, integer(0), "i32"), loc)
 
 
+def _all_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
+    """The statement that defines how many groups hold all iterations; 0 where there are fewer than a group has."""
+    whole, every = (Binary("floordiv", add(extent, integer(k)), integer(group), "i32") for k in (0, group - 1))
+    return definition_of(name, Binary("min", every, Binary("mul", integer(2), whole, "i32"), "i32"), loc)
+
+
 def _excess_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
     """The statement that defines what is above 0 where there is a group, without a division."""
     return definition_of(name, add(extent, integer(1 - group)), loc)
 
 
 def _batches_of(extent: Expr, sizes: tuple[int, int, int], names: Sequence[str], loc: Loc) -> Iterator[Comp]:
-    """The statements that define how many large batches there are that are not the last, whether that is one, and how
-    many small ones there are; none of fewer iterations than a small one has. `sizes`: the iterations of a large one, a
-    small one and a group. There are as few as hold all groups, as many of them small as enough groups for that are
-    lacking; two small ones in place of one large one that would lack iterations.
+    """The statements that define how many large batches there are, and how many small ones; none of fewer iterations
+    than a small one has. `sizes`: the iterations of a large one, a small one and a group. There are as few as hold all
+    groups, as many of them small as enough groups for that are lacking; two small ones in place of one large one that
+    would lack iterations.
     """
     large, small, group = sizes
 
@@ -95,11 +108,9 @@ def _batches_of(extent: Expr, sizes: tuple[int, int, int], names: Sequence[str],
     enough = op("min", op("floordiv", lacking, (large - small) // group), every)
     between = op("mul", some(sub(integer(large), extent)), some(sub(extent, integer(small))))
     any_ = some(add(sub(extent, integer(small)), integer(1)))
-    larger, last, smaller = names
+    larger, smaller = names
     yield definition_of(smaller, op("mul", add(enough, op("mul", between, 2)), any_), loc)
-    number = Param(smaller, "i32")
-    yield definition_of(last, op("mul", sub(integer(1), some(number)), any_), loc)
-    yield definition_of(larger, op("mul", op("max", sub(sub(every, number), Param(last, "i32")), 0), any_), loc)
+    yield definition_of(larger, op("mul", op("max", sub(every, Param(smaller, "i32")), 0), any_), loc)
 
 
 def _at_once(counter: Counter, batch: int) -> int:
@@ -151,13 +162,23 @@ def _least(names: Sequence[str]) -> Expr:
 
 
 class _Maker:
-    def __init__(self, func: Func, reassoc: bool, anywhere: Callable[[DType], bool], *, batches: bool) -> None:
-        self.func, self.reassoc, self.anywhere, self.in_batches = func, reassoc, anywhere, batches
+    def __init__(
+        self,
+        func: Func,
+        reassoc: bool,
+        anywhere: Callable[[DType], bool],
+        unit: Callable[[Comp, int], int],
+        *,
+        batches: bool,
+    ) -> None:
+        self.func, self.reassoc, self.anywhere, self.unit, self.in_batches = func, reassoc, anywhere, unit, batches
         self.bufs = {b.name: b for b in func.bufs}
         self.counts: dict[tuple[Expr, int], str] = {}
+        self.alls: dict[tuple[Expr, int], str] = {}
+        self.wholes: dict[tuple[Expr, int], str] = {}
         self.excesses: dict[tuple[Expr, int], str] = {}
         self.least: dict[tuple[str, ...], str] = {}
-        self.batched: dict[tuple[Expr, tuple[int, int, int]], tuple[str, str, str]] = {}
+        self.batched: dict[tuple[Expr, tuple[int, int, int]], tuple[str, str]] = {}
         self.placed: list[tuple[Comp, Position]] = []
         self.number = 0
         self.apart = False
@@ -170,6 +191,8 @@ class _Maker:
             return None
         length = max(2 * len(c.iters) + 1 for c, _ in self.placed)
         comps = [count_of(extent, group, name, self.func.loc) for (extent, group), name in self.counts.items()]
+        comps += [count_of(extent, unit, name, self.func.loc) for (extent, unit), name in self.wholes.items()]
+        comps += [_all_of(extent, group, name, self.func.loc) for (extent, group), name in self.alls.items()]
         comps += [_excess_of(extent, group, name, self.func.loc) for (extent, group), name in self.excesses.items()]
         comps += [definition_of(name, _least(counts), self.func.loc) for counts, name in self.least.items()]
         for (extent, sizes), names in self.batched.items():
@@ -208,14 +231,28 @@ class _Maker:
         # Batches are for sums, of which there are to be many at a time.
         if once or local or not (sums and self.in_batches):
             counters = tuple(map(without_batches, counters))
+        # Where groups are all that the innermost loop runs over, they follow each other at a constant distance.
+        ways = [_AGAIN if counters[k].batches is None else _BATCHES for k in strips]
+        ways = [*ways[:-1], _AGAIN if sums or plain else _APART] if ways[-1] == _AGAIN else ways
         if once or local:
-            kinds = list(itertools.product(_ONCE, repeat=len(strips)) if once else _again(len(strips)))
+            kinds = list(itertools.product(_ONCE, repeat=len(strips)) if once else _again(ways))
         else:
-            ways = [_AGAIN if counters[k].batches is None else _BATCHES for k in strips]
             kinds = list(itertools.product(*ways))
-            if _AGAIN in ways:
+            if any(counters[k].batches is None for k in strips):
                 kinds.append(_ANY * len(strips))
-        parts = [_Part(self, boxes, counters, iterators, {**dict(zip(strips, k, strict=True)), **plain}) for k in kinds]
+        units = {
+            k: 1 if counters[k].in_rows else self.unit_along(boxes, [n[k] for n in iterators.values()]) for k in strips
+        }
+        ways_in_units = [
+            (dict(zip(strips, kind, strict=True)), whole)
+            for kind in kinds
+            for whole in _in_units(dict(zip(strips, kind, strict=True)), units)
+        ]
+        # What the same sizes run comes together.
+        ways_in_units.sort(key=lambda way: [not whole for whole in way[1].values()] or [True])
+        parts = [
+            _Part(self, boxes, counters, iterators, {**kind, **plain}, units, whole) for kind, whole in ways_in_units
+        ]
         shapes = {}
         for buf in local:
             if buf.name in others or (shape := parts[0].shape_of(buf)) is None:
@@ -229,58 +266,87 @@ class _Maker:
         self.apart = True
 
     def count(self, counter: Counter) -> str:
-        """The parameter that tells how many groups there are whole; with batches, whether there is a smaller one."""
+        """The parameter that tells how many groups there are whole."""
         assert counter.extent is not None
-        key = (counter.extent, _at_once(counter, 1))
-        if counter.batches is None:
-            return self.counts.setdefault(key, f"groups{len(self.counts)}")
-        return self.excesses.setdefault(key, f"enough{len(self.excesses)}")
+        return self.counts.setdefault((counter.extent, counter.group), f"groups{len(self.counts)}")
 
-    def batches(self, counter: Counter) -> tuple[str, str, str]:
-        """The parameters that tell how many larger batches there are that are not the last, whether that is a larger
-        one, and how many smaller ones there are."""
+    def every(self, counter: Counter) -> str:
+        """The parameter that tells how many groups hold all iterations."""
+        assert counter.extent is not None
+        return self.alls.setdefault((counter.extent, counter.group), f"all{len(self.alls)}")
+
+    def enough(self, counter: Counter) -> str:
+        """The parameter that is above 0 where there are as many iterations as a group, or a smaller batch, has."""
+        assert counter.extent is not None
+        return self.excesses.setdefault((counter.extent, _at_once(counter, 1)), f"enough{len(self.excesses)}")
+
+    def unit_along(self, boxes: Boxes, iterators: Sequence[str | None]) -> int:
+        """How many elements lie between places where it is worth while that accesses along a loop are."""
+        along: dict[str, int] = {}  # how many accesses of each statement go along it
+        for use in boxes.uses:
+            form = use.forms[-1] if use.forms else None
+            if form is not None and any(form[1].get(name, 0) % 2 for name in iterators if name in use.comp.iters):
+                along[use.comp.name] = along.get(use.comp.name, 0) + 1
+        return max((self.unit(boxes.func.comp(name), count) for name, count in along.items()), default=1)
+
+    def whole_units(self, counter: Counter, unit: int) -> str:
+        """The parameter that tells how many times so many iterations there are."""
+        assert counter.extent is not None
+        return self.wholes.setdefault((counter.extent, unit), f"units{len(self.wholes)}")
+
+    def batches(self, counter: Counter) -> tuple[str, str]:
+        """The parameters that tell how many larger batches there are, and how many smaller ones."""
         assert counter.extent is not None
         key = (counter.extent, (_at_once(counter, 0), _at_once(counter, 1), counter.group))
         number = len(self.batched)
-        return self.batched.setdefault(key, (f"larger{number}", f"last{number}", f"smaller{number}"))
+        return self.batched.setdefault(key, (f"larger{number}", f"smaller{number}"))
 
     def least_of(self, counts: Sequence[str]) -> str:
         return self.least.setdefault(tuple(counts), f"fewest{len(self.least)}")
 
 
 # What a part of a nest does of a loop that is taken apart: its whole groups, or what is left over; where iterations may
-# run again, one last group that ends where the loop does, all of a loop that is shorter than a group, or all of it
-# where one of the loops in groups is so short; batches of either size instead of groups, and the last one; or all of
+# run again, groups of which the last ends where the loop does, or that one alone, all of a loop that is shorter than a
+# group, or all of it where one of the loops in groups is so short; batches of either size instead of groups; or all of
 # it, whatever others do.
-Kind = Literal["whole", "over", "last", "short", "any", "large", "small", "last large", "last small", "each"]
+Kind = Literal["whole", "over", "all", "last", "short", "any", "large", "small", "each"]
 _ONCE: tuple[Kind, Kind] = ("whole", "over")
-_AGAIN: tuple[Kind, Kind] = ("whole", "last")
-_BATCHES: tuple[Kind, ...] = ("large", "small", "last large", "last small", "short")
+_AGAIN: tuple[Kind, ...] = ("all",)
+_APART: tuple[Kind, ...] = ("whole", "last")
+_BATCHES: tuple[Kind, ...] = ("large", "small", "short")
 _ANY: tuple[Kind] = ("any",)
 # Those that come one after the other, of each size.
-_MANY: dict[Kind, int] = {"whole": 1, "large": 0, "small": 1}
-_LAST: dict[Kind, int] = {"last": 1, "last large": 0, "last small": 1}
+_MANY: dict[Kind, int] = {"whole": 1, "all": 1, "large": 0, "small": 1}
 
 
-def _again(strips: int) -> Iterator[tuple[Kind, ...]]:
+def _in_units(kinds: dict[int, Kind], units: dict[int, int]) -> Iterator[dict[int, bool]]:
+    """Whether the iterations of each loop are whole units, which tells where its last group begins, in all ways."""
+    asked = [k for k, kind in kinds.items() if kind in ("all", "large", "small") and units[k] > 1]
+    yield from (dict(zip(asked, way, strict=True)) for way in itertools.product((True, False), repeat=len(asked)))
+
+
+def _again(ways: Sequence[tuple[Kind, ...]]) -> Iterator[tuple[Kind, ...]]:
     """The parts of a nest whose iterations may run again, of which none goes over more than a group of each loop."""
-    if strips == 0:
+    if not ways:
         yield ()
         return
-    for first in _AGAIN:
-        yield from ((first, *others) for others in _again(strips - 1))
-    yield from (("short", *others) for others in itertools.product(_ONCE, repeat=strips - 1))
+    for first in ways[0]:
+        yield from ((first, *others) for others in _again(ways[1:]))
+    yield from (("short", *others) for others in itertools.product(_ONCE, repeat=len(ways) - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The iterations that are of such `kinds` by some of the counters."""
+    """The iterations that are of such `kinds` by some of the counters. `units`: how many iterations make a unit, and
+    `whole`, where it matters, whether there are whole units only."""
 
     maker: _Maker
     boxes: Boxes
     counters: tuple[Counter, ...]
     iterators: dict[str, list[str | None]]
     kinds: dict[int, Kind]
+    units: dict[int, int]
+    whole: dict[int, bool]
 
     @property
     def strips(self) -> list[int]:
@@ -296,15 +362,18 @@ class _Part:
         loops = self._along(comp)
         groups = {name: f"{name}_group" for name, k in loops.items() if self.kinds[k] in _MANY}
         iters = (*groups.values(), *comp.iters)
-        counts = [self.maker.count(self.counters[k]) for k in self.strips]
-        sizes = [*self.boxes.sizes, *counts]
-        counts = [c for k, c in zip(self.strips, counts, strict=True) if self.counters[k].batches is None]
-        for k in self.strips:
-            if self.counters[k].batches is not None and self.kinds[k] != "any":
-                sizes += self.maker.batches(self.counters[k])
-        ranges = [f"0 <= {g} < {self._number(loops[name])}" for name, g in groups.items()]
+        sizes, ranges = list(self.boxes.sizes), [f"0 <= {g} < {self._number(loops[n])}" for n, g in groups.items()]
+        for k, kind in self.kinds.items():
+            counter = self.counters[k]
+            if kind in ("whole", "over", "last"):
+                sizes.append(self.maker.count(counter))
+            elif kind in ("large", "small"):
+                sizes += self.maker.batches(counter)
+            elif kind == "all":
+                sizes.append(self.maker.every(counter))
         if "any" in self.kinds.values():
-            sizes.append(self.maker.least_of(counts))
+            plain = [self.counters[k] for k in self.strips if self.counters[k].batches is None]
+            sizes.append(self.maker.least_of([self.maker.enough(c) for c in plain]))
             ranges.append(f"{sizes[-1]} <= 0")
         for depth, name in enumerate(comp.iters):
             low, high = self.boxes.range_of(comp, depth)
@@ -312,19 +381,19 @@ class _Part:
             first = str(low)
             if name in loops and loops[name] in self.strips:
                 counter, kind = self.counters[loops[name]], self.kinds[loops[name]]
-                count = self.maker.count(counter)
-                if kind in _MANY or kind in _LAST:
-                    first, last = "0", str(self._at_once(loops[name]) - 1)
                 if kind == "last":
-                    assert not isinstance(high, int)
-                    ranges.append(f"{count} > 0 and {counter.group}*{count} < {in_text(high)} - {low} + 1")
-                elif kind in ("last large", "last small"):
-                    _, is_last, smaller = self.maker.batches(counter)
-                    ranges.append(f"{is_last if kind == 'last large' else smaller} > 0")
-                elif kind == "short":
-                    ranges.append(f"{count} <= 0")
+                    count = self.maker.count(counter)
+                    ranges.append(f"{count} > 0 and {counter.group}*{count} < {last} - {low} + 1")
+                if kind == "short":
+                    ranges.append(f"{last} - {low} + 1 < {_at_once(counter, 1)}")
+                if (whole := self.whole.get(loops[name])) is not None:
+                    unit = self.units[loops[name]]
+                    sizes.append(self.maker.whole_units(counter, unit))
+                    ranges.append(f"{last} - {low} + 1 {'=' if whole else '>='} {unit}*{sizes[-1]} + {int(not whole)}")
+                if kind in _MANY or kind == "last":
+                    first, last = "0", str(self._at_once(loops[name]) - 1)
                 elif kind == "over":
-                    first = f"{low} + {counter.group} * {count}"
+                    first = f"{low} + {counter.group} * {self.maker.count(counter)}"
             ranges.append(f"{first} <= {name} <= {last}")
         new = f"{comp.name}_{number}"
         domain = isl.Set(f"[{', '.join(sizes)}] -> {{ {new}[{', '.join(iters)}] : {' and '.join(ranges) or 'true'} }}")
@@ -339,15 +408,14 @@ class _Part:
 
     def _at_once(self, k: int) -> int:
         """The iterations of a group or batch of the part's."""
-        kind = self.kinds[k]
-        return _at_once(self.counters[k], _MANY[kind] if kind in _MANY else _LAST[kind])
+        return _at_once(self.counters[k], _MANY.get(self.kinds[k], 1))
 
     def _number(self, k: int) -> str:
         """How many groups or batches come one after the other."""
-        if self.kinds[k] == "whole":
-            return self.maker.count(self.counters[k])
-        larger, _, smaller = self.maker.batches(self.counters[k])
-        return larger if self.kinds[k] == "large" else f"{smaller} - 1"
+        counter, kind = self.counters[k], self.kinds[k]
+        if kind in ("whole", "all"):
+            return self.maker.count(counter) if kind == "whole" else self.maker.every(counter)
+        return self.maker.batches(counter)[_MANY[kind]]
 
     def shape_of(self, buf: Buf) -> tuple[int, ...] | None:
         """An array's extents for one group of iterations; None where it may not be so small."""
@@ -376,22 +444,31 @@ class _Part:
         self, expr: Expr, loops: dict[str, int], groups: dict[str, str], shapes: dict[str, tuple[int, ...]]
     ) -> Expr:
         match expr:
-            case Iter(name) if name in loops and (self.kinds[loops[name]] in _MANY or self.kinds[loops[name]] in _LAST):
-                counter, size = self.counters[loops[name]], integer(self._at_once(loops[name]))
-                if name in groups:
-                    before: Expr = Binary("mul", size, Iter(groups[name]), "i32")
-                    if self.kinds[loops[name]] == "small":
-                        larger = Param(self.maker.batches(counter)[0], "i32")
-                        before = add(Binary("mul", integer(_at_once(counter, 0)), larger, "i32"), before)
-                else:
-                    assert counter.extent is not None
-                    before = sub(counter.extent, size)
+            case Iter(name) if name in groups or (name in loops and self.kinds[loops[name]] == "last"):
+                counter = self.counters[loops[name]]
+                before = self._before(loops[name], groups.get(name))
                 return add(add(before, Iter(name)), integer(counter.low)) if counter.low else add(before, Iter(name))
             case Load() if expr.buf in shapes:
                 return replace(expr, indices=tuple(self._within(i, loops) for i in expr.indices))
             case _:
                 parts = tuple(self._rewritten(p, loops, groups, shapes) for p in children(expr))
                 return rebuild(expr, parts) if parts else expr
+
+    def _before(self, k: int, group: str | None) -> Expr:
+        """The iterations before the first one of a group, or of the last one."""
+        counter, kind = self.counters[k], self.kinds[k]
+        size, extent = integer(self._at_once(k)), counter.extent
+        assert extent is not None
+        if self.whole.get(k):
+            unit = self.units[k]
+            extent = Binary("mul", integer(unit), Param(self.maker.whole_units(counter, unit), "i32"), "i32")
+        if group is None:
+            return sub(extent, size)
+        before: Expr = Binary("mul", size, Iter(group), "i32")
+        if kind == "small":
+            larger = Param(self.maker.batches(counter)[0], "i32")
+            before = add(Binary("mul", integer(_at_once(counter, 0)), larger, "i32"), before)
+        return before if kind == "whole" else Binary("min", before, sub(extent, size), "i32")
 
     def _within(self, index: Expr, loops: dict[str, int]) -> Expr:
         """A subscript as it is counted from the first iteration of the group."""
@@ -402,7 +479,7 @@ class _Part:
             return index
         if self.kinds[loops[name]] == "each":
             return integer(0)
-        if self.kinds[loops[name]] in ("whole", "last"):
+        if self.kinds[loops[name]] in ("whole", "all", "last"):
             return Iter(name)
         counter = self.counters[loops[name]]
         before = Binary("mul", integer(counter.group), Param(self.maker.count(counter), "i32"), "i32")

@@ -34,7 +34,8 @@ from plant_core.boxes import Boxes, NoBlocks, in_text
 from plant_core.dependence import memory_dependences, reduction_of
 from plant_core.groups import count_of
 from plant_core.ir import Binary, Buf, Comp, Expr, Func, Iter, Load, Param, Val
-from plant_core.schedule import Line, Position, position, schedule_map
+from plant_core.schedule import Line, Position, line_value, position, schedule_map
+from plant_core.starts import iterators_of, with_starts
 from plant_core.values import is_float
 from plant_core.verbs.common import fresh
 
@@ -122,15 +123,28 @@ def _are_neighbours(accesses: list[Load], name: str) -> bool:
 
 def _moves(index: Expr, name: str) -> int | None:
     """By how much a subscript grows with an iterator; None where that is no constant."""
-    form = linear(index)
-    return None if form is None else form[1].get(name, 0)
+    rest, starts = with_starts(index)
+    form = linear(rest)
+    if form is None or any(name in iterators_of(start) for start in starts):
+        return None
+    return form[1].get(name, 0)
 
 
 def _may_part(func: Func, found: _Sum) -> bool:
     """Whether what comes before the sum in its rows may be done for all rows first, and what comes after, last."""
-    parts = {c.name: found.part(position(c)) for c in func.comps}
-    pairs = ((parts[d.source], parts[d.sink]) for d in memory_dependences(func))
-    return all(a <= b for a, b in pairs if a is not None and b is not None)
+    places = {c.name: position(c) for c in func.comps}
+    parts = {name: found.part(place) for name, place in places.items()}
+    for d in memory_dependences(func):
+        source, sink = parts[d.source], parts[d.sink]
+        if source is None or sink is None or source <= sink:
+            continue
+        rest = d.relation
+        for first, second in zip(places[d.source].loops[: found.outer], places[d.sink].loops, strict=False):
+            here, there = line_value(func.comp(d.source), first), line_value(func.comp(d.sink), second)
+            rest = rest.intersect(here.eq_map(there))
+        if not rest.is_empty():
+            return False
+    return True
 
 
 class _Apart:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import islpy as isl
 
-from plant_core.affine import Linear
+from plant_core.affine import Linear, children, linear, read_accesses
 from plant_core.boxes import NoBlocks, affine_in_parameters, assumed, ends_of
 from plant_core.defined import defined_parameters
-from plant_core.ir import Comp, Func, ScalarParam
+from plant_core.ir import Binary, Comp, Expr, Func, ScalarParam
 from plant_core.values import is_float
 
 # Iterations of the loops of a statement, outermost first, by how many it has; of deeper ones the outer have few.
@@ -69,8 +69,27 @@ def trial_sizes(func: Func) -> dict[str, int]:
             name = min(names, key=lambda n: (found[n] > _OUTER, -found[n], n))
             found[name] = max(found[name] * 2 // 3, _FEWEST)
     for comp in func.comps:
+        found |= _inside(comp, found)
+    for comp in func.comps:
         found |= _running(comp, found, most, dict.fromkeys(defined, _GROUPS))
     return found
+
+
+def _inside(comp: Comp, found: Mapping[str, int]) -> dict[str, int]:
+    """Of the parameters that subscripts count from an end with, `min(.., n - 32)`, the least values, no less than
+    these, that leave no such part negative."""
+    made: dict[str, int] = {}
+    pending: list[Expr] = [index for a in (comp.target, *read_accesses(comp)) for index in a.indices]
+    while pending:
+        expr = pending.pop()
+        pending += children(expr)
+        if isinstance(expr, Binary) and expr.op == "min":
+            for constant, factors in filter(None, map(linear, (expr.left, expr.right))):
+                value = constant + sum(k * made.get(n, found.get(n, 0)) for n, k in factors.items())
+                name = next((n for n, k in factors.items() if k > 0 and n in found), None)
+                if value < 0 and name is not None:
+                    made[name] = made.get(name, found[name]) + -(value // factors[name])
+    return made
 
 
 def _is_ragged(comp: Comp) -> bool:

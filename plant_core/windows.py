@@ -38,7 +38,7 @@ class Counter:
     on to a multiple of so many iterations, as nothing comes of those in excess. `batches`: the groups come so many at a
     time, or so many, of which a few hold hardly too many. `grain`, if not 0: where there are but few blocks, a run may
     take smaller ones, of like sizes, multiples of that; `hides`: also where that makes more of them, so that transfers
-    are hidden.
+    are hidden. `in_rows`: it goes from row to row of the arrays.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Counter:
     batches: tuple[int, int] | None = None
     grain: int = 0
     hides: bool = False
+    in_rows: bool = False
 
     @property
     def several(self) -> bool:

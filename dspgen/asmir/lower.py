@@ -146,6 +146,8 @@ class _Lowering:
                 self.emitter.names[name] = self.emitter.lower(value)
             case Store():
                 self._store(stmt)
+            case v.Loop(trip=Const(value=1), carried=()):
+                self._once(stmt)
             case v.Loop():
                 self._loop(stmt)
             case v.If():
@@ -218,6 +220,18 @@ class _Lowering:
 
     # -- loops
 
+    def _once(self, stmt: v.Loop) -> None:
+        """A loop of one iteration is its body, with a name for its start."""
+        level = self._enter_level(stmt, innermost=False)
+        saved = self.keys, self.straight
+        self.levels.append(level)
+        self.keys, self.straight = {**self.keys, **self._keys_of(stmt)}, dict(self.straight)
+        if 1 in level.scaled:
+            self.emitter.names[stmt.iterator] = Reg(level.scaled[1])
+        self._body(stmt.body)
+        self.levels.pop()
+        self.keys, self.straight = saved
+
     def _loop(self, stmt: v.Loop) -> None:
         emitter = self.emitter
         emitter.loc = stmt.loc or emitter.loc
@@ -225,7 +239,7 @@ class _Lowering:
         carried = begin_carried(stmt, self.emitter)
         for store in stores_below(stmt.body):
             self._forget(store.array)
-        innermost = not any(True for _ in loops_of(stmt.body))
+        innermost = not any(_repeats(inner) for inner in loops_of(stmt.body))
         level = self._enter_level(stmt, innermost)
         saved_keys, self.straight = self.keys, {}
         streams = self._bind_streams(stmt) if innermost else ()
@@ -287,13 +301,16 @@ class _Lowering:
         emitter = self.emitter
         if 1 in level.scaled:
             emitter.names[stmt.iterator] = Reg(level.scaled[1])
-        accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
-        self.keys = cluster((a for a in accesses if a not in self.streams), self.target, share=1.0)
+        self.keys = self._keys_of(stmt)
         self._body(stmt.body)
         emitter.address_of = self._load_operand
         end_carried(stmt, carried, self.emitter)
         for factor, register in level.scaled.items():
             self._advance(register, factor * stmt.step)
+
+    def _keys_of(self, stmt: v.Loop) -> dict[Access, StreamKey]:
+        accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
+        return cluster((a for a in accesses if a not in self.streams), self.target, share=1.0)
 
     def _advance(self, register: VReg, step: int) -> None:
         emitter = self.emitter
@@ -414,6 +431,11 @@ class _Lowering:
             register = self._straight_register(key)
         reference = MemRef(access.array, access.bytes, access.byte_terms, stride, count, size)
         return Mem(register, access.bytes - key.low, reference)
+
+
+def _repeats(loop: v.Loop) -> bool:
+    """Whether a loop is one, or has one in it, of more than one iteration."""
+    return loop.trip != Const(1, I32) or bool(loop.carried) or any(map(_repeats, loops_of(loop.body)))
 
 
 def _always_short(loop: v.Loop) -> bool:

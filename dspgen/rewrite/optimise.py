@@ -37,7 +37,7 @@ from dspgen.rewrite.selection import choose_rules
 from dspgen.rewrite.stores import pair_stores, store_cost
 from dspgen.target.model import Target
 from dspgen.target.query import remedy_without
-from dspgen.vecdsl.congruence import Congruence, of_address, of_iterator, of_term
+from dspgen.vecdsl.congruence import Congruence, Congruences, of_address
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, If, Let, Loop, Program, Stmt, Store, Term, Var
 from dspgen.vecdsl.terms import own_terms
 from plant_core.beside import forks
@@ -141,7 +141,8 @@ def forget() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What is known inside the loops around a region. `varying` is None outside of loops."""
+    """What is known inside the loops around a region; `congruences` are those of the program. `varying` is None outside
+    of loops."""
 
     congruences: dict[str, Congruence]
     varying: frozenset[str] | None = None
@@ -176,7 +177,7 @@ class _Optimiser:
         self.addressing = addressing_names(self.program.body)
         self.names = Names(used)
         self.rewrite = self._rules(OUTSIDE)
-        body, _ = self._block(self.program.body, (), _Context({}))
+        body, _ = self._block(self.program.body, (), _Context(Congruences(self.program).names))
         return Optimised(replace(self.program, body=body), tuple(self.remarks), self.nodes)
 
     # -- structure
@@ -210,11 +211,9 @@ class _Optimiser:
         return (*out, *made), done
 
     def _loop(self, loop: Loop, inits: Sequence[Term], context: _Context) -> Loop:
-        congruences = dict(context.congruences)
-        congruences[loop.iterator] = of_iterator(of_term(loop.start, congruences), loop.step)
         varying = {loop.iterator, *(c.name for c in loop.carried)} | bound_names(loop.body)
         inner = _Context(
-            congruences,
+            context.congruences,
             frozenset(varying),
             frozenset(stored_arrays(loop.body)),
             tuple((c.name, c.next) for c in loop.carried),

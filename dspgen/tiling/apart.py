@@ -69,7 +69,7 @@ def gathered(apart: Sequence[Spread], tiling: Tiling, machine: Machine) -> int:
         spans = ((x.iterator, tiling.span(comp, x.iterator)) for x in along)
         vectors = math.prod(vectors_of(s, lane, machine.lanes) if i == lane.iterator else s for i, s in spans)
         coefficients = tuple((x.id, a.coefficient(x.iterator)) for x in along)
-        found[a.buf, a.write, a.constant, coefficients, a.varies] = vectors
+        found[a.buf, a.write, a.constant, coefficients, a.varies, a.start] = vectors
     return sum(found.values())
 
 

@@ -104,7 +104,8 @@ def _moved(base: Arrangement, *, inside: bool) -> dict[str, tuple[str, ...]]:
 
 def _distributed(nest: Nest, func: Func, known: Sequence[Dependence], reassoc: bool) -> Iterator[Arrangement]:
     """Comps that don't depend on each other in a circle each in loops of their own, in an order that suits."""
-    if len(nest.comps) < 2:
+    # Groups that may write the same are in order already, and stay together.
+    if len(nest.comps) < 2 or any(a.write and a.varies and a.start is not None for c in nest.comps for a in c.accesses):
         return
     names = nest.names
     facts = facts_of(func.with_comps(tuple(c for c in func.comps if c.name in names)))

@@ -11,11 +11,12 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dspgen.target.operations import bits_elem
 from dspgen.tiling.lanes import Lane
 from dspgen.tiling.machine import Across, Machine
 from dspgen.tiling.nests import CompInfo, FlatAccess, LoopId, LoopInfo, Nest
 from plant_core.dependence import reduction_of
-from plant_core.ir import Binary, Call, Cast, Expr, Select, Unary
+from plant_core.ir import Binary, Call, Cast, Comp, Expr, Select, Unary
 from plant_core.recurrences import recurrence_of
 
 _MOST_INSTRUCTIONS = 400
@@ -166,8 +167,8 @@ def _body_cycles(
     groups: dict[tuple[object, ...], list[FlatAccess]] = {}
     for access in comp.accesses:
         # Of elements that aren't affine it is not known which are the same.
-        apart = (access,) if access.varies else ()
-        groups.setdefault((access.buf, access.coefficients, *apart), []).append(access)
+        apart = access if access.start is None else access.start
+        groups.setdefault((access.buf, access.coefficients, apart), []).append(access)
     accumulators = 0
     for members in groups.values():
         distinct = _distinct(members, spans, lane, vectors, machine.lanes)
@@ -247,7 +248,7 @@ def rows(comp: CompInfo, choice: Tiling, lanes: int) -> int:
     for access in comp.accesses:
         how = across(access, lane, lanes)
         if how is not None and how.stride != 0:
-            groups.setdefault((access.buf, access.coefficients, access.varies), []).append(access)
+            groups.setdefault((access.buf, access.coefficients, access.varies, access.start), []).append(access)
     count = 0
     for members in groups.values():
         found = sorted(_offsets(members, spans, lane, vectors, lanes))
@@ -276,6 +277,20 @@ def across(access: FlatAccess, lane: Lane | None, lanes: int) -> Across | None:
         return Across(inner, 1, inner * (lanes - 1))
     pieces = -(-lanes // lane.period)
     return Across(inner, pieces, inner * (lane.period - 1) + outer * (pieces - 1))
+
+
+def pair_unit(machine: Machine, comp: Comp, accesses: int) -> int:
+    """How many elements lie between places where pairs of vectors may be, for a statement of which so many accesses go
+    along its vectors; 1 where its arithmetic binds, so that nothing is won by pairs."""
+    unit, elem = machine.pair_granule(comp.target.dtype), comp.target.dtype
+    memory, arithmetic = dict[str, float](), dict[str, float]()
+    machine.add(memory, "vld", bits_elem(elem), True, accesses)
+    for op, count in operation_counts(comp.value).items():
+        before = dict(arithmetic)
+        machine.add(arithmetic, op, elem, True, count)
+        if arithmetic == before:
+            return 1  # it is spelled out, in many instructions
+    return unit if max(memory.values(), default=0.0) > max(arithmetic.values(), default=0.0) else 1
 
 
 def operation_counts(value: Expr) -> dict[str, int]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import islpy as isl
 
-from plant_core.affine import all_bufs, children, linear, reads
-from plant_core.ir import Comp, Expr, Func, Iter, Load
+from plant_core.affine import all_bufs, linear, reads
+from plant_core.ir import Comp, Func, Load
+from plant_core.starts import iterators_of, with_starts
 
 LoopId = tuple[int, ...]
 UNKNOWN_EXTENT = 256
@@ -42,7 +42,8 @@ class LoopInfo:
 class FlatAccess:
     """`buf[constant + sum(coefficient * iterator) + ...]`, flattened; `write` for the target of the statement.
 
-    `varies`: the iterators on which the element depends in another way: data, symbolic strides, remainders.
+    `varies`: the iterators on which the element depends in another way: data, symbolic strides, remainders, the lesser
+    of two values; `start`: equal for accesses that depend on these alike, None where that is not known.
     """
 
     buf: str
@@ -51,6 +52,7 @@ class FlatAccess:
     elem: str
     write: bool
     varies: frozenset[str] = frozenset()
+    start: tuple[object, ...] | None = ()
 
     def coefficient(self, iterator: str) -> int:
         return dict(self.coefficients).get(iterator, 0)
@@ -169,28 +171,29 @@ def _is_box(domain: isl.Set, loops: list[LoopInfo]) -> bool:
 def _flat(func: Func, access: Load, write: bool) -> FlatAccess:
     """Row-major; dimensions that aren't affine, or lie before one of unknown extent, only tell what they vary with."""
     constant, coefficients, varies = 0, dict[str, int](), set[str]()
-    for extent, index in zip(all_bufs(func)[access.buf].shape, access.indices, strict=True):
+    starts: tuple[object, ...] = ()
+    known = True
+    for dim, (extent, index) in enumerate(zip(all_bufs(func)[access.buf].shape, access.indices, strict=True)):
         if isinstance(extent, int):
             constant, coefficients = constant * extent, {n: c * extent for n, c in coefficients.items()}
         else:
             varies.update(coefficients)
+            known = known and not coefficients
             constant, coefficients = 0, {}
+        index, parts = with_starts(index)
         form = linear(index)
         if form is None:
-            varies.update(_iterators(index))
+            varies.update(iterators_of(index))
+            known = False
             continue
+        starts = (*starts, (dim, frozenset(parts.items()))) if parts else starts
+        varies.update(name for part in parts for name in iterators_of(part))
         constant += form[0]
         for name, coefficient in form[1].items():
             coefficients[name] = coefficients.get(name, 0) + coefficient
     terms = tuple(sorted((n, c) for n, c in coefficients.items() if c))
-    return FlatAccess(access.buf, constant, terms, access.dtype, write, frozenset(varies))
-
-
-def _iterators(expr: Expr) -> Iterator[str]:
-    if isinstance(expr, Iter):
-        yield expr.name
-    for part in children(expr):
-        yield from _iterators(part)
+    start = (starts if known else None) if varies else ()
+    return FlatAccess(access.buf, constant, terms, access.dtype, write, frozenset(varies), start)
 
 
 def _range(domain: isl.Set, dim: int, *, free: bool) -> tuple[int | None, int | None]:

@@ -17,6 +17,7 @@ from dspgen.vecdsl.reductions import Path, accesses, has_quotient, plan
 from dspgen.vecdsl.terms import INTEGER, Names, integer, linear_address, names_of
 from plant_core.ir import Buf, Func
 from plant_core.loc import Loc
+from plant_core.starts import Starts, with_names
 from plant_core.tree import Do, For, Leaf, Seq, Tree
 from plant_core.tree import If as TreeIf
 
@@ -31,7 +32,8 @@ def build(func: Func, tree: Tree, lanes: int) -> Program:
     """
     names = Names([*(b.name for b in _buffers(func)), *(p.name for p in func.params)])
     tree = with_definitions(tree, frozenset(c.defines for c in func.comps if c.defines is not None), names)
-    builder = _Builder(func, lanes, tree, names)
+    tree, starts = with_names(tree, names.fresh)
+    builder = _Builder(func, lanes, tree, names, starts)
     body = builder.visit(tree, Scope(), ())
     arrays = tuple(ArrayDecl(b.name, b.dtype, size_of(b), b.kind == "local", b.const) for b in _buffers(func))
     scalars = tuple(ScalarDecl(p.name, p.dtype) for p in func.params if not isinstance(p, Buf))
@@ -40,10 +42,11 @@ def build(func: Func, tree: Tree, lanes: int) -> Program:
 
 
 class _Builder:
-    def __init__(self, func: Func, lanes: int, tree: Tree, names: Names) -> None:
+    def __init__(self, func: Func, lanes: int, tree: Tree, names: Names, starts: Starts) -> None:
         self.lanes = lanes
         self.buffers = {b.name: b for b in _buffers(func)}
         self.names = names
+        self.starts = starts
         self.plan = plan(tree)
         self.quotients = any(has_quotient(a) for c in func.comps for a in (c.target, *accesses(c.value)))
         self.partials = list[ArrayDecl]()
@@ -79,7 +82,14 @@ class _Builder:
             start, step = integer(0), 1
             bounds = Bounds((Linear(0),), tuple(counted(u, first, tree.step) for u in bounds.uppers))
         inner = Scope({**scope.iterators, tree.iterator: value}, scope.ranges.bind(name, bounds))
+        opened = list[Loop]()
+        for what, given in self.starts.get(path, {}).items():
+            begin = integer_term(what, inner.iterators, inner.ranges, _first_loc(tree))
+            opened.append(Loop(given, begin, integer(1), 1, (), (), 1, 1))
+            inner = replace(inner, ranges=inner.ranges.inside(opened[-1]))
         body = tuple(self.visit(tree.body, inner, (*path, 0)))
+        for named in reversed(opened):
+            body = (replace(named, body=body),)
         loop = Loop(name, start, trip, step, (), body, low, high, _first_loc(tree))
         hosted = self.hosted.pop(path, [])
         if not hosted:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dspgen.vecdsl.ir import Address, Const, Loop, Op, Program, Term, Var
-from dspgen.vecdsl.terms import statements
+from dspgen.vecdsl.ir import Address, Const, Let, Loop, Op, Program, Term, Var
+from dspgen.vecdsl.terms import INTEGER, statements
 
 _LARGEST = 4096
 
@@ -24,6 +24,10 @@ class Congruence:
 
     def times(self, factor: int) -> Congruence:
         return _normal(self.offset * factor, self.modulus * abs(factor))
+
+    def either(self, other: Congruence) -> Congruence:
+        """What is known of a number of which only one of both is known to hold."""
+        return _normal(self.offset, math.gcd(self.modulus, other.modulus, self.offset - other.offset))
 
     @property
     def alignment(self) -> int:
@@ -58,6 +62,8 @@ def of_term(term: Term, names: Mapping[str, Congruence]) -> Congruence:
             return of_term(a, names).times(value)
         case Op("shl", (a, Const(value))) if isinstance(value, int) and 0 <= value < 32:
             return of_term(a, names).times(1 << value)
+        case Op("min" | "max", (a, b)):
+            return of_term(a, names).either(of_term(b, names))
         case _:
             return ANY
 
@@ -76,13 +82,16 @@ def of_address(constant: int, terms: tuple[tuple[str, int], ...], names: Mapping
 
 
 class Congruences:
-    """What is known of a program's addresses, from its loops' starts and steps."""
+    """What is known of a program's addresses, from its loops' starts and steps, and from what its names stand for."""
 
     def __init__(self, program: Program) -> None:
         self.names: dict[str, Congruence] = {}
         for stmt in statements(program.body):
             if isinstance(stmt, Loop):
-                self.names[stmt.iterator] = of_iterator(of_term(stmt.start, self.names), stmt.step)
+                start = of_term(stmt.start, self.names)
+                self.names[stmt.iterator] = start if stmt.max_trip == 1 else of_iterator(start, stmt.step)
+            elif isinstance(stmt, Let) and stmt.value.type == INTEGER:
+                self.names[stmt.name] = of_term(stmt.value, self.names)
 
     def modulo(self, address: Address, modulus: int) -> int | None:
         """What the element's number leaves modulo `modulus`, if that is known."""

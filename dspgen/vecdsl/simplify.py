@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dspgen.vecdsl.fold import placed, refold
-from dspgen.vecdsl.ir import Carried, Const, If, Let, Loop, Op, Program, Stmt, Store, Term, Var
+from dspgen.vecdsl.ir import Carried, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var
 from dspgen.vecdsl.ranges import Ranges, trip_range
 from dspgen.vecdsl.terms import (
     INTEGER,
@@ -15,6 +15,7 @@ from dspgen.vecdsl.terms import (
     index_names,
     integer,
     is_atom,
+    leaves,
     linear_address,
     names_of,
     own_terms,
@@ -54,6 +55,7 @@ class _Cleaner:
                     verdict = decide(condition, ranges)
                     then = () if verdict is False else self.block(stmt.then, ranges, known)
                     done += then if verdict else [If(condition, then)] if then else []
+                    _join_last(done)
                 case Loop():
                     done += self.loop(stmt, ranges, known)
         return tuple(done)
@@ -121,6 +123,16 @@ class _Cleaner:
         for name, value in final:
             done += self.bind(name, value, known)
         return done
+
+
+def _join_last(done: list[Stmt]) -> None:
+    """Two Ifs under one condition at the end become one."""
+    match done[-2:]:
+        case [If(condition, first), If(again, second)] if condition == again:
+            if not any(isinstance(x, Load) for x in leaves(condition)):
+                done[-2:] = [If(condition, (*first, *second))]
+        case _:
+            pass
 
 
 def decide(condition: Term, ranges: Ranges) -> bool | None:

@@ -56,17 +56,18 @@ LOOPS = {  # of the statement in whole groups of all its loops that have them
 }
 
 
-def grouped(source: Func) -> Func | None:
+def grouped(source: Func, unit: int = 1) -> Func | None:
     func = canonical(source, reassoc=False, symbolic=True)
-    return in_groups(func, [n.names for n in nests(func)], GRANULE, reassoc=False)
+    return in_groups(func, [n.names for n in nests(func)], GRANULE, reassoc=False, unit=lambda comp, accesses: unit)
 
 
+@pytest.mark.parametrize("unit", [1, 2])
 @pytest.mark.parametrize("name", [*ANY_SIZE, *ALSO, *FIXED])
-def test_groups_leave_the_same_arrays(name: str, tmp_path: Path) -> None:
+def test_groups_leave_the_same_arrays(name: str, unit: int, tmp_path: Path) -> None:
     path = tmp_path / "f.c"
     path.write_text((ANY_SIZE | ALSO | FIXED)[name], encoding="utf-8")
     func = read_c(str(path))
-    made = grouped(func)
+    made = grouped(func, unit)
     assert (made is None) == (name in ALONE)
     if made is None:
         return

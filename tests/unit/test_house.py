@@ -27,7 +27,7 @@ ROOMS = {
     "dspgen.frontend": ("plant_core",),
     "dspgen.oracle": ("plant_core", "dspgen.frontend"),
     "dspgen.tiling": ("plant_core",),
-    "dspgen.vecdsl": ("plant_core.ir", "plant_core.tree", "plant_core.recurrences"),
+    "dspgen.vecdsl": ("plant_core.ir", "plant_core.tree", "plant_core.recurrences", "plant_core.starts"),
     "dspgen.straight": ("plant_core", "dspgen.vecdsl"),
     "dspgen.rewrite": (*VECTOR_IR, "dspgen.vecdsl.intervals", "dspgen.vecdsl.printer", "dspgen.vecdsl.verify", *TOOLS),
     "dspgen.asmir": (*VECTOR_IR, "plant_core.windows"),
