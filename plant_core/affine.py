@@ -27,6 +27,7 @@ from plant_core.ir import (
     Verbatim,
 )
 from plant_core.loc import PlantError
+from plant_core.piecewise import product
 from plant_core.remembered import by_identity
 
 Linear = tuple[int, dict[str, int]]
@@ -231,8 +232,8 @@ def _pw_binary(op: BinaryOp, a: isl.PwAff, b: isl.PwAff, la: Linear | None, lb: 
             return a.min(b)
         case "max":
             return a.max(b)
-        case "mul" if (lb is not None and not lb[1]) or (la is not None and not la[1]):
-            return a.mul(b)
+        case "mul":
+            return product(a, b)
         case "floordiv" if lb is not None and not lb[1] and lb[0] > 0:
             return a.scale_down_val(isl.Val(lb[0])).floor()
         case "div" if lb is not None and not lb[1] and lb[0] > 0:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import islpy as isl
 
-from plant_core.affine import Linear, children, linear, read_accesses
+from plant_core.affine import Linear, children, linear, read_accesses, sub, to_pw_aff
 from plant_core.boxes import NoBlocks, affine_in_parameters, assumed, ends_of
 from plant_core.defined import defined_parameters
-from plant_core.ir import Binary, Comp, Expr, Func, ScalarParam
+from plant_core.ir import Binary, Comp, Expr, Func, Param, ScalarParam
 from plant_core.values import is_float
 
 # Iterations of the loops of a statement, outermost first, by how many it has; of deeper ones the outer have few.
@@ -71,7 +71,7 @@ def trial_sizes(func: Func) -> dict[str, int]:
     for comp in func.comps:
         found |= _inside(comp, found)
     for comp in func.comps:
-        found |= _running(comp, found, most, dict.fromkeys(defined, _GROUPS))
+        found |= _running(comp, func, found, most)
     return found
 
 
@@ -102,25 +102,44 @@ def _is_ragged(comp: Comp) -> bool:
     )
 
 
-def _running(
-    comp: Comp, found: Mapping[str, int], most: Mapping[str, int], defined: Mapping[str, int]
-) -> dict[str, int]:
-    """Of the parameters on which it depends whether a statement runs at all the values, no less than these, for which
-    it does; none if it does already, or can't with no more than the `most`."""
+def _running(comp: Comp, func: Func, found: Mapping[str, int], most: Mapping[str, int]) -> dict[str, int]:
+    """Of the parameters on which it depends whether a statement runs at all the values, no less than these where that
+    can be, for which it does, some groups of it if there can be; none if it does already, or can't with no more than
+    the `most`."""
     params = comp.domain.params()
     names = [str(params.get_dim_name(isl.dim_type.param, k)) for k in range(params.dim(isl.dim_type.param))]
-    here = params
-    for k, name in enumerate(names):
-        if name in defined:
-            params = params.fix_val(isl.dim_type.param, k, isl.Val(defined[name]))
+    counted = [n for n in names if n not in found]
+    for name in counted:
+        definition = next((c for c in func.comps if c.defines == name and not c.iters), None)
+        apart = None if definition is None else to_pw_aff(sub(definition.value, Param(name, "i32")), definition)
+        if apart is not None:
+            params = params.intersect_params(apart.zero_set().params())
         else:
-            params = params.lower_bound_val(isl.dim_type.param, k, isl.Val(found.get(name, 0)))
-        here = here.fix_val(isl.dim_type.param, k, isl.Val(defined.get(name, found.get(name, 0))))
+            k = params.find_dim_by_name(isl.dim_type.param, name)
+            params = params.fix_val(isl.dim_type.param, k, isl.Val(_GROUPS))
+    for name in most.keys() & found.keys():
+        if (k := params.find_dim_by_name(isl.dim_type.param, name)) >= 0:
+            params = params.upper_bound_val(isl.dim_type.param, k, isl.Val(max(most[name], found[name])))
+    for name in counted:
+        k = params.find_dim_by_name(isl.dim_type.param, name)
+        several = params.lower_bound_val(isl.dim_type.param, k, isl.Val(_GROUPS))
+        params = params if several.is_empty() else several
+    here = params
+    names = [str(params.get_dim_name(isl.dim_type.param, k)) for k in range(params.dim(isl.dim_type.param))]
+    less = []
+    for k, name in enumerate(names):
+        if name in found:
+            more = params.lower_bound_val(isl.dim_type.param, k, isl.Val(found[name]))
+            less += [k] if more.is_empty() else []
+            params = params if more.is_empty() else more
+            here = here.fix_val(isl.dim_type.param, k, isl.Val(found[name]))
     if params.is_empty() or not here.is_empty():
         return {}
+    for k in less:
+        largest = isl.Set.from_params(params).move_dims(isl.dim_type.set, 0, isl.dim_type.param, k, 1).dim_max_val(0)
+        params = params.fix_val(isl.dim_type.param, k, largest)
     point = isl.Set.from_params(params).move_dims(isl.dim_type.set, 0, isl.dim_type.param, 0, len(names)).lexmin()
-    values = {n: int(point.dim_min_val(k).to_python()) for k, n in enumerate(names) if n in found}
-    return {} if any(v > most.get(n, v) for n, v in values.items()) else values
+    return {n: int(point.dim_min_val(k).to_python()) for k, n in enumerate(names) if n in found}
 
 
 def _runs(comp: Comp, values: Mapping[str, int]) -> tuple[int, set[str]] | None:

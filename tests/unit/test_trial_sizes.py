@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from dspgen.stages import cycles_of
 from dspgen.target.model import Target
 from plant_core.canonical.passes import canonical
 from plant_core.groups import in_groups
-from plant_core.ir import ScalarParam
+from plant_core.ir import Binary, Expr, Param, ScalarParam, Val
 from plant_core.trial_sizes import trial_sizes
 
 PRODUCT = """void f(int n, int m, int p, const float a[40][40], const float b[40][99], float c[40][99]) {
@@ -77,3 +79,53 @@ def test_what_runs_for_some_parameters_only_does(tmp_path: Path) -> None:
             if (k := domain.find_dim_by_name(isl.dim_type.param, name)) >= 0:
                 domain = domain.fix_val(isl.dim_type.param, k, isl.Val(value))
         assert not domain.is_empty(), sizes
+
+
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": operator.floordiv,
+    "min": min,
+    "max": max,
+}
+
+
+def _value(expr: Expr, values: Mapping[str, int]) -> int:
+    match expr:
+        case Val(value):
+            return int(value)
+        case Param(name):
+            return values[name]
+        case Binary(op, left, right):
+            return _OPERATIONS[op](_value(left, values), _value(right, values))
+        case _:
+            raise AssertionError(expr)
+
+
+@pytest.mark.parametrize("sums", [False, True])
+def test_each_part_runs_as_the_program_itself_counts_its_groups(sums: bool, tmp_path: Path) -> None:
+    """Numbers of groups, of batches of either size, and of pairs of columns follow from the sizes: they are no more
+    than these make them, and a part that asks for some of each has some."""
+    path = tmp_path / "f.c"
+    inner = "for (int l = 0; l < p; l++) y[i][j] += x[i][j + l];" if sums else "y[i][j] = x[i][j] + x[i][j + p];"
+    path.write_text(
+        f"""void f(int n, int m, int p, const int x[512][512], int y[512][512]) {{
+          for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) {{ y[i][j] = 0; {inner} }} }}""",
+        encoding="utf-8",
+    )
+    func = canonical(read_c(str(path)), reassoc=True, symbolic=True)
+    made = in_groups(func, [[c.name for c in func.comps]], 16, reassoc=True, unit=lambda comp, count: 2)
+    assert made is not None and any(c.defines == "units0" for c in made.comps)
+    assert sums == any(c.defines == "larger0" for c in made.comps)
+    definitions = tuple(c for c in made.comps if c.defines is not None)
+    for comp in (c for c in made.comps if c.iters):
+        values = trial_sizes(replace(made, comps=(*definitions, comp)))
+        for definition in definitions:
+            assert definition.defines is not None
+            values[definition.defines] = _value(definition.value, values)
+        domain = comp.domain
+        for name, value in values.items():
+            if (k := domain.find_dim_by_name(isl.dim_type.param, name)) >= 0:
+                domain = domain.fix_val(isl.dim_type.param, k, isl.Val(value))
+        assert not domain.is_empty(), (comp.name, values)
