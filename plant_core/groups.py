@@ -119,21 +119,17 @@ def _at_once(counter: Counter, batch: int) -> int:
 
 
 def _worth_while(
-    boxes: Boxes, iterators: Mapping[str, Sequence[str | None]], strips: tuple[int, ...]
+    boxes: Boxes,
+    counters: Sequence[Counter],
+    iterators: Mapping[str, Sequence[str | None]],
+    strips: tuple[int, ...],
 ) -> tuple[int, ...]:
     """Those of the loops that may have groups which have some: those along vectors, and of those from row to row, each
     of which doubles the parts of a nest, the one along which accesses share most of what they load; the innermost of
     several."""
-    vectors = {k for k in strips if any(_in_vectors(c, iterators[c.name][k]) for c in boxes.func.comps)}
-    rows = [k for k in strips if k not in vectors]
+    rows = [k for k in strips if counters[k].in_rows]
     best = max(rows, key=lambda k: (_shared(boxes, iterators, k), strips.index(k)), default=None)
-    return tuple(k for k in strips if k in vectors or k == best)
-
-
-def _in_vectors(comp: Comp, name: str | None) -> bool:
-    """Whether a loop goes along the rows of what a statement writes."""
-    form = linear(comp.target.indices[-1]) if comp.target.indices else None
-    return name is not None and (form is None or name in form[1])
+    return tuple(k for k in strips if k not in rows or k == best)
 
 
 def _shared(boxes: Boxes, iterators: Mapping[str, Sequence[str | None]], k: int) -> int:
@@ -221,7 +217,7 @@ class _Maker:
         counters, iterators, strips = strips_of(boxes, reassoc=self.reassoc)
         if not strips:
             raise NoBlocks("no loop of it has groups", loc=boxes.func.loc)
-        every, strips = strips, _worth_while(boxes, iterators, strips)
+        every, strips = strips, _worth_while(boxes, counters, iterators, strips)
         plain: dict[int, Kind] = {k: "each" for k in every if k not in strips}
         touched = {a.buf for c in boxes.func.comps for a in accesses_of(c)}
         unknown = (b for b in boxes.func.bufs if not all(isinstance(x, int) for x in b.shape))

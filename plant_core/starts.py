@@ -23,10 +23,15 @@ def with_starts(expr: Expr) -> tuple[Expr, dict[Expr, int]]:
             return Binary(expr.op, first, second, dtype), found | {
                 e: found.get(e, 0) + sign * c for e, c in more.items()
             }
-        case Binary(op="min" | "max") if linear(expr.left) is not None and linear(expr.right) is not None:
+        case Binary() if _is_start(expr):
             return integer(0), {expr: 1}
         case _:
             return expr, {}
+
+
+def _is_start(expr: Binary) -> bool:
+    """Whether it is the lesser or greater of two affine values."""
+    return expr.op in ("min", "max") and linear(expr.left) is not None and linear(expr.right) is not None
 
 
 def iterators_of(expr: Expr) -> Iterator[str]:
@@ -80,21 +85,18 @@ class _Worker:
     def expr(
         self, expr: Expr, origins: Mapping[str, Expr], loops: tuple[tuple[Path, str], ...], *, inside: bool
     ) -> Expr:
-        if inside and isinstance(expr, Binary) and expr.op in ("min", "max") and expr.dtype == "i32":
-            affine = linear(expr.left) is not None and linear(expr.right) is not None
-            if affine and set(iterators_of(expr)) <= origins.keys():
-                value = substitute(expr, origins)
-                used = set(iterators_of(value))
-                around = [path for path, iterator in loops if iterator in used]
-                if around:
-                    known = self.found.setdefault(around[-1], {})
-                    return Param(known.setdefault(value, "") or self.named(known, value), "i32")
+        start = inside and isinstance(expr, Binary) and expr.dtype == "i32" and _is_start(expr)
+        if start and set(iterators_of(expr)) <= origins.keys():
+            value = substitute(expr, origins)
+            used = set(iterators_of(value))
+            around = [path for path, iterator in loops if iterator in used]
+            if around:
+                known = self.found.setdefault(around[-1], {})
+                if value not in known:
+                    known[value] = self.fresh("start")
+                return Param(known[value], "i32")
         parts = children(expr)
         if not parts:
             return expr
         new = tuple(self.expr(p, origins, loops, inside=inside or isinstance(expr, Load)) for p in parts)
         return expr if new == parts else rebuild(expr, new)
-
-    def named(self, known: dict[Expr, str], value: Expr) -> str:
-        known[value] = self.fresh("start")
-        return known[value]

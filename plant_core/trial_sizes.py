@@ -106,26 +106,16 @@ def _running(comp: Comp, func: Func, found: Mapping[str, int], most: Mapping[str
     """Of the parameters on which it depends whether a statement runs at all the values, no less than these where that
     can be, for which it does, some groups of it if there can be; none if it does already, or can't with no more than
     the `most`."""
-    params = comp.domain.params()
-    names = [str(params.get_dim_name(isl.dim_type.param, k)) for k in range(params.dim(isl.dim_type.param))]
-    counted = [n for n in names if n not in found]
-    for name in counted:
-        definition = next((c for c in func.comps if c.defines == name and not c.iters), None)
-        apart = None if definition is None else to_pw_aff(sub(definition.value, Param(name, "i32")), definition)
-        if apart is not None:
-            params = params.intersect_params(apart.zero_set().params())
-        else:
-            k = params.find_dim_by_name(isl.dim_type.param, name)
-            params = params.fix_val(isl.dim_type.param, k, isl.Val(_GROUPS))
-    for name in most.keys() & found.keys():
-        if (k := params.find_dim_by_name(isl.dim_type.param, name)) >= 0:
+    params = _as_defined(comp, func, found)
+    names = _parameters(params)
+    for k, name in enumerate(names):
+        if name in most and name in found:
             params = params.upper_bound_val(isl.dim_type.param, k, isl.Val(max(most[name], found[name])))
-    for name in counted:
-        k = params.find_dim_by_name(isl.dim_type.param, name)
-        several = params.lower_bound_val(isl.dim_type.param, k, isl.Val(_GROUPS))
-        params = params if several.is_empty() else several
+    for k, name in enumerate(names):
+        if name not in found:
+            several = params.lower_bound_val(isl.dim_type.param, k, isl.Val(_GROUPS))
+            params = params if several.is_empty() else several
     here = params
-    names = [str(params.get_dim_name(isl.dim_type.param, k)) for k in range(params.dim(isl.dim_type.param))]
     less = []
     for k, name in enumerate(names):
         if name in found:
@@ -140,6 +130,25 @@ def _running(comp: Comp, func: Func, found: Mapping[str, int], most: Mapping[str
         params = params.fix_val(isl.dim_type.param, k, largest)
     point = isl.Set.from_params(params).move_dims(isl.dim_type.set, 0, isl.dim_type.param, 0, len(names)).lexmin()
     return {n: int(point.dim_min_val(k).to_python()) for k, n in enumerate(names) if n in found}
+
+
+def _as_defined(comp: Comp, func: Func, found: Mapping[str, int]) -> isl.Set:
+    """The parameters for which a statement runs, where others than these are what the program makes them; some groups
+    where that is not quasi-affine."""
+    params = comp.domain.params()
+    for name in (n for n in _parameters(params) if n not in found):
+        definition = next((c for c in func.comps if c.defines == name and not c.iters), None)
+        apart = None if definition is None else to_pw_aff(sub(definition.value, Param(name, "i32")), definition)
+        if apart is not None:
+            params = params.intersect_params(apart.zero_set().params())
+        else:
+            k = params.find_dim_by_name(isl.dim_type.param, name)
+            params = params.fix_val(isl.dim_type.param, k, isl.Val(_GROUPS))
+    return params
+
+
+def _parameters(params: isl.Set) -> list[str]:
+    return [str(params.get_dim_name(isl.dim_type.param, k)) for k in range(params.dim(isl.dim_type.param))]
 
 
 def _runs(comp: Comp, values: Mapping[str, int]) -> tuple[int, set[str]] | None:

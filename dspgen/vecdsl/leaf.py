@@ -20,7 +20,6 @@ from dspgen.vecdsl.reductions import (
     check,
     combined,
     identity,
-    iterators_of,
     partial_value,
     reduced_iterators,
     same_element,
@@ -40,6 +39,7 @@ from dspgen.vecdsl.terms import (
 from plant_core.ir import Buf, Comp, Expr
 from plant_core.ir import Load as MemoryLoad
 from plant_core.recurrences import Recurrence, recurrence_of
+from plant_core.starts import iterators_of
 from plant_core.tree import Leaf, vectors_of
 
 

@@ -9,7 +9,8 @@ from dspgen.errors import NoSchedule, Problem
 from dspgen.vecdsl.expressions import dtype_of, lift, literal, stored, unsigned
 from dspgen.vecdsl.fold import make
 from dspgen.vecdsl.ir import Term, VType
-from plant_core.ir import Binary, Call, Cast, Comp, DType, Expr, Iter, Load, Select, Unary, Val
+from plant_core.ir import Binary, Call, Cast, Comp, DType, Expr, Load, Select, Unary, Val
+from plant_core.starts import iterators_of
 from plant_core.tree import Do, For, If, Leaf, Seq, Tree
 
 Path = tuple[int, ...]
@@ -55,13 +56,6 @@ def accesses(expr: Expr) -> Iterator[Load]:
         yield expr
     for child in expr.indices if isinstance(expr, Load) else children(expr):
         yield from accesses(child)
-
-
-def iterators_of(expr: Expr) -> Iterator[str]:
-    if isinstance(expr, Iter):
-        yield expr.name
-    for child in expr.indices if isinstance(expr, Load) else children(expr):
-        yield from iterators_of(child)
 
 
 def has_quotient(expr: Expr) -> bool:

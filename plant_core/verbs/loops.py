@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
-from plant_core.affine import children, linear
+from plant_core.affine import linear
 from plant_core.conflicts import IN, OUT, PARAM
-from plant_core.ir import Expr, Func, Iter
+from plant_core.ir import Expr, Func
 from plant_core.nest import Nest, Scheduled
 from plant_core.order import check
+from plant_core.starts import iterators_of
 from plant_core.verbs.common import (
     Names,
     bad,
@@ -254,7 +255,7 @@ def shift(scheduled: Scheduled, name: Names, loop: str, amount: int | Expr) -> S
     else:
         form = linear(amount)
         known = integer_parameters(scheduled.func)
-        if form is None or not set(form[1]) <= set(known) or _iterators(amount):
+        if form is None or not set(form[1]) <= set(known) or any(iterators_of(amount)):
             raise bad(
                 None,
                 "the amount of a shift is not an affine expression of integer parameters",
@@ -267,10 +268,6 @@ def shift(scheduled: Scheduled, name: Names, loop: str, amount: int | Expr) -> S
         scheduled = scheduled.with_nest(moved(nest, _later(before, place, constant, terms), nest.loops))
     check(scheduled)
     return scheduled
-
-
-def _iterators(expr: Expr) -> bool:
-    return isinstance(expr, Iter) or any(map(_iterators, children(expr)))
 
 
 def _later(before: Sequence[str], place: int, constant: int, terms: Mapping[str, int]) -> isl.Map:

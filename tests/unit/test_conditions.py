@@ -141,13 +141,18 @@ def test_what_has_changed_since_is_not_tested(machine: Target) -> None:
     assert [x[0] for x in others(machine, kept, C)] == ["J_NEQ_I_NEW"]
 
 
-def test_choices_test_what_made_the_number(machine: Target) -> None:
-    code = [
+def a_choice(machine: Target) -> list[Instr]:
+    """By a number that a comparison made."""
+    return [
         instr(machine, "P_GT", P, D, E),
         instr(machine, "S_MUX_II", C, P, 1, 0),
         instr(machine, "P_EQ_I", Q, C, 0),
         instr(machine, "S_MUX", VReg("x", "R"), Q, D, E),
     ]
+
+
+def test_choices_test_what_made_the_number(machine: Target) -> None:
+    code = a_choice(machine)
     made = Conditions(Facts(machine)).shortened(code)
     assert made[:3] == code[:3]
     assert made[3] == instr(machine, "S_MUX", VReg("x", "R"), P, E, D)
@@ -159,12 +164,7 @@ def test_choices_test_what_made_the_number(machine: Target) -> None:
 
 
 def test_numbers_that_are_read_elsewhere_stay(machine: Target) -> None:
-    code = [
-        instr(machine, "P_GT", P, D, E),
-        instr(machine, "S_MUX_II", C, P, 1, 0),
-        instr(machine, "P_EQ_I", Q, C, 0),
-        instr(machine, "S_MUX", VReg("x", "R"), Q, D, E),
-    ]
+    code = a_choice(machine)
     conditions = Conditions(Facts(machine))
     result = frozenset({(VReg("x", "R"), "")})
     assert [i.instruction.id for i in shorter_choices(code, result, conditions) if isinstance(i, Instr)] == [
