@@ -49,7 +49,7 @@ class _Watched(Packets):
     def watch(self) -> None:
         self.events = []
         self.issued: dict[tuple[int, int], int] = {}
-        self.writers: dict[int, list[tuple[int, int]]] = {}
+        self.writers: dict[int, list[tuple[int, int, int | None]]] = {}
         self.bytes: dict[int, tuple[int, int]] = {}
 
     def _reserve(self, op: Op) -> None:
@@ -60,8 +60,10 @@ class _Watched(Packets):
     def _reads(self, op: Op, cells: Sequence[int], since: int) -> None:
         super()._reads(op, cells, since)
         for cell in cells:
-            for source, latency in self.writers.get(cell, ()):
-                self._wait(self.issued[op.uid, since], source, latency - (self.time - since))
+            read = op.lane_read(cell)
+            for source, latency, lane in self.writers.get(cell, ()):
+                if read is None or lane is None or lane == read:
+                    self._wait(self.issued[op.uid, since], source, latency - (self.time - since))
 
     def _reach(self, op: Op) -> None:
         super()._reach(op)
@@ -83,7 +85,7 @@ class _Watched(Packets):
                 self.bytes.update(dict.fromkeys(effect.codes, made))
                 continue
             part = bool(effect.masks) or effect.lane is not None
-            self.writers[effect.cell] = [*(self.writers.get(effect.cell, ()) if part else ()), made]
+            self.writers[effect.cell] = [*(self.writers.get(effect.cell, ()) if part else ()), (*made, effect.lane)]
         super()._land()
 
 

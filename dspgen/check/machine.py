@@ -374,7 +374,7 @@ class Packets:
     def _reads(self, op: Op, cells: Sequence[int], since: int) -> None:
         """An instruction works on nothing that was never written."""
         for cell in cells:
-            self._unsettled(op, since, cell, None)
+            self._unsettled(op, since, cell, op.lane_read(cell))
             if self.state.registers[cell] == UNKNOWN:
                 text = f"{op.text} reads {self.state.cells[cell].name}, which was never written"
                 self.problems.append(Problem("DG458", text, op.loc))

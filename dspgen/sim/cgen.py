@@ -322,7 +322,7 @@ class _Writer:
 
     def _check_reads(self, op: Op, state: State) -> None:
         for cell in op.reads:
-            self._check_settled(op, cell, None, state)
+            self._check_settled(op, cell, op.lane_read(cell), state)
             self._check_read(op, cell, self.known[state])
 
     def _active(self, op: Op, copy: int) -> str:
@@ -352,7 +352,7 @@ class _Writer:
         cell, cycle = op.late[entry.index]
         self.frame.lines.append(f"if ({self.landing.guard(entry)}) {{")
         if state is not None:
-            self._check_settled(op, cell, None, state, entry.copy)
+            self._check_settled(op, cell, op.lane_read(cell), state, entry.copy)
         self._check_read(op, cell, self.known[state] if state is not None else 0)
         self.frame.lines.append(f"{self._held(op, cell, cycle, entry.copy)} = {self.frame.cell(cell)};")
         if entry.index + 1 == len(op.late) or op.late[entry.index + 1][1] != cycle:

@@ -55,8 +55,10 @@ def _waits(
     at = {cell: 0 for cell in (*op.reads, *((op.predicate.cell,) if op.predicate is not None else ()))}
     for cell, cycle in op.late:
         at.setdefault(cell, cycle)
-    if any(left > at[cell] for cell, _, left in writes if cell in at):
-        return True
+    for cell, lane, left in writes:
+        apart = lane is not None and op.lane_read(cell) not in (None, lane)
+        if cell in at and not apart and left > at[cell]:
+            return True
     for write in op.writes:
         for cell, lane, left in writes:
             apart = lane is not None and write.lane is not None and lane != write.lane

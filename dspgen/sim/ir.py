@@ -168,9 +168,10 @@ class Op:
     its delay slots, or under `again` with the next packet.
 
     `reads` are the cells read at issue; `late` are (cell, cycles from issue) of those read after it, by cycle; `early`
-    (cell, cycles) those whose results have to be there so much sooner. An interlock remembers results `settling` cycles
-    for such readers. `new` are (cell, uid, number) of what it takes from writes of its own packet. With a `condition`
-    it does nothing where that is 0; registers are read in any case.
+    (cell, cycles) those whose results have to be there so much sooner; `parts` (cell, lane) those of which only one
+    lane is read. An interlock remembers results `settling` cycles for `early` readers. `new` are (cell, uid, number) of
+    what it takes from writes of its own packet. With a `condition` it does nothing where that is 0; registers are read
+    in any case.
     """
 
     uid: int
@@ -193,6 +194,11 @@ class Op:
     settling: int = 0
     new: tuple[tuple[int, int, int], ...] = ()
     condition: Node | None = None
+    parts: tuple[tuple[int, int], ...] = ()
+
+    def lane_read(self, cell: int) -> int | None:
+        """The only lane that it reads of a cell; None where it reads all."""
+        return next((lane for part, lane in self.parts if part == cell), None)
 
     @property
     def unsure(self) -> bool:

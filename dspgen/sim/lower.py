@@ -60,6 +60,7 @@ class Lowering:
     labels: dict[str, int]
     back: str = ""  # the label that a loop's end goes back to
     cells_read: dict[tuple[int, int], None] = field(default_factory=dict)
+    lanes_read: dict[int, set[int | None]] = field(default_factory=dict)  # of each cell
     cycle: int = 0  # at which the operand at hand is read
     timed: bool = False  # whether reads tell their cycle
     early: dict[int, int] = field(default_factory=dict)
@@ -114,6 +115,9 @@ class Lowering:
             early=tuple(self.early.items()),
             new=tuple((cell, -1, -1) for cell in self.new),
             condition=condition,
+            parts=tuple(
+                (cell, lane) for cell, (lane, *more) in self.lanes_read.items() if lane is not None and not more
+            ),
         )
 
     # Operands
@@ -175,6 +179,7 @@ class Lowering:
     def _read(self, index: int, lane: int | None) -> Node:
         cell = self.registers.cells[index]
         self.cells_read[index, self.cycle] = None
+        self.lanes_read.setdefault(index, set()).add(lane)
         sign = "i" if cell.bits == cell.storage else "u"
         when = (self.cycle,) if self.timed else ()
         if lane is not None:

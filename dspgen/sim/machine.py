@@ -124,7 +124,7 @@ class Machine:
     def _cycle(self, at: int, wait: int, delay: int) -> tuple[int, int]:
         """One cycle at packet `at` (`wait` cycles of it are left over); gives the next packet, -1 after the return."""
         for reading, cell, cycle in self.reading.pop(self.time, ()):
-            self._check_settled(reading.ready.op, reading.time, cell)
+            self._check_settled(reading.ready.op, reading.time, cell, reading.ready.op.lane_read(cell))
             self._read(reading, cell, cycle)
         stalled = False
         if wait:
@@ -188,7 +188,7 @@ class Machine:
         if op.masked:
             mask = self._with_lane_mask(mask)
         for cell in op.reads:
-            self._check_settled(op, self.time, cell)
+            self._check_settled(op, self.time, cell, op.lane_read(cell))
             self._check_read(op, cell)
         self.active = mask
         if op.new:

@@ -46,6 +46,11 @@ def test_a_unit_that_many_need() -> None:
     assert found.units == ("SLDST",) and found.cycles >= 12 > found.chain
 
 
+def test_an_element_waits_for_itself_alone() -> None:
+    body = "SMVCGC R10, SVR0\nSMVCGC R10, SVR1\nSNOP 2\nSMVCCG SVR1, R20\nSNOP 1\nSMVCGC R20, SVR0\n"
+    assert least(body + "SMVCCG SVR1, R21").chain < least(body + "SNOP 2\nSMVCCG SVR0, R21").chain
+
+
 def test_registers_used_again_make_nobody_wait() -> None:
     one = "SMOVIL 1, R20\nSADD.M1 R20, R20, R21"
     assert least(f"{one}\n{one}\n{one}").chain == least(one).chain

@@ -300,6 +300,20 @@ def test_registers_that_are_not_settled_are_refused(target: Target, engine: Engi
         assert "DG434" in refused(settled, engine, " SADD.M1 1, R10, R10\n" + early + " SNOP 3\n" + RETURN, 4)
 
 
+@pytest.mark.parametrize("exposed", [True, False])
+def test_one_element_is_read_while_another_comes(target: Target, engine: Engine, exposed: bool) -> None:
+    settled = in_time(target, "SMVCGC", 4, exposed=exposed)
+    body = " SMVCGC R10, SVR0\n SMVCGC R10, SVR1\n SNOP 4\n SMVCGC R12, SVR0\n SMVCCG SVR%d, R10\n SNOP 3\n"
+    other = go(settled, engine, body % 1 + RETURN, 4, 5)
+    assert (other.result, other.stalls) == (4, 0)
+    if exposed:
+        for text in (body % 0, body.replace("SMVCCG SVR%d, R10", "VMVCCG SVR, VR0")):
+            assert "DG434" in refused(settled, engine, text + RETURN, 4, 5)
+    else:
+        same = go(settled, engine, body % 0 + RETURN, 4, 5)
+        assert (same.result, same.stalls) == (5, 3)
+
+
 def test_auto_changes_to_the_native_machine_for_long_runs(target: Target) -> None:
     body = " SMOVIL 2000, R1\nagain: [R1] SBR again\n | [R1] SSUB.M1 1, R1, R1\n SADD.M2 1, R10, R10\n SNOP 5\n"
     result = go(target, "auto", body + RETURN, 0)
