@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ class LinearProgram:
             import highspy
         except ImportError:
             return None
-        solver = _silent()()
+        solver = highspy.Highs()
         solver.setOptionValue("output_flag", False)
         solver.setOptionValue("threads", 1)
         whole = any(self.integer)
@@ -71,6 +70,9 @@ class LinearProgram:
             solver.setOptionValue("random_seed", 1)
             solver.setOptionValue("mip_max_nodes", branches)
             solver.setOptionValue("mip_rel_gap", gap)
+            # With few branches, these take most of the time and seldom find anything.
+            solver.setOptionValue("mip_allow_restart", False)
+            solver.setOptionValue("mip_pscost_minreliable", 0)
         solver.passModel(self._model(highspy))
         if start is not None:
             known = highspy.HighsSolution()
@@ -115,16 +117,3 @@ class LinearProgram:
             kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
             lp.integrality_ = [kinds[i] for i in self.integer]
         return lp
-
-
-@cache
-def _silent() -> Any:
-    """Solvers that print nothing: since 1.16.0 HiGHS prints its name before one can be told not to."""
-    import highspy
-
-    class Silent(highspy.Highs):
-        def enableCallbacks(self) -> None:  # noqa: N802
-            self.setOptionValue("output_flag", False)
-            super().enableCallbacks()  # type: ignore[no-untyped-call]
-
-    return Silent

@@ -29,7 +29,7 @@ class Budget:
     `gap`: by what share a choice may cost more than the least, where there are over `exact` binaries.
     """
 
-    binaries: int = 1280
+    binaries: int = 640
     branches: int = 6
     orders: int = 64
     exact: int = 256
