@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from dspgen.rewrite.problem import Choice, CyclicChoice, Problem, restrict
@@ -44,12 +46,15 @@ def greedy(problem: Problem, rounds: int = _ROUNDS) -> dict[int, Choice] | None:
         _, pick = _cheapest(offers, prices, users)
         if any(r not in pick for r in problem.roots):
             return best[1] if best is not None else None
-        try:
-            chosen = restrict(pick, problem.roots)
-        except CyclicChoice:
+        made = []
+        for picks in (pick, _with_shared(offers, prices)):
+            with suppress(CyclicChoice):
+                chosen = restrict(picks, problem.roots)
+                made.append((score(problem, chosen, recurrences=False).key, chosen))
+        if not made:
             users = {}
             continue
-        found = score(problem, chosen, recurrences=False).key
+        found, chosen = min(made, key=lambda m: m[0])
         if best is None or found < best[0]:
             best = (found, chosen)
         users = _users(chosen)
@@ -89,6 +94,35 @@ def _offers(problem: Problem) -> _Offers:
         number: [_Offer(c, c.node.args, c.cost, kind(c)) for c in found] for number, found in problem.choices.items()
     }
     return _Offers(by_class, holds)
+
+
+def _with_shared(offers: _Offers, prices: Mapping[Units, float]) -> dict[int, Choice]:
+    """For each class the choice whose graph is cheapest, as far as those of its operands are: what several of these
+    have in common counts once (each class keeps what its graph is made of)."""
+    held = [sum(n * prices.get(u, 1.0) for u, n in holds) for holds in offers.holds]
+    weights = [(number, [(o.cost + held[o.holds], o) for o in found]) for number, found in offers.by_class.items()]
+    cost: dict[int, float] = {}
+    graphs: dict[int, dict[int, float]] = {}
+    pick: dict[int, Choice] = {}
+    changed = True
+    while changed:
+        changed = False
+        for number, found in weights:
+            for own, offer in found:
+                args = offer.args
+                if any(a not in graphs or number in graphs[a] for a in args):
+                    continue
+                least = cost.get(number, math.inf) - 1e-9
+                if own + max((cost[a] for a in args), default=0.0) >= least:
+                    continue
+                graph = {number: own}
+                for arg in args:
+                    graph.update(graphs[arg])
+                total = sum(graph.values())
+                if total < least:
+                    cost[number], graphs[number], pick[number] = total, graph, offer.choice
+                    changed = True
+    return pick
 
 
 def _cheapest(

@@ -75,6 +75,15 @@ def test_extraction_takes_the_shorter_recurrence() -> None:
     assert found.score.recurrence == 2.0
 
 
+def test_what_is_used_several_times_counts_once() -> None:
+    """Either one long operation on a costly value, or short ones that all take that value."""
+    choices = {0: variable("a"), 1: (operation("costly", 0, cycles=10),)}
+    choices |= {n: (operation(f"short{n}", 1, n - 1),) for n in range(2, 6)}
+    choices[6] = (operation("long", 1, cycles=14), operation("last", 1, 5))
+    chosen = greedy(problem_of(choices, (6,)))
+    assert chosen is not None and chosen[6].node.op == "last"
+
+
 def best_of(problem: Problem) -> tuple[int, float]:
     found = []
     for picks in itertools.product(*problem.choices.values()):
