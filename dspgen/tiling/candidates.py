@@ -144,7 +144,7 @@ def candidates(
         plain = [[c for c in here if c.unrolled in (unrolled, "none")] for here in groups]
         chosen += _unique([here[0] for here in plain if here])[:_FALLBACKS]
     homes = {id(c): here for here in groups for c in here}
-    return [_with_smaller(c, homes[id(c)]) if c.family else c for c in sorted(_unique(chosen), key=_rank)]
+    return [_with_smaller(c, homes[id(c)]) for c in sorted(_unique(chosen), key=_rank)]
 
 
 def _ragged(groups: list[list[Candidate]], most: int, nest: Nest) -> list[Candidate]:
