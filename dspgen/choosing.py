@@ -434,8 +434,9 @@ class _Search:
                 func = candidate.form or self.alone
                 known = self.known if candidate.form is None else None
                 strips = candidate.form is not None
+                others = self.chooser.func.comps
                 return plan_program(
-                    func, plan, target, options, known=known, candidate=most is not None, strips=strips
+                    func, plan, target, options, known=known, candidate=most is not None, strips=strips, others=others
                 )  # fmt: skip
 
             self.made[plan, last] = Variants(planned, target, options, most, known=self.packets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -50,7 +50,7 @@ from plant_core.astgen import generate
 from plant_core.budget import at_most
 from plant_core.defined import varying_parameters
 from plant_core.dependence import Dependence
-from plant_core.ir import Buf, Func, ScalarParam
+from plant_core.ir import Buf, Comp, Func, ScalarParam
 from plant_core.legality import check_legal
 from plant_core.tiles import Plan
 from plant_core.tree import Tree
@@ -138,15 +138,16 @@ def plan_program(
     known: tuple[Dependence, ...] | None = None,
     candidate: bool = False,
     strips: bool = False,
+    others: Sequence[Comp] = (),
 ) -> Planned:
     """One plan: loop tree, vector DSL, memory in registers. Of nests in `strips`, sums are in parts that don't wait for
-    themselves.
+    themselves. `others`: statements elsewhere, which may define parameters.
 
     A `candidate` among others may cost so much only: raises PlantError where integer sets take more.
     """
     with at_most(CANDIDATE_SETS if candidate else None):
         check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
-        tree = generate(func, plan)
+        tree = generate(func, plan, others)
     built = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
     promoted = promote(built, target.lanes)
     if strips:

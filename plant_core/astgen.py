@@ -6,14 +6,14 @@ separated into different loops, so that no hot loop has a guard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
 
 from plant_core.affine import add, extremum, from_ast, integer, negated, sub
-from plant_core.defined import defined_parameters, used_parameters
-from plant_core.ir import Binary, Expr, Func, Iter, Param, ScalarParam, Val
+from plant_core.defined import defined_parameters, defined_values, used_parameters
+from plant_core.ir import Binary, Comp, Expr, Func, Iter, Param, ScalarParam, Val
 from plant_core.loc import PlantError
 from plant_core.schedule import Position, permuted, position, schedule_map
 from plant_core.tiles import Plan, TileSet, tile_sets, validate_plan
@@ -46,8 +46,9 @@ class _Statement:
     defined: tuple[_Defined, ...] = ()
 
 
-def generate(func: Func, plan: Plan) -> Tree:
-    """The loop tree that runs `plan`; each leaf is one tile. See `legality.check_legal` for whether it may be run."""
+def generate(func: Func, plan: Plan, others: Sequence[Comp] = ()) -> Tree:
+    """The loop tree that runs `plan`; each leaf is one tile. See `legality.check_legal` for whether it may be run.
+    `others`: statements elsewhere, which may define some of its parameters."""
     validate_plan(func, plan)
     statements: list[_Statement] = []
     for comp in func.comps:
@@ -60,7 +61,8 @@ def generate(func: Func, plan: Plan) -> Tree:
     for statement in statements:
         groups.setdefault(statement.place.constants[0], []).append(statement)
     depths = {name: depth for name, depth in defined_parameters(func).items() if depth}
-    children = [_nest(func, _with_defined(groups[constant], depths), names) for constant in sorted(groups)]
+    every = (*func.comps, *others)
+    children = [_nest(func, _with_defined(groups[constant], depths), names, every) for constant in sorted(groups)]
     return _sequence(children)
 
 
@@ -77,13 +79,15 @@ def _with_defined(statements: list[_Statement], depths: dict[str, int]) -> list[
     ]
 
 
-def _nest(func: Func, statements: list[_Statement], names: _Names) -> Tree:
+def _nest(func: Func, statements: list[_Statement], names: _Names, every: Sequence[Comp]) -> Tree:
     """The tree of the statements that share the outermost textual position, below one condition for what parameters
     alone tell of all of them."""
     known = _condition(statements)
-    separated = _build(func, statements, known, separate=True)
+    used = frozenset().union(*(used_parameters(s.tiles.comp) for s in statements))
+    context = known.intersect(defined_values(every, used)).coalesce()
+    separated = _build(func, statements, context, separate=True)
     limit = _MOST_LEAVES_PER_TILE_SET * len(statements)
-    node = separated if _count_leaves(separated) <= limit else _build(func, statements, known, separate=False)
+    node = separated if _count_leaves(separated) <= limit else _build(func, statements, context, separate=False)
     given: dict[str, Expr] = {p.name: Param(p.name, p.dtype) for p in func.params if isinstance(p, ScalarParam)}
     given |= {name: Param(name, "i32") for name in defined_parameters(func)}
     tree = _Converter({s.name: s for s in statements}, names, _dimensions(statements)).tree(node, given)

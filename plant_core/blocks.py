@@ -91,13 +91,15 @@ def strips_of(
     boxes: Boxes, *, reassoc: bool
 ) -> tuple[tuple[Counter, ...], dict[str, list[str | None]], tuple[int, ...]]:
     """The loops of a nest as counters of one block, with groups of iterations where their sizes are known at run time
-    only; by statement, of each counter its iterator of that loop; and the counters whose groups may have loops of their
-    own round all others, outermost first. Raises NoBlocks where iterations are no boxes."""
+    only, and shared by all statements; by statement, of each counter its iterator of that loop; and the counters whose
+    groups may have loops of their own round all others, outermost first. Raises NoBlocks where these are no boxes."""
     every = range(len(boxes.loops))
-    blocking = _Blocking(boxes, counters_of(boxes, [_ALL] * len(every), every), {})
+    blocking = _Blocking(boxes, counters_of(boxes, [_ALL] * len(every), every), None)
     for comp in boxes.func.comps:
         blocking.check_box(comp)
-    blocking.counters = grouped(boxes, blocking.counters, blocking.iterators, ())
+    found = grouped(boxes, blocking.counters, blocking.iterators, ())
+    shared = [all(names[k] for names in blocking.iterators.values()) for k in every]
+    blocking.counters = tuple(c if s else replace(c, group=1) for c, s in zip(found, shared, strict=True))
     strips = blocking.strips(reassoc)
     return blocking.counters, blocking.iterators, strips
 
@@ -112,10 +114,10 @@ class _Key:
 
 class _Blocking:
     def __init__(
-        self, boxes: Boxes, counters: tuple[Counter, ...], rooms: Rooms, in_step: bool = False, spare: int = 0
+        self, boxes: Boxes, counters: tuple[Counter, ...], rooms: Rooms | None, in_step: bool = False, spare: int = 0
     ) -> None:
         func = boxes.func
-        self.rooms, self.in_step, self.spare = rooms, in_step, spare
+        self.rooms, self.in_step, self.spare = rooms or {}, in_step, spare
         self.boxes, self.func, self.counters, self.bufs = boxes, func, counters, boxes.bufs
         self.iterators = {c.name: boxes.counted(c)[: len(counters)] for c in func.comps}
         if not boxes.axes:
@@ -131,12 +133,10 @@ class _Blocking:
         self.windows: dict[_Key, Window] = {}
         self.meet: tuple[Meeting, ...] = ()
         self.cut = bool(counters) and not boxes.sizes and bool(boxes.cut or boxes.axes)
-        for comp in func.comps if counters else ():
+        for comp in func.comps if counters and rooms is not None else ():
             for depth, name in enumerate(comp.iters):
                 if boxes.symbolic(comp, depth) is not None and name not in self.iterators[comp.name]:
-                    raise _refused(
-                        func, f"the size of a loop of {comp.name} round which no others are is known at run time only"
-                    )
+                    raise _refused(func, f"the size of {comp.name}'s own loop is known at run time only")
         if func.effects or (counters and any(c.defines for c in func.comps)):
             raise _refused(func, "it has statements that are no assignments to arrays")
 

@@ -6,12 +6,12 @@ each iteration, so that it may stand for itself only among statements of one ite
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import islpy as isl
 
-from plant_core.affine import children
+from plant_core.affine import children, sub, to_pw_aff
 from plant_core.ir import Comp, Expr, Func, Load, Param
 from plant_core.loc import Loc
 
@@ -28,6 +28,21 @@ def defined_parameters(func: Func) -> dict[str, int]:
 def varying_parameters(func: Func) -> frozenset[str]:
     """Those that are defined in a loop."""
     return frozenset(name for name, depth in defined_parameters(func).items() if depth)
+
+
+def defined_values(comps: Sequence[Comp], names: Collection[str]) -> isl.Set:
+    """What definitions outside of loops, those of `comps`, tell of some parameters, and of others by which these are
+    computed."""
+    known, pending = isl.Set("{ : }"), set(names)
+    definitions = {c.defines: c for c in comps if c.defines is not None and not c.iters}
+    while wanted := sorted(pending & set(definitions)):
+        name = wanted[0]
+        comp = definitions.pop(name)
+        pending |= used_parameters(comp)
+        difference = to_pw_aff(sub(comp.value, Param(name, "i32")), comp)
+        if difference is not None:
+            known = known.intersect(difference.zero_set().params())
+    return known.coalesce()
 
 
 def used_parameters(comp: Comp) -> frozenset[str]:

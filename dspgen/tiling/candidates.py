@@ -15,6 +15,7 @@ from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import Known, Tiling, nest_cycles, rows, working
 from dspgen.tiling.nests import CompInfo, LoopId, LoopInfo, Nest
+from dspgen.tiling.titles import title_of
 from dspgen.tiling.turns import in_turns
 from plant_core.dependence import Dependence
 from plant_core.ir import Func
@@ -223,7 +224,7 @@ def _tiled(
                 * (MOVED if arrangement.moved else 1.0)
                 * (0.9 if cut else 1.0)
                 * (_SHORT if short(nest, tiling, machine) else 1.0),
-                _title(arrangement, tiling, memo.titles) + (" cut" if cut else ""),
+                title_of(arrangement, tiling, memo.titles) + (" cut" if cut else ""),
                 _family(nest, tiling),
                 tiling.points(nest.heaviest, target.lanes),
                 _size(nest, dict(plans), machine) + by_lane * machine.lanes // _LANES_LIKE_A_VECTOR,
@@ -339,7 +340,7 @@ def _spans(
         if points <= (_MOST_POINTS if known else _MOST_POINTS_FEW if fixed else _MOST_POINTS_UNKNOWN):
             chosen = dict(combination)
             wide = max((-(-span // lane_loops[id]) for id, span in chosen.items() if id in lane_loops), default=1)
-            yield {**_alike(nest, lane_loops, wide), **chosen}
+            yield {**_alike(nest, lane_loops, wide), **_rows_alike(nest, lanes, chosen), **chosen}
 
 
 def _unrolls(extent: int) -> list[int]:
@@ -365,6 +366,20 @@ def _alike(nest: Nest, widths: dict[LoopId, int], vectors: int) -> dict[LoopId, 
         for x in c.loops
         if x.id in widths
     }
+
+
+def _rows_alike(nest: Nest, lanes: dict[str, Lane], chosen: dict[LoopId, int]) -> dict[LoopId, int]:
+    """As many rows as the heaviest comp has, for comps along whose rows of unknown length vectors lie, where they are
+    as many in a loop of the same depth."""
+    found: dict[LoopId, int] = {}
+    for comp in nest.comps:
+        lane = lanes.get(comp.comp.name)
+        if lane is None or lane.reduce or comp.loop(lane.iterator).known:
+            continue
+        for mine, heavy in zip(comp.loops, nest.heaviest.loops, strict=False):
+            if mine.known and mine.id not in chosen and mine.extent == heavy.extent:
+                found[mine.id] = chosen.get(heavy.id, 1)
+    return found
 
 
 def _full(loop: LoopInfo, width: int) -> set[int]:
@@ -466,27 +481,3 @@ def _family(nest: Nest, tiling: Tiling) -> str:
     written = next(a for a in heavy.accesses if a.write)
     inner = [x for x in heavy.loops if written.stays(x.iterator)]
     return " ".join(f"{x.iterator}:{tiling.spans.get(x.id, 1)}" for x in inner)
-
-
-def _title(arrangement: Arrangement, tiling: Tiling, known: dict[tuple[object, ...], str]) -> str:
-    """Short text for traces: comp, order and spans, the lane iterator starred (with a number where so many vectors take
-    turns), or `~` where it is flipped, `^` where it is a recurrence, the inner one of two marked `'`. Comps in loops of
-    their own are parted by semicolons. `known`: those of single comps in this arrangement."""
-    parts = []
-    for comp in sorted(arrangement.nest.comps, key=lambda c: arrangement.constants[c.comp.name]):
-        name = comp.comp.name
-        spans, lane = tiling.along(comp), tiling.lanes.get(name)
-        key = (name, lane, *spans.values())
-        if key not in known:
-            loops = ((i, spans[i]) for i in arrangement.orders[name])
-            known[key] = f"{name}({' '.join(f'{i}{_mark(i, lane)}:{span}' for i, span in loops)})"
-        parts.append((arrangement.constants[name][0], known[key]))
-    grouped = [" ".join(text for _, text in group) for _, group in itertools.groupby(parts, key=lambda p: p[0])]
-    return "; ".join(grouped)
-
-
-def _mark(iterator: str, lane: Lane | None) -> str:
-    if lane is None or iterator not in (lane.iterator, lane.inner):
-        return ""
-    mark = "'" if iterator == lane.inner else "~" if lane.flip else "*" if lane.deal == 1 else f"*{lane.deal}"
-    return "^" + mark.strip("*") if lane.scan else mark

@@ -62,8 +62,9 @@ def lane_choices(nest: Nest, lanes: int, allowed: Allowed | None = None) -> Iter
     for primary in ids:
         sharing = [c for c in nest.comps if any(x.id == primary for x in c.loops)]
         falls = any(a.coefficient(_iterator(c, primary)) < 0 for c in sharing for a in c.accesses)
+        rows = _in_rows(sharing, primary)
         for flip in (False, True) if falls else (False,):
-            shorts = (None, *_short_loops(sharing, primary, lanes)) if not flip else (None,)
+            shorts = (None, *_short_loops(sharing, primary, lanes)) if not (flip or rows) else (None,)
             for inner, scan in (*((short, 0) for short in shorts), (None, lanes)):
                 found = _choice(nest, sharing, primary, inner, flip, scan, allowed)
                 key = tuple(sorted(found.items(), key=lambda item: item[0]))
@@ -109,6 +110,12 @@ def _short_loops(sharing: Sequence[CompInfo], primary: LoopId, lanes: int) -> It
         short = loop.known and loop.free and 1 < loop.extent < lanes and lanes % loop.extent == 0
         if short and loop.id != primary and all(any(x.id == loop.id for x in c.loops) for c in sharing):
             yield loop.id
+
+
+def _in_rows(sharing: Sequence[CompInfo], primary: LoopId) -> bool:
+    """Whether all that the comps write lies side by side along a loop of unknown size, so that it needs no other."""
+    loops = [(c, x) for c in sharing for x in c.loops if x.id == primary and not x.known]
+    return bool(loops) and all(a.coefficient(x.iterator) == 1 for c, x in loops for a in c.accesses if a.write)
 
 
 def _iterator(comp: CompInfo, id: LoopId) -> str:

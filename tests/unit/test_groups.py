@@ -34,6 +34,9 @@ ALSO = {
       {
         for (int c = 0; c < n; c++) for (int i = 0; i < m; i++) for (int j = 0; j < p; j++) { int s = c;
             for (int k = 0; k < 2; k++) s += h[c][k] * x[c][i + k][j]; y[c][i][j] = s; } }""",
+    "rows after their sums": """void f(int n, int m, const int x[n][m], int y[n][m]) {
+        for (int i = 0; i < n; i++) { int s = i; for (int j = 0; j < m; j++) s += x[i][j];
+            for (int j = 1; j < m; j++) y[i][j] = s * x[i][j - 1]; } }""",
     "planes": """void f(int n, int m, int p, const int x[n][m][p], int y[n][m][p]) {
         for (int c = 0; c < n; c++) for (int i = 0; i < m; i++) for (int j = 0; j < p; j++)
             y[c][i][j] = 3 * x[c][i][j]; }""",
@@ -48,6 +51,7 @@ LOOPS = {  # of the statement in whole groups of all its loops that have them
     "updated": 4,
     "rows in a variable": 5,
     "rows and their sums": 3,
+    "rows after their sums": 3,
     # Of several loops from row to row one has groups.
     "filter of each plane": 6,
     "planes": 5,

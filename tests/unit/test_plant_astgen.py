@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from plant_core.affine import floordiv, integer
 from plant_core.astgen import generate
+from plant_core.defined import definition_of
 from plant_core.evaluate import evaluate
+from plant_core.ir import Binary, Param
 from plant_core.legality import check_legal
 from plant_core.loc import IllegalSchedule
 from plant_core.scalars import expand_scalars
@@ -60,6 +63,15 @@ def test_a_symbolic_extent_has_a_loop_of_full_tiles_and_a_rest():
         "  for (i_1 = 8 * (n // 8); i_1 < n; i_1++)\n"
         "    S0(i_1);\n"
     )
+
+
+def test_definitions_elsewhere_tell_what_never_runs():
+    b = Builder({"a": (100,)}, params=("n", "whole")).comp("i", "0 <= i < n", [0, "i", 0], "a[i] = 1")
+    func = b.comp("i", "0 <= i < 8*whole and n <= i", [0, "i", 1], "a[i] = 2").func()
+    whole = definition_of("whole", Binary("max", floordiv(Param("n", "i32"), 8), integer(0), "i32"), func.loc)
+    assert "S1(" in print_tree(generate(func, plan_default(func)))
+    text = print_tree(generate(func, plan_default(func), [whole]))
+    assert text == "for (i = 0; i < n; i++)\n  S0(i);\n"
 
 
 def test_iterator_names_avoid_arrays_and_parameters():

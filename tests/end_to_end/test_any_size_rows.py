@@ -1,0 +1,36 @@
+"""Kernels over rows of matrices whose sizes are known at run time only: vectors along rows, several rows at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dspgen.options import Options
+from dspgen.pipeline import compile_file, run_compiled
+from dspgen.target.load import load_target
+
+SIZES = ((0, 3), (3, 0), (1, 1), (7, 17), (8, 16), (33, 47))
+# And the cycles that they may take for 40 x 100, of which those by one row at a time are several times as many.
+KERNELS = {
+    "scaled by their sums": (
+        """void f(int n, int m, const float a[40][100], float b[40][100]) {
+          for (int i = 0; i < n; i++) { float s = 0;
+            for (int j = 0; j < m; j++) s += a[i][j] * a[i][j];
+            for (int j = 0; j < m; j++) b[i][j] = a[i][j] * s; } }""",
+        2400,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_several_rows_at_once(name: str, tmp_path: Path) -> None:
+    text, most = KERNELS[name]
+    path = tmp_path / "f.c"
+    path.write_text(text, encoding="utf-8")
+    target, options = load_target("ft_m7002"), Options(data="onchip")
+    compiled = compile_file(str(path), target, options)
+    for n, m in (*SIZES, (40, 100)):
+        run = run_compiled(compiled, str(path), target, options, inputs={"n": n, "m": m})
+        assert run.verified, (n, m)
+    assert run.cycles < most
