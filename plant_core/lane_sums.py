@@ -1,8 +1,8 @@
-"""Sums along loops of unknown length, a vector of them side by side, which are added up after the loop.
+"""Sums, least and greatest values along loops of unknown length, a vector of them side by side, joined after the loop.
 
 Before: S[i, j] y[i] += a[i][j] * x[j] for 0 <= i < 8, 0 <= j < n
 After:  whole = n / 16
-        S_zero[i, l] t[i][l] = 0                                      for 0 <= i < 8, 0 <= l < 16
+        S_begun[i, l] t[i][l] = 0                                      for 0 <= i < 8, 0 <= l < 16
         S_rest[i, l] t[i][l] += a[i][16 whole + l] * x[16 whole + l]  for 0 <= l < n - 16 whole
         S_whole[i, q, l] t[i][l] += a[i][16 q + l] * x[16 q + l]      for 0 <= q < whole
         S[i, l] y[i] += t[i][l]                                       for 0 <= i < 8, 0 <= l < 16
@@ -33,7 +33,7 @@ from plant_core.affine import (
 from plant_core.boxes import Boxes, NoBlocks, in_text
 from plant_core.dependence import memory_dependences, reduction_of
 from plant_core.groups import count_of
-from plant_core.ir import Binary, Buf, Comp, Expr, Func, Iter, Load, Param, Val
+from plant_core.ir import Binary, BinaryOp, Buf, Comp, Expr, Func, Iter, Load, Param, Val
 from plant_core.schedule import Line, Position, line_value, position, schedule_map
 from plant_core.starts import iterators_of, with_starts
 from plant_core.values import is_float
@@ -43,6 +43,8 @@ _MOST_ROWS = 128
 # What the loop over rows becomes: what is before the sum in it, the sums in vectors, these joined, and what is after.
 _BEFORE, _WITHIN, _JOINED, _AFTER = range(4)
 _PARTS = 4
+# Of the least and the greatest, partial results may begin with what there is.
+_FOLDED = ("add", "min", "max")
 
 
 def with_lane_sums(func: Func, lanes: int, *, reassoc: bool) -> Func:
@@ -71,6 +73,7 @@ class _Sum:
     ranges: tuple[tuple[int, int | Linear], ...]
     outer: int
     rows: tuple[int, ...]
+    op: BinaryOp
 
     def part(self, place: Position) -> int | None:
         """Which of the parts of the loop over rows a statement is in; None where it isn't in that loop."""
@@ -82,7 +85,7 @@ class _Sum:
 
 def _sum_of(func: Func, comp: Comp) -> _Sum | None:
     place, reduction = position(comp), reduction_of(comp)
-    if len(comp.iters) < 2 or comp.defines or reduction is None or reduction.op != "add":
+    if len(comp.iters) < 2 or comp.defines or reduction is None or reduction.op not in _FOLDED:
         return None
     if not isinstance(comp.value, Binary) or comp.value.dtype != comp.target.dtype or not _side_by_side(comp):
         return None
@@ -100,7 +103,8 @@ def _sum_of(func: Func, comp: Comp) -> _Sum | None:
             break
         rows.insert(0, end - first + 1)
     extent, outer = (last[0] - low + 1, last[1]), len(ranges) - len(rows)
-    return _Sum(comp, place, low, extent, tuple(ranges), outer, tuple(rows)) if rows else None
+    op: BinaryOp = "add" if reduction.op == "add" else comp.value.op
+    return _Sum(comp, place, low, extent, tuple(ranges), outer, tuple(rows), op) if rows else None
 
 
 def _side_by_side(comp: Comp) -> bool:
@@ -180,22 +184,24 @@ class _Apart:
         rows = zip(comp.iters[found.outer : -1], found.ranges[found.outer :], strict=True)
         at = tuple(from_linear((-low, {name: 1}), comp.iters) for name, (low, _) in rows)
         sums = Load(buf.name, (*at, Iter(self.lane)), buf.dtype)
-        zero = Val(0.0 if is_float(buf.dtype) else 0, buf.dtype)
-        joined = Binary("add", comp.target, sums, buf.dtype)
+        nothing = Val(0.0 if is_float(buf.dtype) else 0, buf.dtype)
+        begun = nothing if found.op == "add" else comp.target
+        joined = Binary(found.op, comp.target, sums, buf.dtype)
         first = add(Iter(self.lane), integer(found.low))
         number: tuple[Expr, ...] = (Iter(self.whole), Param(self.count, "i32"))
         one, beyond = (add(Binary("mul", integer(self.lanes), n, "i32"), first) for n in number)
         lane, extent = f"0 <= {self.lane} < {self.lanes}", in_text(found.extent)
+        # Elements that sums of nothing would be added to need not be there.
+        some = f"{lane} and {extent} > 0"
         vectors = f"0 <= {self.whole} < {self.count} and {lane}"
         # That they are no whole vector is nothing that sets of iterations could tell by themselves.
         rest = f"0 <= {self.lane} < {extent} - {self.lanes}*{self.count} and {self.lane} < {self.lanes - 1}"
         return [
-            self._comp("_zero", (self.lane,), lane, sums, zero, (_WITHIN, 0)),
+            self._comp("_begun", (self.lane,), lane if found.op == "add" else some, sums, begun, (_WITHIN, 0)),
             # The rest first: what tells its lanes is no longer there where the sums are joined.
             self._comp("_rest", (self.lane,), rest, sums, self._value(sums, beyond), (_WITHIN, 1)),
             self._comp("_whole", (self.whole, self.lane), vectors, sums, self._value(sums, one), (_WITHIN, 2)),
-            # Elements that sums of nothing would be added to need not be there.
-            self._comp("", (self.lane,), f"{lane} and {extent} > 0", comp.target, joined, (_JOINED, 0)),
+            self._comp("", (self.lane,), some, comp.target, joined, (_JOINED, 0)),
         ]
 
     def _value(self, sums: Load, along: Expr) -> Expr:

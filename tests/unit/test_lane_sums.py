@@ -30,11 +30,17 @@ PARTED = {
           for (int j = 0; j < m; j++) z[i] += a[i][j] * y[i]; } }""",
     "known rows": """void f(int n, int m, const int a[11][20], int y[11]) {
         for (int i = 0; i < 11; i++) for (int j = 0; j < m; j++) y[i] += a[i][j] + n; }""",
+    "greatest": """void f(int n, int m, const int a[11][20], int y[11]) {
+        for (int i = 0; i < 11; i++) for (int j = 0; j < m; j++) y[i] = y[i] > a[i][j] ? y[i] : a[i][j]; }""",
+    "least": """void f(int n, int m, const int a[11][20], int y[11]) {
+        for (int i = 0; i < n; i++) { y[i] = 7; for (int j = 1; j < m; j++) if (a[i][j] < y[i]) y[i] = a[i][j]; } }""",
     "rows of rows": """void f(int n, int m, const int a[11][5][20], int y[11][5]) {
         for (int i = 0; i < n; i++) for (int k = 1; k < 5; k++) {
           y[i][k] = k; for (int j = 0; j < m; j++) y[i][k] += a[i][k][j]; } }""",
 }
 WHOLE = {
+    "products": """void f(int n, int m, const int a[11][20], int y[11]) {
+        for (int i = 0; i < 11; i++) for (int j = 0; j < m; j++) y[i] *= a[i][j]; }""",
     "sums of sums": """void f(int n, int m, const int a[11][20], int y[12]) {
         for (int i = 0; i < 11; i++) for (int j = 0; j < m; j++) y[i + 1] += a[i][j] + y[i]; }""",
     "read before": """void f(int n, int m, const int a[11][20], int y[11], int z[11]) {
@@ -44,8 +50,6 @@ WHOLE = {
         for (int i = 0; i < 11; i++) for (int j = 0; j < m; j++) y[i] += a[j][i]; }""",
     "every other element": """void f(int n, int m, const int a[11][40], int y[11]) {
         for (int i = 0; i < 11; i++) for (int j = 0; j < m; j++) y[i] += a[i][2 * j]; }""",
-    "greatest": """void f(int n, int m, const int a[11][20], int y[11]) {
-        for (int i = 0; i < 11; i++) for (int j = 0; j < m; j++) y[i] = y[i] > a[i][j] ? y[i] : a[i][j]; }""",
     "known length": """void f(int n, int m, const int a[11][20], int y[11]) {
         for (int i = 0; i < 11; i++) for (int j = 0; j < 20; j++) y[i] += a[i][j]; }""",
 }
