@@ -43,7 +43,7 @@ FIRST_TRIES = 2  # of those by the fewest rules, before all are used
 RARE = 4  # what does less than the part of all that is one in so many, or nests, of what others do, are tried less
 THIN = 0.02  # the part of all cycles: nests that take less keep what fewer rules chose
 LARGEST_CANDIDATE = 800  # instructions
-LARGEST_STRIPS = 1200  # those of nests in strips, some of which may be there twice
+LARGEST_STRIPS = 1200  # those of nests in strips or versions, some of which may be there twice
 LARGEST_REPEATED = 1200  # instructions of a function that is compiled again, with fewer rules
 SURE = 1.5  # times the cycles of other code: no more is tried for nests that take so many
 CROWDED = 1.05  # times the cycles of nests one by one: so many together show that they lack registers
@@ -426,7 +426,7 @@ class _Search:
     def variants(self, candidate: Candidate) -> Variants:
         plan = Plan(candidate.plans)
         last = candidate.cycles == math.inf  # what remains where all fail: a candidate of its plan may be one of these
-        most = None if last else LARGEST_CANDIDATE if candidate.form is None else LARGEST_STRIPS
+        most = None if last else LARGEST_STRIPS if candidate.form or self.nest.in_versions else LARGEST_CANDIDATE
         if (plan, last) not in self.made:
             target, options = self.chooser.target, self.chooser.options
 

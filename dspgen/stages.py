@@ -30,10 +30,11 @@ from dspgen.tiling.search import Choice
 from dspgen.vecdsl.arithmetic import loop_arithmetic
 from dspgen.vecdsl.build import build
 from dspgen.vecdsl.chains import shorten_chains
-from dspgen.vecdsl.deal import deal
+from dspgen.vecdsl.deal import deal, dealer
 from dspgen.vecdsl.group_masks import Pattern, group_masks
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import ELEM_BYTES, Elem, Loop, Program
+from dspgen.vecdsl.joined_rows import with_joined_rows
 from dspgen.vecdsl.last_rows import with_last_rows_apart
 from dspgen.vecdsl.narrow import narrowed
 from dspgen.vecdsl.origins import outermost_loops
@@ -165,6 +166,8 @@ def _joins(target: Target, pattern: Pattern) -> bool:
 
 
 def _dealt(program: Program, target: Target) -> Program:
+    if dealer(target) is not None and all(store_granule(target, e) == 1 for e in ("f32", "i32")):
+        program = with_joined_rows(program, target.lanes)
     program = narrowed(with_last_rows_apart(deal(program, target), target), target)
     return by_words(whole_where_overwritten(program, target), target)
 

@@ -206,7 +206,7 @@ def _tiled(
 ) -> Iterator[Candidate]:
     nest = arrangement.nest
     comps, apart, fixed = working(nest), lane_by_lane(nest, lanes, machine), _fixed(nest, lanes)
-    for spans in _spans(arrangement, lanes, target, single, memo.apart):
+    for spans in _spans(arrangement, lanes, machine, single, memo.apart):
         tiling = Tiling(spans, lanes, arrangement.orders)
         cycles = nest_cycles(comps, tiling, machine, memo.cycles)
         # What such a loop advances by is beyond the reach of displacements: each row takes a register.
@@ -292,12 +292,12 @@ def scalar_candidate(nest: Nest) -> Candidate:
 
 
 def _spans(
-    arrangement: Arrangement, lanes: dict[str, Lane], target: Target, single: bool, apart: Collection[LoopId]
+    arrangement: Arrangement, lanes: dict[str, Lane], machine: Machine, single: bool, apart: Collection[LoopId]
 ) -> Iterator[dict[LoopId, int]]:
     """Register tiles: spans for the lane loop and the loops of the heaviest comp, but for those `apart`."""
     nest = arrangement.nest
     heavy = nest.heaviest
-    lane_loops = _widths(nest, lanes, target.lanes)
+    lane_loops = _widths(nest, lanes, machine.lanes)
     inner = {c.loop(x.inner).id for c, x in laned(nest, lanes) if x.inner is not None}
     # Comps without lanes that share the loop are unrolled as often as there are lanes.
     mixed = any(x.id in lane_loops for c in nest.comps if c.comp.name not in lanes for x in c.loops)
@@ -340,7 +340,7 @@ def _spans(
         if points <= (_MOST_POINTS if known else _MOST_POINTS_FEW if fixed else _MOST_POINTS_UNKNOWN):
             chosen = dict(combination)
             wide = max((-(-span // lane_loops[id]) for id, span in chosen.items() if id in lane_loops), default=1)
-            yield {**_alike(nest, lane_loops, wide), **_rows_alike(nest, lanes, chosen), **chosen}
+            yield {**_alike(nest, lane_loops, wide), **_rows_alike(nest, lanes, chosen, machine), **chosen}
 
 
 def _unrolls(extent: int) -> list[int]:
@@ -368,13 +368,15 @@ def _alike(nest: Nest, widths: dict[LoopId, int], vectors: int) -> dict[LoopId, 
     }
 
 
-def _rows_alike(nest: Nest, lanes: dict[str, Lane], chosen: dict[LoopId, int]) -> dict[LoopId, int]:
-    """As many rows as the heaviest comp has, for comps along whose rows of unknown length vectors lie, where they are
-    as many in a loop of the same depth."""
+def _rows_alike(nest: Nest, lanes: dict[str, Lane], chosen: dict[LoopId, int], machine: Machine) -> dict[LoopId, int]:
+    """As many rows as the heaviest comp has, in loops of the same depth that are as long: for comps along whose rows of
+    unknown length vectors lie, and those that join a vector of each row, where several are joined as one is."""
     found: dict[LoopId, int] = {}
+    if all(x.known for x in nest.heaviest.loops):
+        return found
     for comp in nest.comps:
         lane = lanes.get(comp.comp.name)
-        if lane is None or lane.reduce or comp.loop(lane.iterator).known:
+        if lane is None or (not machine.joins_rows if lane.reduce else comp.loop(lane.iterator).known):
             continue
         for mine, heavy in zip(comp.loops, nest.heaviest.loops, strict=False):
             if mine.known and mine.id not in chosen and mine.extent == heavy.extent:

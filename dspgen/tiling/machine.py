@@ -43,6 +43,7 @@ class Machine:
         self.scalar_class = scalar.name
         self._elements = elements_of(target, table)
         self._shuffle = word_shuffle(target, table)
+        self.joins_rows = self._shuffle is not None  # several vectors' sums at once, see `vecdsl.joined_rows`
         self.turns = turns(target)
         self._forms: dict[tuple[str, str, bool], Form | None] = {}
         self._accesses: dict[tuple[int, str, bool], bool] = {}

@@ -103,6 +103,13 @@ class Nest:
     def names(self) -> tuple[str, ...]:
         return tuple(c.comp.name for c in self.comps)
 
+    @property
+    def in_versions(self) -> bool:
+        """Whether there are several loops of unknown size one after the other, so that which of them run at all makes
+        versions of the code."""
+        ends = {c.loops[-1].id for c in self.comps if c.loops and not c.loops[-1].known}
+        return len(ends) > 1
+
     @cached_property
     def heaviest(self) -> CompInfo:
         return max(self.comps, key=lambda c: c.volume)

@@ -18,7 +18,12 @@ KERNELS = {
           for (int i = 0; i < n; i++) { float s = 0;
             for (int j = 0; j < m; j++) s += a[i][j] * a[i][j];
             for (int j = 0; j < m; j++) b[i][j] = a[i][j] * s; } }""",
-        2400,
+        1700,
+    ),
+    "summed": (
+        """void f(int n, int m, const float a[40][100], const float x[100], float y[40]) {
+          for (int i = 0; i < n; i++) { y[i] = 0; for (int j = 0; j < m; j++) y[i] += a[i][j] * x[j]; } }""",
+        1000,
     ),
 }
 
