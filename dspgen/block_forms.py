@@ -16,6 +16,7 @@ from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import pair_unit
 from dspgen.tiling.nests import nests
 from plant_core.ascending import ascending
+from plant_core.begun import with_sums_begun
 from plant_core.canonical.passes import canonical
 from plant_core.distribution import distributed
 from plant_core.groups import in_groups
@@ -83,7 +84,7 @@ def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[
     `anywhere` tells whether vectors of a type may be stored at any place."""
     if not options.vectorize:
         return None
-    func = canonical(source, reassoc=options.fp == "reassoc", symbolic=True)
+    func = with_sums_begun(canonical(source, reassoc=options.fp == "reassoc", symbolic=True))
     names, reassoc = [n.names for n in nests(func)], options.fp == "reassoc"
     registers = max((len(c.names) for c in target.registers if c.kind == "vector" and c.pair_of is None), default=0)
     machine = Machine(target, OperationTable(target))

@@ -15,10 +15,11 @@ from plant_core.ir import Binary, Comp, Expr
 from plant_core.windows import Counter
 
 # What comes at a time: vectors along the rows of what is written, or fewer of them, and rows; more vectors where there
-# are no rows.
+# are no rows, and yet more where what they load overlaps with what others do.
 _VECTORS = (4, 3)
 _ROWS = 8
-_ALONE = (16, 12)
+_ALONE = (8, 6)
+_OVERLAPPING = (16, 12)
 SUMS = _ROWS * _VECTORS[0]  # of a larger batch in rows: as many registers hold them
 # Groups of a block that may be made smaller.
 _LEAST = 4
@@ -39,7 +40,7 @@ def grouped(
         None if c.extent is None else _in_rows(boxes, {comp: names[k] for comp, names in iterators.items()}, whole)
         for k, c in enumerate(counters)
     ]
-    vectors = _VECTORS if True in rows else _ALONE
+    vectors = _VECTORS if True in rows else _OVERLAPPING if _overlap(boxes) else _ALONE
     sizes = {None: 1, True: _ROWS, False: boxes.granule}
     able = [k for k, row in enumerate(rows) if row is not None]
     hiding = rows.index(True) if True in rows else able[0] if able else None
@@ -52,6 +53,11 @@ def grouped(
         hides = even and k == hiding
         made.append(replace(c, group=group, batches=batches, grain=grain * even, hides=hides, in_rows=row is True))
     return tuple(made)
+
+
+def _overlap(boxes: Boxes) -> bool:
+    """Whether a subscript moves with several loops, so that iterations of one load what those of another do."""
+    return any(form is not None and len(form[1]) > 1 for use in boxes.uses for form in use.forms)
 
 
 def without_batches(counter: Counter) -> Counter:
