@@ -37,9 +37,10 @@ from plant_core.blocks import strips_of
 from plant_core.boxes import Boxes, Form, NoBlocks, accesses_of, in_text
 from plant_core.defined import definition_of
 from plant_core.excess import SUMS, without_batches
-from plant_core.ir import Binary, BinaryOp, Buf, Comp, DType, Expr, Func, Iter, Load, Param
-from plant_core.loc import Loc
+from plant_core.group_counts import all_of, batches_of, count_of, excess_of
+from plant_core.ir import Binary, Buf, Comp, DType, Expr, Func, Iter, Load, Param
 from plant_core.schedule import Line, Position, schedule_map
+from plant_core.vectors_at_ends import Ends, ends_of
 from plant_core.windows import Counter
 
 
@@ -69,48 +70,6 @@ def in_groups(
         except NoBlocks:
             maker.as_it_is(part)
     return maker.made()
-
-
-def count_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
-    """The statement that defines how many whole groups there are; 0 where there are no iterations."""
-    whole = Binary("floordiv", extent, integer(group), "i32")
-    return definition_of(name, Binary("max", whole, integer(0), "i32"), loc)
-
-
-def _all_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
-    """The statement that defines how many groups hold all iterations; 0 where there are fewer than a group has."""
-    whole, every = (Binary("floordiv", add(extent, integer(k)), integer(group), "i32") for k in (0, group - 1))
-    return definition_of(name, Binary("min", every, Binary("mul", integer(2), whole, "i32"), "i32"), loc)
-
-
-def _excess_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
-    """The statement that defines what is above 0 where there is a group, without a division."""
-    return definition_of(name, add(extent, integer(1 - group)), loc)
-
-
-def _batches_of(extent: Expr, sizes: tuple[int, int, int], names: Sequence[str], loc: Loc) -> Iterator[Comp]:
-    """The statements that define how many large batches there are, and how many small ones; none of fewer iterations
-    than a small one has. `sizes`: the iterations of a large one, a small one and a group. There are as few as hold all
-    groups, as many of them small as enough groups for that are lacking; two small ones in place of one large one that
-    would lack iterations.
-    """
-    large, small, group = sizes
-
-    def op(name: BinaryOp, left: Expr, right: Expr | int) -> Expr:
-        return Binary(name, left, integer(right) if isinstance(right, int) else right, "i32")
-
-    def some(of: Expr) -> Expr:
-        return op("min", op("max", of, 0), 1)
-
-    groups = op("floordiv", add(extent, integer(group - 1)), group)
-    every = op("floordiv", add(groups, integer(large // group - 1)), large // group)
-    lacking = sub(op("mul", every, large // group), groups)
-    enough = op("min", op("floordiv", lacking, (large - small) // group), every)
-    between = op("mul", some(sub(integer(large), extent)), some(sub(extent, integer(small))))
-    any_ = some(add(sub(extent, integer(small)), integer(1)))
-    larger, smaller = names
-    yield definition_of(smaller, op("mul", add(enough, op("mul", between, 2)), any_), loc)
-    yield definition_of(larger, op("mul", op("max", sub(every, Param(smaller, "i32")), 0), any_), loc)
 
 
 def _at_once(counter: Counter, batch: int) -> int:
@@ -176,6 +135,7 @@ class _Maker:
         self.least: dict[tuple[str, ...], str] = {}
         self.batched: dict[tuple[Expr, tuple[int, int, int]], tuple[str, str]] = {}
         self.placed: list[tuple[Comp, Position]] = []
+        self.ends: list[Ends] = []
         self.number = 0
         self.apart = False
 
@@ -188,11 +148,12 @@ class _Maker:
         length = max(2 * len(c.iters) + 1 for c, _ in self.placed)
         comps = [count_of(extent, group, name, self.func.loc) for (extent, group), name in self.counts.items()]
         comps += [count_of(extent, unit, name, self.func.loc) for (extent, unit), name in self.wholes.items()]
-        comps += [_all_of(extent, group, name, self.func.loc) for (extent, group), name in self.alls.items()]
-        comps += [_excess_of(extent, group, name, self.func.loc) for (extent, group), name in self.excesses.items()]
+        comps += [all_of(extent, group, name, self.func.loc) for (extent, group), name in self.alls.items()]
+        comps += [excess_of(extent, group, name, self.func.loc) for (extent, group), name in self.excesses.items()]
         comps += [definition_of(name, _least(counts), self.func.loc) for counts, name in self.least.items()]
         for (extent, sizes), names in self.batched.items():
-            comps += _batches_of(extent, sizes, names, self.func.loc)
+            comps += batches_of(extent, sizes, names, self.func.loc)
+        comps += [c for ends in self.ends for c in ends.definitions()]
         made = [c.defines for c in comps if c.defines is not None]
         first = len(comps)
         placed = [(c, Position((k,), ())) for k, c in enumerate(comps)]
@@ -227,6 +188,10 @@ class _Maker:
         # Batches are for sums, of which there are to be many at a time.
         if once or local or not (sums and self.in_batches):
             counters = tuple(map(without_batches, counters))
+        if buf := next((b for b in local if b.name in others), None):
+            raise NoBlocks(f"'{buf.name}' is of use to several groups", loc=boxes.func.loc)
+        if strips == every == (0,) and self._with_ends(boxes, counters[0], iterators, local):
+            return
         # Where groups are all that the innermost loop runs over, they follow each other at a constant distance.
         ways = [_AGAIN if counters[k].batches is None else _BATCHES for k in strips]
         ways = [*ways[:-1], _AGAIN if sums or plain else _APART] if ways[-1] == _AGAIN else ways
@@ -249,16 +214,43 @@ class _Maker:
         parts = [
             _Part(self, boxes, counters, iterators, {**kind, **plain}, units, whole) for kind, whole in ways_in_units
         ]
+        shapes = self._shapes(parts[0], local)
+        for part in parts:
+            self._add([part.of(comp, shapes, self.number) for comp in boxes.func.comps])
+
+    def _shapes(self, part: _Part, local: Sequence[Buf]) -> dict[str, tuple[int, ...]]:
+        """The shapes of local arrays, which have elements for one group only."""
         shapes = {}
         for buf in local:
-            if buf.name in others or (shape := parts[0].shape_of(buf)) is None:
-                raise NoBlocks(f"'{buf.name}' is of use to several groups", loc=boxes.func.loc)
+            if (shape := part.shape_of(buf)) is None:
+                raise NoBlocks(f"'{buf.name}' is of use to several groups", loc=buf.loc)
             shapes[buf.name] = shape
-        for part in parts:
-            for comp in boxes.func.comps:
-                self.placed.append(part.of(comp, shapes, self.number))
-            self.number += 1
         self.bufs |= {name: replace(self.bufs[name], shape=shape) for name, shape in shapes.items()}
+        return shapes
+
+    def _with_ends(
+        self, boxes: Boxes, counter: Counter, iterators: dict[str, list[str | None]], local: Sequence[Buf]
+    ) -> bool:
+        """A nest of one loop in groups, its last vectors on copies; False where that can't be."""
+        ends = ends_of(boxes, counter, iterators, f"{self.number}")
+        if ends is None or not all(self.anywhere(boxes.bufs[n].dtype) for n in boxes.written):
+            return False
+        whole = _Part(self, boxes, (counter,), iterators, {0: "whole"}, {0: 1}, {})
+        one = replace(counter, group=boxes.granule)
+        short = _Part(self, boxes, (one,), iterators, {0: "short"}, {0: 1}, {})
+        shapes = self._shapes(whole, local)
+        self.ends.append(ends)
+        self.bufs |= {b.name: b for b in ends.bufs()}
+        self._add(list(ends.before(self.number)))
+        self._add([whole.of(comp, shapes, self.number) for comp in boxes.func.comps])
+        self._add(list(ends.after(self.number)))
+        self._add([short.of(comp, shapes, self.number) for comp in boxes.func.comps])
+        return True
+
+    def _add(self, placed: Sequence[tuple[Comp, Position]]) -> None:
+        """A nest more."""
+        self.placed += placed
+        self.number += 1
         self.apart = True
 
     def count(self, counter: Counter) -> str:

@@ -32,7 +32,7 @@ from plant_core.affine import (
 )
 from plant_core.boxes import Boxes, NoBlocks, in_text
 from plant_core.dependence import memory_dependences, reduction_of
-from plant_core.groups import count_of
+from plant_core.group_counts import count_of
 from plant_core.ir import Binary, BinaryOp, Buf, Comp, Expr, Func, Iter, Load, Param, Val
 from plant_core.schedule import Line, Position, line_value, position, schedule_map
 from plant_core.starts import iterators_of, with_starts

@@ -22,7 +22,7 @@ from plant_core.affine import (
 )
 from plant_core.defined import defined_parameters
 from plant_core.dependence import Flow, flows, reduction_of
-from plant_core.ir import Buf, Comp, Expr, Extent, Func, Iter, Load
+from plant_core.ir import Buf, Comp, Expr, Extent, Func, Iter, Load, Val
 from plant_core.schedule import Position, line_value, position, shared_depth
 
 GUESSED_EXTENT = 1000
@@ -142,19 +142,43 @@ def _reached(onward: dict[str, set[str]], start: str) -> set[str]:
     return found
 
 
+_Place = tuple[int | None, ...]
+"""The elements that a web has, by dimension: the one that all its subscripts are, None where they aren't constant."""
+
+
+def _place(func: Func, web: _Web) -> _Place:
+    found: list[set[int | None]] = [set() for _ in web.buf.shape]
+    for name, number in web.nodes:
+        comp = func.comp(name)
+        access = comp.target if number < 0 else read_accesses(comp)[number]
+        for values, index in zip(found, access.indices, strict=True):
+            values.add(index.value if isinstance(index, Val) and isinstance(index.value, int) else None)
+    return tuple(values.pop() if len(values) == 1 else None for values in found)
+
+
+def _apart(one: _Place, other: _Place) -> bool:
+    """Whether webs have no element in common, so that they are in nobody's way."""
+    return any(a is not None and b is not None and a != b for a, b in zip(one, other, strict=True))
+
+
 def _split_webs(func: Func, known: tuple[Flow, ...], budget: int) -> tuple[Func, tuple[Flow, ...]]:
-    """A Buf of its own for each web; the first in text order keeps the name."""
+    """A Buf of its own for each web that has elements in common with others; of webs that have none, and of others the
+    first in text order, keep the name."""
     taken = set(all_bufs(func)) | {p.name for p in func.params}
     defined = defined_parameters(func)
-    seen: set[str] = set()
+    # The Bufs that a local variable became, each with where the webs in it are.
+    made: dict[str, dict[str, list[_Place]]] = {}
     renamed: dict[_Node, str] = {}
     added: dict[str, list[Buf]] = {}
     for web in _webs(func, known):
         name = web.buf.name
         if name in defined:
             continue
-        if name not in seen:
-            seen.add(name)
+        place = _place(func, web)
+        home = made.setdefault(name, {name: []})
+        if (found := next((n for n, webs in home.items() if all(_apart(place, w) for w in webs)), None)) is not None:
+            home[found].append(place)
+            renamed |= dict.fromkeys(web.nodes if found != name else (), found)
             continue
         if _elements(web.buf.shape) > budget and web.buf.shape:
             continue
@@ -164,6 +188,7 @@ def _split_webs(func: Func, known: tuple[Flow, ...], budget: int) -> tuple[Func,
             number += 1
         new = f"{name}_{number}"
         taken.add(new)
+        home[new] = [place]
         added.setdefault(name, []).append(replace(web.buf, name=new))
         renamed |= dict.fromkeys(web.nodes, new)
     if not renamed:

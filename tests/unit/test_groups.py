@@ -125,3 +125,26 @@ def test_batches_leave_the_same_arrays(text: str, sizes: dict[str, int], most: i
         expected, got = evaluate(func, inputs | known), evaluate(made, inputs | known)
         for array in expected:
             np.testing.assert_array_equal(got[array], expected[array], err_msg=f"{array} {known}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void f(int n, const int x[200], int y[200]) { for (int i = 0; i < n; i++) y[i] += 3 * x[i]; }",
+        """void f(int n, int x[200], int y[200]) {
+           for (int i = 2; i < n; i++) { int s = x[i - 1]; x[i - 1] = y[i]; y[i] += s * i; } }""",
+        "void f(int n, const int x[200], int y[200]) { for (int i = 0; i < n - 1; i++) y[i + 1] = x[i] + x[i + 1]; }",
+    ],
+)
+def test_last_vectors_leave_the_same_arrays(text: str, tmp_path: Path) -> None:
+    """A loop by itself: what is left over of groups, and what is shorter than a group, in whole vectors of copies."""
+    path = tmp_path / "f.c"
+    path.write_text(text, encoding="utf-8")
+    func = read_c(str(path))
+    made = grouped(func)
+    assert made is not None and any(c.defines == "start0_0" for c in made.comps)
+    inputs = {p.name: np.arange(200, dtype=np.int32) * 7 % 19 for p in func.params if isinstance(p, Buf)}
+    for size in (-3, 0, 1, 2, *range(GRANULE - 1, GRANULE + 4), 3 * GRANULE, 8 * GRANULE, 16 * GRANULE + 1, 150):
+        expected, got = evaluate(func, inputs | {"n": size}), evaluate(made, inputs | {"n": size})
+        for array in expected:
+            np.testing.assert_array_equal(got[array], expected[array], err_msg=f"{array} {size}")

@@ -56,6 +56,15 @@ def test_arrays_are_split_within_a_budget():
     assert list(_shapes(expand_scalars(b.func(), split_elements=9))) == ["t"]
 
 
+def test_rows_that_nobody_shares_stay_in_one_array():
+    b = Builder({"x": (10,), "t": (2, 10)}, local=("t",))
+    for k, (target, value) in enumerate([("t[0, i]", "x[i]"), ("t[1, i]", "x[i] + 1"), ("x[i]", "t[0, i] + t[1, i]")]):
+        b.comp("i", "0 <= i < 10", [k, "i", 0], f"{target} = {value}")
+    assert list(_shapes(expand_scalars(b.func()))) == ["t"]
+    b.comp("i", "0 <= i < 10", [3, "i", 0], "t[1, i] = x[i]").comp("i", "0 <= i < 10", [4, "i", 0], "x[i] = t[1, i]")
+    assert list(_shapes(expand_scalars(b.func()))) == ["t", "t_1"]
+
+
 def test_what_nothing_needs_is_dropped():
     b = Builder({"x": (10,), "r": (10,), "s": (), "t": ()}, local=("s", "t"))
     b.comp("i", "0 <= i < 10", [0, "i", 0], "s = x[i]").comp("i", "0 <= i < 10", [0, "i", 1], "t = s")
