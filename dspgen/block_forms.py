@@ -9,18 +9,20 @@ from functools import partial
 from dspgen.block_layouts import Estimate
 from dspgen.block_sizes import MEANS, Judge, Means, Parts, in_turn
 from dspgen.errors import NoSchedule
+from dspgen.lacking import Lacking
 from dspgen.options import Options
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import pair_unit
 from dspgen.tiling.nests import nests
+from plant_core.affine import children
 from plant_core.ascending import ascending
 from plant_core.begun import with_sums_begun
 from plant_core.canonical.passes import canonical
 from plant_core.distribution import distributed
 from plant_core.groups import in_groups
-from plant_core.ir import DType, Func
+from plant_core.ir import Comp, DType, Func
 from plant_core.transposed import with_transposed_copies
 
 _COPIES = 4  # copies of arrays take a part of the memory that is one in so many, at most
@@ -89,7 +91,27 @@ def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[
     registers = max((len(c.names) for c in target.registers if c.kind == "vector" and c.pair_of is None), default=0)
     machine = Machine(target, OperationTable(target))
     unit = partial(pair_unit, machine)
-    return in_groups(func, names, target.lanes, reassoc=reassoc, anywhere=anywhere, unit=unit, registers=registers)
+    lacking = Lacking(target, options)
+
+    def on_lanes(comp: Comp) -> bool:
+        pending = [comp.value]
+        while pending:
+            expr = pending.pop()
+            if lacking(expr):
+                return False
+            pending += children(expr)
+        return True
+
+    return in_groups(
+        func,
+        names,
+        target.lanes,
+        reassoc=reassoc,
+        anywhere=anywhere,
+        unit=unit,
+        on_lanes=on_lanes,
+        registers=registers,
+    )
 
 
 def with_copies(source: Func, target: Target, options: Options) -> Func | None:

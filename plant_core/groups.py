@@ -52,16 +52,17 @@ def in_groups(
     reassoc: bool,
     anywhere: Callable[[DType], bool] = lambda dtype: True,
     unit: Callable[[Comp, int], int] = lambda comp, accesses: 1,
+    on_lanes: Callable[[Comp], bool] = lambda comp: True,
     registers: int = 64,
 ) -> Func | None:
     """The function with its `nests`, each the names of its statements, taken apart where that can be; None where it
     can't anywhere, or a local array's size stays unknown. `granule`: elements of a vector; `anywhere` tells whether
     vectors of a type may be stored at any place, `unit` how many elements lie between places where
-    it is worth while that accesses are, of a statement of which so many go along the vectors; `registers`: how many
-    there are for vectors."""
+    it is worth while that accesses are, of a statement of which so many go along the vectors; `on_lanes`, whether a
+    statement has code on lanes; `registers`: how many there are for vectors."""
     if func.effects or any(c.defines for c in func.comps):
         return None
-    maker = _Maker(func, reassoc, anywhere, unit, batches=registers >= 2 * SUMS)
+    maker = _Maker(func, reassoc, anywhere, unit, on_lanes, batches=registers >= 2 * SUMS)
     for names in nests:
         part = replace(func, comps=tuple(func.comp(n) for n in names))
         others = {a.buf for c in func.comps if c.name not in names for a in accesses_of(c)}
@@ -123,10 +124,12 @@ class _Maker:
         reassoc: bool,
         anywhere: Callable[[DType], bool],
         unit: Callable[[Comp, int], int],
+        on_lanes: Callable[[Comp], bool],
         *,
         batches: bool,
     ) -> None:
         self.func, self.reassoc, self.anywhere, self.unit, self.in_batches = func, reassoc, anywhere, unit, batches
+        self.on_lanes = on_lanes
         self.bufs = {b.name: b for b in func.bufs}
         self.counts: dict[tuple[Expr, int], str] = {}
         self.alls: dict[tuple[Expr, int], str] = {}
@@ -234,6 +237,8 @@ class _Maker:
         """A nest of one loop in groups, its last vectors on copies; False where that can't be."""
         ends = ends_of(boxes, counter, iterators, f"{self.number}")
         if ends is None or not all(self.anywhere(boxes.bufs[n].dtype) for n in boxes.written):
+            return False
+        if not all(map(self.on_lanes, boxes.func.comps)):
             return False
         whole = _Part(self, boxes, (counter,), iterators, {0: "whole"}, {0: 1}, {})
         one = replace(counter, group=boxes.granule)
