@@ -138,7 +138,7 @@ class _Maker:
         self.least: dict[tuple[str, ...], str] = {}
         self.batched: dict[tuple[Expr, tuple[int, int, int]], tuple[str, str]] = {}
         self.placed: list[tuple[Comp, Position]] = []
-        self.ends: list[Ends] = []
+        self.ends: Ends | None = None
         self.number = 0
         self.apart = False
 
@@ -156,7 +156,7 @@ class _Maker:
         comps += [definition_of(name, _least(counts), self.func.loc) for counts, name in self.least.items()]
         for (extent, sizes), names in self.batched.items():
             comps += batches_of(extent, sizes, names, self.func.loc)
-        comps += [c for ends in self.ends for c in ends.definitions()]
+        comps += self.ends.definitions() if self.ends is not None else ()
         made = [c.defines for c in comps if c.defines is not None]
         first = len(comps)
         placed = [(c, Position((k,), ())) for k, c in enumerate(comps)]
@@ -234,8 +234,9 @@ class _Maker:
     def _with_ends(
         self, boxes: Boxes, counter: Counter, iterators: dict[str, list[str | None]], local: Sequence[Buf]
     ) -> bool:
-        """A nest of one loop in groups, its last vectors on copies; False where that can't be."""
-        ends = ends_of(boxes, counter, iterators, f"{self.number}")
+        """A nest of one loop in groups, its last vectors on copies; False where that can't be. One nest of a function:
+        what flows between statements whose places are parameters takes long to find."""
+        ends = ends_of(boxes, counter, iterators) if self.ends is None else None
         if ends is None or not all(self.anywhere(boxes.bufs[n].dtype) for n in boxes.written):
             return False
         if not all(map(self.on_lanes, boxes.func.comps)):
@@ -244,7 +245,7 @@ class _Maker:
         one = replace(counter, group=boxes.granule)
         short = _Part(self, boxes, (one,), iterators, {0: "short"}, {0: 1}, {})
         shapes = self._shapes(whole, local)
-        self.ends.append(ends)
+        self.ends = ends
         self.bufs |= {b.name: b for b in ends.bufs()}
         self._add(list(ends.before(self.number)))
         self._add([whole.of(comp, shapes, self.number) for comp in boxes.func.comps])

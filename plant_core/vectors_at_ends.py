@@ -24,26 +24,33 @@ from plant_core.boxes import Boxes, in_text
 from plant_core.defined import definition_of
 from plant_core.ir import Binary, Buf, Comp, Expr, Iter, Load, Param
 from plant_core.schedule import Line, Position
+from plant_core.verbs.common import fresh
 from plant_core.windows import Counter
 
 # Statements that a nest may become so.
 _MOST = 64
 
 
-def ends_of(boxes: Boxes, counter: Counter, iterators: Mapping[str, Sequence[str | None]], suffix: str) -> Ends | None:
+def ends_of(boxes: Boxes, counter: Counter, iterators: Mapping[str, Sequence[str | None]]) -> Ends | None:
     """The last iterations of a nest of the one loop `counter`, as many as a group has; None where iterations have more
-    than an element of an array each, or it takes too many statements. `suffix`: of the names that it makes."""
+    than an element of an array each, or it takes too many statements."""
     along = {name: found for name, (found, *_) in iterators.items() if found is not None}
     written = [boxes.bufs[n] for n in sorted(boxes.written)]
     vectors, comps = counter.group // boxes.granule, boxes.func.comps
     if any(c.iters != (along.get(c.name),) for c in comps) or any(len(b.shape) != 1 for b in written):
         return None
-    number = len(comps) + sum(1 + boxes.is_live(b.name) for b in written if b.kind == "param")
-    if counter.batches is not None or counter.extent is None or vectors * number > _MOST:
+    if counter.batches is not None or counter.extent is None:
         return None
-    copies = {b.name: f"{b.name}_ends{suffix}" for b in written}
-    starts = tuple(f"start{suffix}_{k}" for k in range(vectors))
-    return Ends(boxes, along, counter.low, counter.extent, copies, f"first{suffix}", starts)
+    taken = {*boxes.bufs, *(p.name for p in boxes.func.params)}
+
+    def name(text: str) -> str:
+        taken.add(made := fresh(text, taken))
+        return made
+
+    copies = {b.name: name(f"{b.name}_ends") for b in written}
+    starts = tuple(name(f"start{k}") for k in range(vectors))
+    made = Ends(boxes, along, counter.low, counter.extent, copies, name("first"), starts)
+    return made if made.statements <= _MOST else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,12 @@ class Ends:
     @property
     def vectors(self) -> int:
         return len(self.starts)
+
+    @property
+    def statements(self) -> int:
+        """How many there are for all vectors."""
+        each = len(self.boxes.func.comps) + sum(1 + self.boxes.is_live(name) for name, _ in self.outside)
+        return self.vectors * each
 
     @property
     def outside(self) -> Iterator[tuple[str, str]]:
