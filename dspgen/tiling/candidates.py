@@ -145,7 +145,8 @@ def candidates(
         plain = [[c for c in here if c.unrolled in (unrolled, "none")] for here in groups]
         chosen += _unique([here[0] for here in plain if here])[:_FALLBACKS]
     homes = {id(c): here for here in groups for c in here}
-    return [_with_smaller(c, homes[id(c)]) for c in sorted(_unique(chosen), key=_rank)]
+    unknown = any(not x.known for c in arrangements[0].nest.comps for x in c.loops)
+    return [_with_smaller(c, homes[id(c)]) if c.family or unknown else c for c in sorted(_unique(chosen), key=_rank)]
 
 
 def _ragged(groups: list[list[Candidate]], most: int, nest: Nest) -> list[Candidate]:
