@@ -301,14 +301,17 @@ class Chooser:
     def _fitting(
         self, choices: tuple[Choice, ...], mode: RewriteMode, limit: float, rules: Mapping[str, RewriteMode]
     ) -> tuple[tuple[Choice, ...], Variants]:
-        """Where the nests' plans together need more registers than there are, nests give way to small tiles, and then
-        to scalar code, one after the other."""
-        for given_up in range(-1, len(choices)):
+        """Where the nests' plans together need more registers than there are, nests give way to the smallest tiles that
+        are about as good, then to small ones, and then to scalar code, one after the other."""
+        lighter = tuple(light(c) for c in choices)
+        for given_up in range(-1 if plan_of(lighter) == plan_of(choices) else -2, len(choices)):
             variants = self._variants(choices, rules)
             try:
                 variants.under(mode, limit=limit)
             except NoSchedule:
-                if given_up < 0:
+                if given_up < -1:
+                    choices = lighter
+                elif given_up < 0:
                     choices = tuple(modest(c) for c in choices)
                 else:
                     choices = tuple(scalar(c) if k == given_up else c for k, c in enumerate(choices))
