@@ -25,10 +25,19 @@ KERNELS = {
           for (int i = 0; i < n; i++) { y[i] = 0; for (int j = 0; j < m; j++) y[i] += a[i][j] * x[j]; } }""",
         1000,
     ),
+    # The best tiles together lack address registers; those about as good take 1,297, the smallest several times that.
+    "filtered": (
+        """void f(int n, int m, const float a[42][102], const float w[3][3], float y[40][100]) {
+          for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) { y[i][j] = 0;
+            for (int p = 0; p < 3; p++) for (int q = 0; q < 3; q++) y[i][j] += a[i + p][j + q] * w[p][q]; } }""",
+        2000,
+    ),
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    "name", [*[k for k in KERNELS if k != "filtered"], pytest.param("filtered", marks=pytest.mark.slow)]
+)
 def test_several_rows_at_once(name: str, tmp_path: Path) -> None:
     text, most = KERNELS[name]
     path = tmp_path / "f.c"
