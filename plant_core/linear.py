@@ -70,7 +70,7 @@ class LinearProgram:
             solver.setOptionValue("random_seed", 1)
             solver.setOptionValue("mip_max_nodes", branches)
             solver.setOptionValue("mip_rel_gap", gap)
-            # With few branches, these take most of the time and seldom find anything.
+            # Where there are few branches, restarts and trial branches take most of the time and seldom find anything.
             solver.setOptionValue("mip_allow_restart", False)
             solver.setOptionValue("mip_pscost_minreliable", 0)
         solver.passModel(self._model(highspy))

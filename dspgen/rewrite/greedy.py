@@ -96,18 +96,23 @@ def _offers(problem: Problem) -> _Offers:
     return _Offers(by_class, holds)
 
 
+def _weighed(offers: _Offers, prices: Mapping[Units, float]) -> list[tuple[int, list[tuple[float, _Offer]]]]:
+    """Each class's offers, with what each costs by itself at these prices."""
+    held = [sum(n * prices.get(u, 1.0) for u, n in holds) for holds in offers.holds]
+    return [(number, [(o.cost + held[o.holds], o) for o in found]) for number, found in offers.by_class.items()]
+
+
 def _with_shared(offers: _Offers, prices: Mapping[Units, float]) -> dict[int, Choice]:
     """For each class the choice whose graph is cheapest, as far as those of its operands are: what several of these
     have in common counts once (each class keeps what its graph is made of)."""
-    held = [sum(n * prices.get(u, 1.0) for u, n in holds) for holds in offers.holds]
-    weights = [(number, [(o.cost + held[o.holds], o) for o in found]) for number, found in offers.by_class.items()]
+    weighed = _weighed(offers, prices)
     cost: dict[int, float] = {}
     graphs: dict[int, dict[int, float]] = {}
     pick: dict[int, Choice] = {}
     changed = True
     while changed:
         changed = False
-        for number, found in weights:
+        for number, found in weighed:
             for own, offer in found:
                 args = offer.args
                 if any(a not in graphs or number in graphs[a] for a in args):
@@ -128,15 +133,14 @@ def _with_shared(offers: _Offers, prices: Mapping[Units, float]) -> dict[int, Ch
 def _cheapest(
     offers: _Offers, prices: Mapping[Units, float], users: Mapping[int, int]
 ) -> tuple[dict[int, float], dict[int, Choice]]:
-    held = [sum(n * prices.get(u, 1.0) for u, n in holds) for holds in offers.holds]
-    weights = [(number, [(o.cost + held[o.holds], o) for o in found]) for number, found in offers.by_class.items()]
+    weighed = _weighed(offers, prices)
     cost: dict[int, float] = {}
     shared: dict[int, float] = {}
     pick: dict[int, Choice] = {}
     changed = True
     while changed:
         changed = False
-        for number, found in weights:
+        for number, found in weighed:
             least = cost.get(number, float("inf")) - 1e-12
             for own, offer in found:
                 total = own
