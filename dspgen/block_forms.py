@@ -16,13 +16,13 @@ from dspgen.target.operations import OperationTable
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import pair_unit
 from dspgen.tiling.nests import nests
-from plant_core.affine import children
+from dspgen.tiling.parts import operations
 from plant_core.ascending import ascending
 from plant_core.begun import with_sums_begun
 from plant_core.canonical.passes import canonical
 from plant_core.distribution import distributed
 from plant_core.groups import in_groups
-from plant_core.ir import Comp, DType, Func
+from plant_core.ir import DType, Func
 from plant_core.transposed import with_transposed_copies
 
 _COPIES = 4  # copies of arrays take a part of the memory that is one in so many, at most
@@ -92,16 +92,6 @@ def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[
     machine = Machine(target, OperationTable(target))
     unit = partial(pair_unit, machine)
     lacking = Lacking(target, options)
-
-    def on_lanes(comp: Comp) -> bool:
-        pending = [comp.value]
-        while pending:
-            expr = pending.pop()
-            if lacking(expr):
-                return False
-            pending += children(expr)
-        return True
-
     return in_groups(
         func,
         names,
@@ -109,7 +99,7 @@ def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[
         reassoc=reassoc,
         anywhere=anywhere,
         unit=unit,
-        on_lanes=on_lanes,
+        on_lanes=lambda comp: not any(map(lacking, operations(comp.value))),
         registers=registers,
     )
 

@@ -73,18 +73,18 @@ class _Parting:
     def comp(self, comp: Comp) -> list[Comp]:
         """The comp's parts in their order, itself the last."""
         ranges = _ranges(comp)
-        if ranges is None or not any(self.lacks(e) for e in _operations(comp.value)):
+        if ranges is None or not any(self.lacks(e) for e in operations(comp.value)):
             return [comp]
         made = _Parts(self, comp, ranges)
         value = made.outer(comp.value, sure=True)
         values = len(made.bufs)
-        kept = sum(not self.lacks(e) for e in _operations(comp.value))
+        kept = sum(not self.lacks(e) for e in operations(comp.value))
         if not 0 < values <= _MOST_VALUES or kept < _FEWEST_OPERATIONS * values:
             return [comp]
         self.bufs += made.bufs
         last = replace(comp, value=value)
         self.single |= made.single
-        if any(self.lacks(e) for e in _operations(value)):
+        if any(self.lacks(e) for e in operations(value)):
             self.single.add(comp.name)
         return [*made.parts, last]
 
@@ -127,7 +127,7 @@ class _Parts:
         for part, always in _parts_of(expr):
             if self.parting.lacks(part):
                 parts.append(self.inner(part, sure=sure and always))
-            elif any(True for _ in _operations(part)) and self._may(part, sure=sure and always):
+            elif any(True for _ in operations(part)) and self._may(part, sure=sure and always):
                 parts.append(self._kept(self.outer(part, sure=sure and always), single=False))
             else:
                 parts.append(part)
@@ -168,7 +168,7 @@ class _Parts:
 
 def _lacked(expr: Expr, lacks: Lacks) -> str:
     """The first operation that lanes lack, in words."""
-    found = next(e for e in _operations(expr) if lacks(e))
+    found = next(e for e in operations(expr) if lacks(e))
     match found:
         case Binary(op=op) | Unary(op=op):
             return f"`{op}` of type {_dtype(_parts_of(found)[0][0])}"
@@ -207,10 +207,10 @@ def _parts_of(expr: Expr) -> list[tuple[Expr, bool]]:
             return []
 
 
-def _operations(expr: Expr) -> Iterator[Expr]:
+def operations(expr: Expr) -> Iterator[Expr]:
     """The operations of a value, not those of subscripts."""
     if isinstance(expr, Val | Iter | Param | Load):
         return
     yield expr
     for part, _ in _parts_of(expr):
-        yield from _operations(part)
+        yield from operations(part)
