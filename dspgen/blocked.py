@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dspgen.asmir.blocks import Blocked, composed
-from dspgen.asmir.dispatch import BlockedNest, Piece, Round, piece_prefix
+from dspgen.asmir.dispatch import BlockedNest, Piece, Round, lone_prefix, piece_prefix
 from dspgen.asmir.ir import Function
 from dspgen.asmir.places import moved, window_bytes
 from dspgen.errors import NoSchedule
@@ -47,7 +47,8 @@ def compile_blocked(
     lessons, known = Lessons(), dict[object, Packed]()
     for n, code in enumerate(pieces):
         for k, piece in enumerate(code):
-            lessons |= piece.scheduled.lessons.under(piece_prefix(n, k))
+            for prefix in (piece_prefix(n, k), lone_prefix(n, k)):
+                lessons |= piece.scheduled.lessons.under(prefix)
             known.update(piece.scheduled.blocks)
     attempts = ATTEMPTS * sum(map(len, pieces))  # each piece may ask for less in its turn
     scheduled = _scheduled(function, target, options, attempts, lessons, known)
@@ -67,10 +68,11 @@ def lost_loops(whole: Compiled, pieces: Sequence[Sequence[Compiled]]) -> bool:
     """Whether a loop is not pipelined that is in the code of its piece alone: code between blocks takes registers.
     `pieces`: the code of each nest's."""
     alone = {
-        piece_prefix(n, k) + loop.label
+        prefix + loop.label
         for n, code in enumerate(pieces)
         for k, piece in enumerate(code)
         for loop in piece.scheduled.loops
+        for prefix in (piece_prefix(n, k), lone_prefix(n, k))
         if loop.pipelined
     }
     return any(not loop.pipelined and loop.label in alone for loop in whole.scheduled.loops)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from dspgen.asmir.ahead import ahead
-from dspgen.asmir.counting import NUMBER, measured
-from dspgen.asmir.dispatch import Around, BlockedNest, Dispatch, Round, has_place
+from dspgen.asmir.counting import ALONE, NUMBER, alone, measured
+from dspgen.asmir.dispatch import BlockedNest, Dispatch, Round, has_place
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import Function, If, Item, Loop, Reg, VReg
 from dspgen.asmir.places import Moved, Slid
@@ -33,6 +33,7 @@ from plant_core.windows import Window
 
 _FRAME = "frame of the blocks"
 _FITS = "fits"
+_OTHERS = "others"  # whether there are other blocks than one short one
 _WAITING = 4  # one register of so many may keep a value until data are there
 _STORES = 4  # that tell a whole transfer, two words at once
 
@@ -154,6 +155,10 @@ class _Composer:
                 self.emitter.names[made] = Reg(self.emitter.fresh(scalar, made))
         for k in range(nest.outer):
             self.emitter.names[at(k)] = self.emitter.names[following(k)] = self.emitter.names[_round(k)]
+        self.emitter.names[_FRAME] = low_half(self.pointers.base[_FRAME], self.target)
+        dispatch = self._dispatch(self._first_place)
+        number = None if any(m.window.in_step for m in nest.windows) else dispatch.lone()
+        alone = None if number is None else self._alone(dispatch, number)
         items: list[Item] = []
         trips: int | VReg = math.prod(c.trips for c in nest.counters[nest.outer :])
         if nest.open:
@@ -170,7 +175,35 @@ class _Composer:
             least = trips if isinstance(trips, int) else 1
             items += wait
             items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=least, pipeline=False, loc=nest.loc))
-        return items + self._section(self._end)
+        stores = self._moved(store=True)
+        items += self._section(partial(self._put_back, [m for m in stores if not m.twice]))
+        if alone is not None:
+            items = [*alone, If(self.emitter.names[_OTHERS].vreg, tuple(items))]
+        just = int(alone is None and not any(m.twice or self.engine.shares(m, store=True) for m in stores))
+        return [*items, *self._section(lambda: self.engine.wait(stores, store=True, just=just))]
+
+    def _alone(self, dispatch: Dispatch, number: int) -> list[Item]:
+        """What runs where there is one short block only: sooner begun, as it looks for no other."""
+        emitter, stores = self.emitter, self._moved(store=True)
+        emitter.assumed = {name: ZERO for k in range(len(self.nest.counters)) for name in (at(k), end(k))}
+        emitter.assumed |= {last(k): ONE for k in range(len(self.nest.counters))}
+        told = dict(alone(self.nest.counters, self.nest.windows, self.dma))
+        told[_OTHERS] = Op("xor", (Var(ALONE, I32), ONE), I32)
+        for name in told:
+            emitter.names[name] = Reg(emitter.fresh(emitter.classes.scalar.name, name))
+        items = [item for name, term in told.items() for item in self._section(partial(self._set, name, term))]
+        before, block = ahead(dispatch.inlined(number, lone=True), self._spare)
+        wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False))
+        asked = [*self._section(self._ask), *self._section(partial(self._describe, stores))]
+        code = (*asked, *before, *wait, *block, *self._section(partial(self._put_back, stores)))
+        emitter.assumed = {}
+        return [*items, If(emitter.names[ALONE].vreg, code)]
+
+    def _describe(self, stores: Sequence[Moved]) -> None:
+        """What can be told of the first block's windows that are put back before they are."""
+        for moved in stores:
+            if not self.engine.shares(moved, store=True):
+                self.engine.describe(moved, self._first_place(moved), at, store=True)
 
     def _block(self) -> list[Item]:
         """A block with what is fetched right before it, and put back right after it, if it does anything. Windows of
@@ -194,13 +227,13 @@ class _Composer:
                         self._start(moved, self._first_place(moved), at, store=True, first=True)
                     self.engine.wait(each, store=True)
 
-        return self._dispatch((self._section(fetch), self._section(put_back)) if shared else None)
+        return self._dispatch(self._place).items((self._section(fetch), self._section(put_back)) if shared else None)
 
     # -- code
 
-    def _dispatch(self, around: Around | None) -> list[Item]:
+    def _dispatch(self, place: Callable[[Moved], Term]) -> Dispatch:
         high = Reg(self.pointers.base[_FRAME].vreg, "hi") if self.pointers.narrow is None else None
-        return Dispatch(self.nest, self.number, self.target, self.emitter, self._place, high).items(around)
+        return Dispatch(self.nest, self.number, self.target, self.emitter, place, high)
 
     def _spare(self, cls: str) -> int:
         """The registers of a class that values may wait in until data are there."""
@@ -226,20 +259,23 @@ class _Composer:
         self.emitter.items.append(If(register, tuple(self._section(action))))
         forget(self.emitter)
 
-    def _begin(self, *, several: bool) -> None:
-        """The first block's windows are asked for, each as soon as its words are there; then what can be told of those
-        that are put back, while the first are on their way."""
-        emitter = self.emitter
-        emitter.names[_FRAME] = low_half(self.pointers.base[_FRAME], self.target)
-        for k in range(self.nest.outer, len(self.nest.counters)):
-            self._set(at(k), ZERO)
+    def _ask(self) -> None:
+        """The first block's windows are asked for, each as soon as its words are there."""
         for moved in self._moved(store=False):
             self._start(moved, self._first_place(moved), at, store=False, first=True)
+
+    def _begin(self, *, several: bool) -> None:
+        """The first block's windows are asked for; then what can be told of those that are put back, and of the next
+        block, while the first are on their way."""
+        emitter = self.emitter
+        for k in range(self.nest.outer, len(self.nest.counters)):
+            self._set(at(k), ZERO)
+        self._ask()
         for moved in self._moved(store=True):
             if moved.twice:
                 self.engine.prepare(moved, store=True)
-            elif not self.engine.shares(moved, store=True):
-                self.engine.describe(moved, self._first_place(moved), at, store=True)
+            else:
+                self._describe([moved])
         for moved in self.nest.windows:
             if moved.twice:
                 emitter.names[near(moved.window)] = Reg(emitter.fresh(emitter.classes.scalar.name, near(moved.window)))
@@ -315,17 +351,13 @@ class _Composer:
         self._at_ends(next_=True)
         self.engine.make_sure([m for m in self._moved(store=False) if m.twice], store=False)
 
-    def _end(self) -> None:
-        stores = self._moved(store=True)
+    def _put_back(self, stores: Sequence[Moved]) -> None:
+        """Start to put back what is described."""
         for moved in stores:
-            if moved.twice:
-                continue
             if self.engine.shares(moved, store=True):
                 self._start(moved, self._first_place(moved), at, store=True)
             else:
                 self.engine.go(moved, store=True, condition=self._if_any(moved, at))
-        just = not any(m.twice or self.engine.shares(m, store=True) for m in stores)
-        self.engine.wait(stores, store=True, just=int(just))
 
     def _start(
         self,

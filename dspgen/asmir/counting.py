@@ -15,6 +15,7 @@ from dspgen.vecdsl.ir import Const, Op, Term, Var
 from plant_core.windows import Counter, Length
 
 NUMBER = "number of blocks"
+ALONE = "one short block"
 
 _FEWEST = 4  # of all counters but one: there are more blocks than it may make smaller without more reason
 _MOST_HALVINGS = 3  # of a loop: as many blocks are of like sizes as two have by so many
@@ -45,6 +46,32 @@ def measured(counters: Sequence[Counter], windows: Sequence[Moved], dma: Dma) ->
     yield NUMBER, total
 
 
+def alone(counters: Sequence[Counter], windows: Sequence[Moved], dma: Dma) -> Iterator[tuple[str, Term]]:
+    """Whether `measured` would tell of one block only, a short one (`ALONE`: 0 or 1), and before that what it lacks:
+    much sooner told, if less sharply. The ends of all counters must be known to be 0."""
+    only: Term = ONE
+    short: Term = ZERO
+    opened = [(k, c, amount(c.extent)) for k, c in enumerate(counters) if c.extent is not None]
+    for k, counter, extent in opened:
+        yield lacking(k), Op("sub", (Const(counter.span, I32), Op("max", (extent, ZERO), I32)), I32)
+    for k, counter, extent in opened:
+        only = _and(only, Op("lt", (extent, Const(counter.span + 1, I32)), I32))
+        short = Op("or", (short, Op("lt", (extent, Const(counter.span, I32)), I32)), I32)
+        if counter.adapts and counter.hides:
+            moved = Op("mul", (_moved(k, counters, windows), extent), I32)
+            only = _and(only, Op("xor", (_much(moved, _WORTH[0], dma), ONE), I32))
+    yield ALONE, _and(only, short)
+
+
+def _much(moved: Term, worth: int, dma: Dma) -> Term:
+    """Whether so many bytes take more cycles than that: 0 or 1."""
+    return Op("lt", (Const(round(worth * dma.bytes_per_cycle), I32), moved), I32)
+
+
+def _and(one: Term, other: Term) -> Term:
+    return other if one == ONE else Op("and", (one, other), I32)
+
+
 def _adapted(
     k: int, counters: Sequence[Counter], windows: Sequence[Moved], dma: Dma, others: Term
 ) -> Iterator[tuple[str, Term]]:
@@ -66,7 +93,7 @@ def _adapted(
         needed = _more_than(full << h) if h < most else ZERO
         if counter.hides:
             able = _more_than((2 << h) * ((1 << h) - 1))
-            much = Op("lt", (Const(round(_WORTH[h] * dma.bytes_per_cycle), I32), Var(_BYTES, I32)), I32)
+            much = _much(Var(_BYTES, I32), _WORTH[h], dma)
             wanted = Op("and", (Op("and", (much, able), I32), Var(_FREE, I32)), I32)
             needed = wanted if needed == ZERO else Op("or", (needed, wanted), I32)
         if needed != ZERO:

@@ -83,6 +83,11 @@ def piece_prefix(nest: int, piece: int) -> str:
     return f"b{nest}.{piece}."
 
 
+def lone_prefix(nest: int, piece: int) -> str:
+    """The same for the copy of a piece that runs where its block is the only one."""
+    return f"{piece_prefix(nest, piece)}lone."
+
+
 @dataclass(frozen=True, slots=True)
 class Dispatch:
     """For the nest of this `number`: `place` tells where a window of the block at hand is, `high` is the high half of
@@ -100,7 +105,7 @@ class Dispatch:
         `around`: what comes before and after them, where there is one of them."""
         before, after = around or ([], [])
         if not self.nest.kinds and len(set(self.nest.piece.values())) == 1:
-            return [*before, *self._inlined(0), *after]
+            return [*before, *self.inlined(0), *after]
         if self.nest.open:
             return [*before, *self._by_number(), *after]
         items, kinds = self._kinds()
@@ -114,13 +119,22 @@ class Dispatch:
             way = ways[number] = self.emitter.fresh(self.emitter.classes.scalar.name, "way")
             self.emitter.names[f"way.{number}"] = Reg(way)
             items += self._setting(f"way.{number}", _any(found))
-        pieces = [If(way, tuple(self._inlined(number))) for number, way in ways.items()]
+        pieces = [If(way, tuple(self.inlined(number))) for number, way in ways.items()]
         if around is None or all(NOTHING not in piece.values() for _, piece in kinds):
             return [*items, *before, *pieces, *after]
         some = self.emitter.fresh(self.emitter.classes.scalar.name, _SOME)
         self.emitter.names[_SOME] = Reg(some)
         items += self._setting(_SOME, _any([Var(f"way.{number}", I32) for number in ways]))
         return [*items, If(some, tuple(before)), *pieces, If(some, tuple(after))]
+
+    def lone(self) -> int | None:
+        """The piece for a block that is the only one, and short, as only the run tells; None where none always is."""
+        nest = self.nest
+        closed = (c.trips for c in nest.counters if c.extent is None)
+        if not nest.open or nest.kinds or any(trips > 1 for trips in closed):
+            return None
+        numbers = {n for p, n in nest.piece.items() if not SHORT.isdisjoint(p) and _LONE.issuperset(p)}
+        return numbers.pop() if len(numbers) == 1 else None
 
     def _kinds(self) -> tuple[list[Item], list[tuple[Term, Mapping[Place, int]]]]:
         """What finds out of which kind a block is; of each kind whether it is, and its pieces by place. The rest comes
@@ -158,7 +172,7 @@ class Dispatch:
         for n in range(len(self.nest.pieces)):
             way = self.emitter.names[f"way.{n}"] = Reg(self.emitter.fresh(scalar, "way"))
             items += self._setting(f"way.{n}", Op("eq", (Var(_WAY, I32), Const(n, I32)), I32))
-            items.append(If(way.vreg, tuple(self._inlined(n))))
+            items.append(If(way.vreg, tuple(self.inlined(n))))
         return items
 
     def _asked(self, places: Mapping[Place, int]) -> Term:
@@ -193,9 +207,10 @@ class Dispatch:
         singles = [_all(_is_any(k, {p[k]}) for k in every) for p in places]
         return _any(singles)
 
-    def _inlined(self, number: int) -> list[Item]:
+    def inlined(self, number: int, *, lone: bool = False) -> list[Item]:
+        """The code of a piece; or a copy of it, for where its block is the only one."""
         piece = self.nest.pieces[number]
-        prefix = piece_prefix(self.number, number)
+        prefix = (lone_prefix if lone else piece_prefix)(self.number, number)
         origins, counts = dict(self.nest.origins), {n: count for n, *count in self.nest.counts}
 
         def given() -> None:
@@ -226,6 +241,7 @@ class Dispatch:
         return number if sizes is None else batches(number, sizes)[batch]
 
 
+_LONE = frozenset({ONLY, SHORT_ONLY})
 _SHORT = "short block"
 _SOME = "some piece"
 _WAY = "way"

@@ -29,6 +29,7 @@ from dspgen.target.model import Macro, Operand, RegisterClass, Target
 from dspgen.target.operations import COMMUTATIVE, Form, OperationTable, bit_keys, word_keys
 from dspgen.target.query import remedy_without
 from dspgen.vecdsl.congruence import Congruences
+from dspgen.vecdsl.fold import with_values
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, Load, Op, Store, Term, Var, VType
 from plant_core.loc import Loc
 
@@ -86,6 +87,7 @@ class Emitter:
         self.arrays_read: dict[int, tuple[Term, frozenset[str]]] = {}  # see `accesses.arrays_read`
         self.constants: dict[tuple[str, int | float, str], Reg] = {}
         self.names: dict[str, Reg] = {}
+        self.assumed: dict[str, Const] = {}  # variables whose values are known where code goes now
         self.prepared: set[str] = set()
         self.loc: Loc | None = None
         self.address_of: AddressOf | None = None
@@ -172,6 +174,7 @@ class Emitter:
 
     def lower(self, term: Term, into: Reg | None = None) -> Reg:
         """The register that holds `term`; the given one, if `into` is given."""
+        term = with_values(term, self.assumed)
         if into is None and (known := self.values.get(term)) is not None:
             return known
         match term:

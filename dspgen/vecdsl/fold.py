@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
-from dspgen.vecdsl.ir import OPS, Const, Load, Op, Store, Term, VType
+from dspgen.vecdsl.ir import OPS, Const, Load, Op, Store, Term, Var, VType
 from dspgen.vecdsl.semantics import IEEE, apply
 from dspgen.vecdsl.terms import linear_address, make_address, register_elem
 
@@ -54,6 +54,15 @@ def refold(term: Term, indices: Container[str] = ()) -> Term:
     if term.name == "ld_pair":
         return term
     return _identity(make(term.name, args, term.type, term.imm))
+
+
+def with_values(term: Term, values: Mapping[str, Const]) -> Term:
+    """`term` where these variables have known values, folded."""
+    if not values or isinstance(term, Load | Const):
+        return term
+    if isinstance(term, Var):
+        return values.get(term.name, term)
+    return refold(replace(term, args=tuple(with_values(a, values) for a in term.args)))
 
 
 def _load(load: Load, indices: Container[str]) -> Term:

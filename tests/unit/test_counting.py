@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dspgen.asmir.counting import NUMBER, batches, measured
+from dspgen.asmir.counting import ALONE, NUMBER, alone, batches, measured
 from dspgen.asmir.places import Moved
 from dspgen.asmir.transfers import end, lacking, smaller
 from dspgen.target.load import load_target
@@ -27,6 +27,7 @@ SIGNED = {
     "max": max,
     "and": lambda a, b: a & b,
     "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
     "lt": lambda a, b: int(a < b),
     "select": lambda c, a, b: a if c else b,
 }
@@ -89,6 +90,31 @@ def test_blocks_are_all_of_a_loop(n: int, m: int, rows: int, columns: int, grain
             assert number <= 8
         total *= number
     assert known[NUMBER] == total
+
+
+@given(
+    n=st.integers(-3, 300),
+    m=st.integers(-3, 300),
+    rows=st.sampled_from([8, 64, 256]),
+    columns=st.sampled_from([16, 256]),
+    grains=st.tuples(st.sampled_from([0, 8]), st.sampled_from([0, 16])),
+)
+def test_a_short_block_alone_is_told_at_once(n: int, m: int, rows: int, columns: int, grains: tuple[int, int]) -> None:
+    """It is the only one by all that is measured, too, and lacks as much; where none is hidden, so is each such block."""
+    counters = (
+        counter("n", rows, grains[0] or 1, grains[0], hides=grains[0] > 0),
+        counter("m", columns, grains[1] or 1, grains[1], hides=False),
+    )
+    known = {"n": n, "m": m} | {name(k): 0 for name in (end, smaller) for k in range(2)}
+    assert FT.dma is not None
+    for name, term in alone(counters, [moved(rows, columns)], FT.dma):
+        known[name] = value(term, known)
+    told = found(counters, [moved(rows, columns)], {"n": n, "m": m})
+    short = told[NUMBER] == 1 and (told[lacking(0)] > 0 or told[lacking(1)] > 0)
+    if known[ALONE]:
+        assert short and all(known[lacking(k)] == told[lacking(k)] for k in range(2))
+    elif not counters[0].hides:
+        assert not short
 
 
 @pytest.mark.parametrize(("n", "number"), [(20, 1), (40, 2), (64, 2), (128, 4), (512, 8), (4096, 64)])
