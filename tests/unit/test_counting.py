@@ -100,7 +100,7 @@ def test_blocks_are_all_of_a_loop(n: int, m: int, rows: int, columns: int, grain
     grains=st.tuples(st.sampled_from([0, 8]), st.sampled_from([0, 16])),
 )
 def test_a_short_block_alone_is_told_at_once(n: int, m: int, rows: int, columns: int, grains: tuple[int, int]) -> None:
-    """It is the only one by all that is measured, too, and lacks as much; where none is hidden, so is each such block."""
+    """It is the only one as measured, too, and lacks as much; where none is hidden, each such block is told."""
     counters = (
         counter("n", rows, grains[0] or 1, grains[0], hides=grains[0] > 0),
         counter("m", columns, grains[1] or 1, grains[1], hides=False),

@@ -18,7 +18,7 @@ LONGEST_MODULE = 500
 LONGEST_FUNCTION = 70
 
 # What a room may import besides itself and COMMON: the IR of the stage before it. A folder's text and checks of its
-# IR (printer, parser, verify) belong to the IR.
+# IR (printer, parser, verify, fold) belong to the IR.
 TOOLS = ("plant_core.beside", "plant_core.components", "plant_core.linear")  # know of no program
 COMMON = ("dspgen.target", "dspgen.errors", "plant_core.loc")
 VECTOR_IR = ("dspgen.vecdsl.ir", "dspgen.vecdsl.terms", "dspgen.vecdsl.congruence")
@@ -30,7 +30,7 @@ ROOMS = {
     "dspgen.vecdsl": ("plant_core.ir", "plant_core.tree", "plant_core.recurrences", "plant_core.starts"),
     "dspgen.straight": ("plant_core", "dspgen.vecdsl"),
     "dspgen.rewrite": (*VECTOR_IR, "dspgen.vecdsl.intervals", "dspgen.vecdsl.printer", "dspgen.vecdsl.verify", *TOOLS),
-    "dspgen.asmir": (*VECTOR_IR, "plant_core.windows"),
+    "dspgen.asmir": (*VECTOR_IR, "dspgen.vecdsl.fold", "plant_core.windows"),
     "dspgen.sched": ("dspgen.asmir.ir", *TOOLS),
     "dspgen.emit": (
         "dspgen.sched.ir",
