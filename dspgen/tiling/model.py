@@ -22,6 +22,8 @@ from plant_core.recurrences import recurrence_of
 _MOST_INSTRUCTIONS = 400
 # The share of a large body's loads that hold a register at any one time, about.
 _HELD = 0.35
+# Rows whose vectors are joined together, at least, and cycles of that and of each; see `vecdsl.joined_rows`.
+_ROWS_AT_ONCE, _TOGETHER, _JOINED = 4, 12.0, 4.0
 _ENTRY_CYCLES = 45
 
 
@@ -126,8 +128,23 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine) -> float | No
         sums = _sums(spans, lane.iterator)
         if sums * 2 * machine.lanes > _MOST_INSTRUCTIONS:
             return None
-        overhead += sums * (machine.lanes + 4)
+        joins = _joins(sums, machine, together=machine.joins_rows and comp.box)
+        if inner is None or all(a.stays(inner) for a in comp.accesses if a.write):
+            overhead += joins
+        else:
+            body += joins
     return share * max(body, 1.0) + entries * overhead
+
+
+def _joins(sums: int, machine: Machine, *, together: bool) -> float:
+    """Cycles in which so many vectors are reduced to one number each: about one a lane, less for a power of two of them
+    where several are joined `together`."""
+    cycles = 0.0
+    while together and sums >= _ROWS_AT_ONCE:
+        here = min(1 << sums.bit_length() - 1, machine.lanes)
+        cycles += _TOGETHER + _JOINED * here
+        sums -= here
+    return cycles + sums * (machine.lanes + 4.0)
 
 
 def _leaves_over(loop: LoopInfo, span: int) -> bool:
@@ -136,7 +153,7 @@ def _leaves_over(loop: LoopInfo, span: int) -> bool:
 
 
 def _sums(spans: dict[str, int], lane: str) -> int:
-    """Vectors that a tile reduces to one number each at its end, about a cycle a lane."""
+    """Vectors that a tile reduces to one number each at its end."""
     sums = 1
     for iterator, span in spans.items():
         if iterator != lane:

@@ -445,3 +445,11 @@ def test_few_lanes_of_elements_that_lie_apart_come_late(tmp_path: Path, machine:
     )
     first = found_candidates(func_of(text, tmp_path), ft_m7002, machine)[0]
     assert all(x.lane == (name == "i") for _, plan in first.plans for name, x in plan.shapes[0])
+
+
+def test_rows_that_are_joined_together_come_first(tmp_path: Path, machine: Machine, ft_m7002: Target) -> None:
+    """A row by itself takes as many cycles as there are lanes to be joined, each time; eight together little more."""
+    text = """void f(const float a[32][32], const float x[32], float y[32]) { for (int i = 0; i < 32; i++) {
+      y[i] = 0; for (int j = 0; j < 32; j++) y[i] += a[i][j] * x[j]; } }"""
+    best = found_candidates(func_of(text, tmp_path), ft_m7002, machine)[0]
+    assert best.title == "S0(i:8) S1(i:8 j*:32)"
