@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ from dspgen.rewrite.problem import Choice, CyclicChoice, Problem, restrict
 from dspgen.rewrite.score import loads, score
 
 _ROUNDS = 4
+_GAIN = 1e-6  # costs that fall by less are as they were: those of classes on a cycle fall without end
 
 Units = tuple[str, ...]
 
@@ -34,6 +35,7 @@ class _Offers:
 
     by_class: dict[int, list[_Offer]]
     holds: list[_Holds]
+    users: dict[int, list[int]]  # the classes that have an offer over a class
 
 
 def greedy(problem: Problem, rounds: int = _ROUNDS) -> dict[int, Choice] | None:
@@ -93,7 +95,11 @@ def _offers(problem: Problem) -> _Offers:
     by_class = {
         number: [_Offer(c, c.node.args, c.cost, kind(c)) for c in found] for number, found in problem.choices.items()
     }
-    return _Offers(by_class, holds)
+    users: dict[int, list[int]] = {number: [] for number in by_class}
+    for number, offered in by_class.items():
+        for arg in dict.fromkeys(a for o in offered for a in o.args):
+            users[arg].append(number)
+    return _Offers(by_class, holds, users)
 
 
 def _weighed(offers: _Offers, prices: Mapping[Units, float]) -> list[tuple[int, list[tuple[float, _Offer]]]]:
@@ -105,20 +111,22 @@ def _weighed(offers: _Offers, prices: Mapping[Units, float]) -> list[tuple[int, 
 def _with_shared(offers: _Offers, prices: Mapping[Units, float]) -> dict[int, Choice]:
     """For each class the choice whose graph is cheapest, as far as those of its operands are: what several of these
     have in common counts once (each class keeps what its graph is made of)."""
-    weighed = _weighed(offers, prices)
     cost: dict[int, float] = {}
     graphs: dict[int, dict[int, float]] = {}
     pick: dict[int, Choice] = {}
-    changed = True
-    while changed:
-        changed = False
-        for number, found in weighed:
-            for own, offer in found:
-                args = offer.args
-                if any(a not in graphs or number in graphs[a] for a in args):
-                    continue
+
+    def improved(number: int, found: list[tuple[float, _Offer]]) -> bool:
+        better = False
+        for own, offer in found:
+            args = offer.args
+            most = 0.0
+            for arg in args:
+                if arg not in graphs or number in graphs[arg]:
+                    break
+                most = max(most, cost[arg])
+            else:
                 least = cost.get(number, math.inf) - 1e-9
-                if own + max((cost[a] for a in args), default=0.0) >= least:
+                if own + most >= least:
                     continue
                 graph = {number: own}
                 for arg in args:
@@ -126,32 +134,51 @@ def _with_shared(offers: _Offers, prices: Mapping[Units, float]) -> dict[int, Ch
                 total = sum(graph.values())
                 if total < least:
                     cost[number], graphs[number], pick[number] = total, graph, offer.choice
-                    changed = True
+                    better = True
+        return better
+
+    _settle(offers, prices, improved)
     return pick
 
 
 def _cheapest(
     offers: _Offers, prices: Mapping[Units, float], users: Mapping[int, int]
 ) -> tuple[dict[int, float], dict[int, Choice]]:
-    weighed = _weighed(offers, prices)
     cost: dict[int, float] = {}
     shared: dict[int, float] = {}
     pick: dict[int, Choice] = {}
-    changed = True
-    while changed:
-        changed = False
-        for number, found in weighed:
-            least = cost.get(number, float("inf")) - 1e-12
-            for own, offer in found:
-                total = own
-                for arg in offer.args:
-                    if arg not in shared:
-                        break
-                    total += shared[arg]
-                else:
-                    if total < least:
-                        least = cost[number] = total
-                        shared[number] = total / users.get(number, 1)
-                        pick[number] = offer.choice
-                        changed = True
+
+    def improved(number: int, found: list[tuple[float, _Offer]]) -> bool:
+        better = False
+        least = cost.get(number, math.inf) - _GAIN
+        for own, offer in found:
+            total = own
+            for arg in offer.args:
+                if arg not in shared:
+                    break
+                total += shared[arg]
+            else:
+                if total < least:
+                    least = cost[number] = total
+                    shared[number] = total / users.get(number, 1)
+                    pick[number] = offer.choice
+                    better = True
+        return better
+
+    _settle(offers, prices, improved)
     return cost, pick
+
+
+def _settle(
+    offers: _Offers, prices: Mapping[Units, float], improved: Callable[[int, list[tuple[float, _Offer]]], bool]
+) -> None:
+    """Go through the classes again and again, as long as one is `improved` by its offers: each whose operands were
+    since it was looked at."""
+    weighed = _weighed(offers, prices)
+    waiting = set(offers.by_class)
+    while waiting:
+        for number, found in weighed:
+            if number in waiting:
+                waiting.discard(number)
+                if improved(number, found):
+                    waiting.update(offers.users[number])

@@ -6,7 +6,7 @@ anew (both halves of a pair load, say). Steps are taken as long as the score get
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dspgen.rewrite.greedy import tree_costs
 from dspgen.rewrite.problem import Choice, CyclicChoice, Problem, restrict
@@ -28,6 +28,10 @@ def improve(problem: Problem, chosen: Mapping[int, Choice], work: int = WORK) ->
     if not any(len(found) > 1 for found in problem.choices.values()):
         return best
     _, picks = tree_costs(problem)
+    users: dict[int, dict[int, None]] = {}
+    for number, found in problem.choices.items():
+        for arg in (a for c in found for a in c.node.args):
+            users.setdefault(arg, {})[number] = None
     changed = True
     while changed and work > 0:
         changed = False
@@ -35,7 +39,7 @@ def improve(problem: Problem, chosen: Mapping[int, Choice], work: int = WORK) ->
             for choice in problem.choices[number]:
                 if number not in best or choice == best[number] or work <= 0:
                     continue
-                for trial in _trials(problem, picks, best, number, choice):
+                for trial in _trials(problem, picks, users, best, number, choice):
                     work -= len(trial)
                     key = _key(problem, trial)
                     if key < reached:
@@ -48,12 +52,18 @@ def _key(problem: Problem, chosen: Mapping[int, Choice]) -> _Key:
 
 
 def _trials(
-    problem: Problem, picks: Mapping[int, Choice], chosen: _Chosen, number: int, choice: Choice
+    problem: Problem,
+    picks: Mapping[int, Choice],
+    users: Mapping[int, Iterable[int]],
+    chosen: _Chosen,
+    number: int,
+    choice: Choice,
 ) -> list[_Chosen]:
-    """The change alone, and with all that can share its new operands."""
+    """The change alone, and with all that can share its new operands; `users` are the classes that may have one."""
     merged = {**picks, **chosen}
     fresh = frozenset(a for a in choice.node.args if a not in chosen)
-    along = {} if not fresh else {n: c for n in chosen if (c := _sharing(problem, n, fresh, chosen)) is not None}
+    sharing = {n: _sharing(problem, n, fresh, chosen) for a in fresh for n in users[a] if n in chosen}
+    along = {n: c for n, c in sharing.items() if c is not None}
     found = []
     for changes in ({number: choice}, {**along, number: choice} if along.keys() - {number} else None):
         if changes is None:
@@ -68,7 +78,7 @@ def _trials(
 def _sharing(problem: Problem, number: int, fresh: frozenset[int], chosen: _Chosen) -> Choice | None:
     """A choice of the class over `fresh` and what is there already."""
     for choice in problem.choices[number]:
-        args = set(choice.node.args)
-        if args & fresh and all(a in fresh or a in chosen for a in args):
+        args = choice.node.args
+        if not fresh.isdisjoint(args) and all(a in fresh or a in chosen for a in args):
             return choice
     return None

@@ -125,25 +125,25 @@ def unit_sets(implementations: Sequence[Implementation]) -> tuple[tuple[str, ...
 def topological(chosen: Mapping[int, Choice], roots: Sequence[int]) -> list[int]:
     """Classes that `roots` need, operands first. Raises KeyError for an incomplete choice."""
     order: list[int] = []
-    state: dict[int, int] = {}
+    done: set[int] = set()
+    open_: set[int] = set()  # whose operands come first
     for root in roots:
         stack = [root]
         while stack:
             number = stack[-1]
-            if state.get(number) == 2:
+            if number in done:
                 stack.pop()
-                continue
-            if number in state:
-                state[number] = 2
+            elif number in open_:
+                done.add(number)
                 order.append(number)
                 stack.pop()
-                continue
-            state[number] = 1
-            for arg in reversed(chosen[number].node.args):
-                if arg not in state:
-                    stack.append(arg)
-                elif state[arg] == 1:
-                    raise CyclicChoice(arg)
+            else:
+                open_.add(number)
+                for arg in reversed(chosen[number].node.args):
+                    if arg not in open_:
+                        stack.append(arg)
+                    elif arg not in done:
+                        raise CyclicChoice(arg)
     return order
 
 

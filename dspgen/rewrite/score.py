@@ -36,9 +36,9 @@ def score(problem: Problem, chosen: Mapping[int, Choice], *, recurrences: bool =
     used = [c.implementation for c in chosen.values() if c.scale == 1.0]
     resources = max((load / len(units) for units, load in loads(problem, used)), default=0.0)
     every = [*problem.base, *used]
-    operations = sum(cycles for i in every for _, cycles in i.occupancy)
-    serial = sum(i.serial for i in every)
-    total = sum(c.cost for c in chosen.values())
+    serial = sum([i.serial for i in every])
+    operations = sum([i.total for i in every]) - serial
+    total = sum([c.cost for c in chosen.values()])
     bound = max(resources, operations / problem.issue, float(serial))
     return Score(bound, recurrence_bound(problem, chosen) if recurrences else 0.0, total)
 
@@ -49,7 +49,8 @@ def loads(problem: Problem, used: Sequence[Implementation]) -> list[tuple[tuple[
     for implementation in (*problem.base, *used):
         for units, cycles in implementation.occupancy:
             counts[units] = counts.get(units, 0) + cycles
-    return [(s, sum(n for units, n in counts.items() if set(units) <= set(s))) for s in problem.unit_sets]
+    held = [(frozenset(units), n) for units, n in counts.items()]
+    return [(s, sum([n for units, n in held if units.issubset(s)])) for s in problem.unit_sets]
 
 
 def recurrence_bound(problem: Problem, chosen: Mapping[int, Choice]) -> float:
