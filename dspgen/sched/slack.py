@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dspgen.sched.ddg import Graph, all_edges
+from dspgen.sched.ddg import Graph
 from dspgen.sched.facts import Facts, Reservation
 from dspgen.sched.machine import Closing, ReservationTable, loop_table
 from dspgen.sched.modulo import GAVE_UP, LONGER, ModuloSchedule, cleared
@@ -18,6 +18,7 @@ from dspgen.sched.modulo import GAVE_UP, LONGER, ModuloSchedule, cleared
 _BUDGET = 3  # operations forced into their places, per operation of the body, before an interval is given up
 _LARGE = 128  # operations; of larger bodies no more are forced, since each takes longer there
 _FAR = 1 << 20
+_NEVER = 1 << 62
 
 
 def slack_schedule(
@@ -50,16 +51,36 @@ def slack_schedule(
 
 def least_distances(graph: Graph, interval: int) -> np.ndarray | None:
     """How many cycles after each operation (rows) each other must issue at least; None where one must follow itself."""
-    size = graph.size
-    reach = np.full((size, size), -_FAR, dtype=np.int32)
-    np.fill_diagonal(reach, 0)
-    for source, target, latency, distance in all_edges(graph):
-        reach[source, target] = max(reach[source, target], latency - distance * interval)
-    for k in range(size):
-        np.maximum(reach, reach[:, k : k + 1] + reach[k : k + 1, :], out=reach)
-    if (np.diagonal(reach) > 0).any():
-        return None
+    reach = _within_one(graph)
+    sums = np.empty_like(reach)
+    for source, targets in enumerate(graph.successors):
+        later = [(t, latency - d * interval) for t, latency, d in targets if not _within(source, t, d)]
+        if not later:
+            continue
+        # No path leaves one operation twice.
+        onward = (reach[[t for t, _ in later]] + np.array([[w] for _, w in later], dtype=np.int32)).max(axis=0)
+        if onward[source] > 0:
+            return None
+        np.add(reach[:, source : source + 1], onward, out=sums)
+        np.maximum(reach, sums, out=reach)
     reach[reach < -_FAR // 2] = -_FAR
+    return reach
+
+
+def _within(source: int, target: int, distance: int) -> bool:
+    """Whether a dependence is one from an operation to a later one of its iteration."""
+    return distance == 0 and source < target
+
+
+def _within_one(graph: Graph) -> np.ndarray:
+    """The distances by dependences within one iteration."""
+    reach = np.full((graph.size, graph.size), -_FAR, dtype=np.int32)
+    np.fill_diagonal(reach, 0)
+    for source in reversed(range(graph.size)):
+        row = reach[source]
+        for target, latency, distance in graph.successors[source]:
+            if _within(source, target, distance):
+                np.maximum(row, reach[target] + np.int32(latency), out=row)
     return reach
 
 
@@ -91,15 +112,16 @@ class _Slack:
             for unit in reservation.alternatives if len(reservation.alternatives) == 1 else ():
                 use[unit] = use.get(unit, 0) + reservation.busy
         crowded = {unit for unit, cycles in use.items() if 10 * cycles >= 9 * interval}
-        self.weight = np.array([1 if crowded.intersection(r.alternatives) else 2 for r in reservations], dtype=np.int32)
+        room = [1 if crowded.intersection(r.alternatives) else 2 for r in reservations]
+        self.weight = np.array(room, dtype=np.int64) * _FAR
 
     def step(self) -> bool:
         """Place one more operation; False where its units can't be freed."""
         early, late = self._bounds()
-        room = (late - early) * self.weight
-        room[self.placed] = _FAR * 4
-        smallest = np.flatnonzero(room == room.min())
-        op = int(smallest[np.argmin(late[smallest])])
+        # The least room, and of those with as much the one that is late first.
+        room = (late - early) * self.weight + late
+        room[self.placed] = _NEVER
+        op = int(room.argmin())
         at = self._free_cycle(op, int(early[op]), int(late[op]))
         if at is None:
             self.forced += 1
@@ -145,7 +167,7 @@ class _Slack:
             self._remove(victim)
         if not self.table.place(op, at, self.reservations[op]):
             return None
-        wrong = self.placed & ((self.cycle < at + self.reach[op]) | (self.cycle + self.reach[:, op] > at))
+        wrong = self.placed & ((self.cycle < at + self.reach[op]) | (self.cycle + self.back[op] > at))
         wrong[op] = False
         for other in np.flatnonzero(wrong):
             self._remove(int(other))

@@ -16,6 +16,7 @@ from dspgen.sched.facts import Facts
 from dspgen.sched.modulo import GAVE_UP, ModuloSchedule, modulo_schedule, modulo_schedule_cyclic
 from dspgen.sched.pipelining import Steps
 from dspgen.sched.prepared import HEURISTICS
+from dspgen.sched.slack import least_distances
 from dspgen.target.load import load_target
 from tests.support.cyclic_graphs import CyclicGraph, cyclic_graph
 
@@ -45,6 +46,27 @@ def least_found(body: CyclicGraph) -> int:
                 check(body, found)
                 return interval
     raise AssertionError
+
+
+def plainly(graph: Graph, interval: int) -> list[list[int]] | None:
+    """`least_distances`, by all paths through one operation after the other."""
+    none = -(1 << 20)
+    reach = [[0 if i == j else none for j in range(graph.size)] for i in range(graph.size)]
+    for source, target, latency, distance in all_edges(graph):
+        reach[source][target] = max(reach[source][target], latency - distance * interval)
+    for k in range(graph.size):
+        for row in reach:
+            if row[k] > none:
+                row[:] = [max(a, row[k] + b) if b > none else a for a, b in zip(row, reach[k], strict=True)]
+    return None if any(reach[k][k] > 0 for k in range(graph.size)) else reach
+
+
+def test_distances_are_the_longest_paths() -> None:
+    for seed in range(40):
+        graph = cyclic_graph(FACTS, seed).graph
+        for interval in (1, 3, 8, 20):
+            found = least_distances(graph, interval)
+            assert (None if found is None else found.tolist()) == plainly(graph, interval)
 
 
 needs_solver = pytest.mark.skipif(find_spec("ortools") is None, reason="OR-Tools is not installed")
