@@ -10,6 +10,7 @@ from dspgen.asmir.ir import If, Instr, Loop, VReg
 from dspgen.sched.limits import Limits, bits
 from dspgen.target.forwarding import twins
 from dspgen.target.model import Instruction, RegisterClass, Target
+from plant_core.remembered import by_identity
 
 if TYPE_CHECKING:
     from dspgen.sched.modulo import ModuloSchedule
@@ -42,6 +43,22 @@ class Reservation:
         object.__setattr__(self, "units", sum(1 << u for u in self.alternatives))
         object.__setattr__(self, "reachable", sum(1 << u for u in self.related))
         object.__setattr__(self, "simple", self.busy == 1 and not self.extras)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSchedules:
+    """Modulo schedules of loop bodies, or what they lack, by all that they depend on (`prepared.py`): bodies are told
+    by numbers."""
+
+    bodies: dict[object, int] = field(default_factory=dict)
+    schedules: dict[object, ModuloSchedule | str] = field(default_factory=dict)
+    spared: dict[object, ModuloSchedule | None] = field(default_factory=dict)
+
+
+@by_identity
+def _loops_of(target: Target) -> LoopSchedules:
+    """Those for all functions, as candidates have many loops in common."""
+    return LoopSchedules()
 
 
 class Facts:
@@ -83,9 +100,7 @@ class Facts:
         self.uses: dict[int, tuple[Instr, frozenset[Atom], frozenset[Atom]]] = {}
         self.blocks: dict[int, tuple[If | Loop, frozenset[Atom] | None, frozenset[Atom]]] = {}
         self.operations: dict[int, tuple[Instr, Op]] = {}
-        # Modulo schedules of loop bodies, or what they lack, by all that they depend on (`prepared.py`).
-        self.schedules: dict[object, ModuloSchedule | str] = {}
-        self.spared: dict[object, ModuloSchedule | None] = {}
+        self.loops = _loops_of(target)
         abi = target.abi
         kept = (*abi.reserved, *abi.callee_saved, abi.scalar_stack, abi.vector_stack, abi.return_address)
         fixed = {a[0] for n in (*abi.reserved, abi.return_address) if n for a in self.physical(n)}

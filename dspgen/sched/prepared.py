@@ -32,6 +32,7 @@ from dspgen.sched.values import Values, analyse
 
 HEURISTICS = (modulo_schedule, modulo_schedule_late, slack_schedule, modulo_schedule_cyclic)
 _NUMBERS = range(2 * len(HEURISTICS))  # the second half: with places for what ends an iteration
+_APART = 1 << 32  # an interval that is longer than any
 _VAIN = 2  # intervals at which a heuristic failed though there was a schedule, before it is asked no more
 _DEAR = 8  # times as much as others do values of a class that lacks registers matter
 WAIT_ALIKE = "its values can't wait less"
@@ -53,6 +54,7 @@ class Prepared:
     scattered: dict[VReg, None] = field(default_factory=dict)
     schedules: dict[tuple[int, int, bool], ModuloSchedule | str] = field(default_factory=dict)  # see `scheduled`
     spared: dict[object, ModuloSchedule | None] = field(default_factory=dict)  # see `sparing`
+    number: int | None = None  # see `_number_of`
 
     def in_vain(self, number: int, *, less: bool) -> str | None:
         """What a heuristic lacked, if it failed so often where there was a schedule that it isn't worth asking: where
@@ -130,31 +132,31 @@ def scheduled(
     if key in prepared.schedules:
         return prepared.schedules[key]
     graph, reservations = prepared.graph, [op.reservation for op in prepared.ops]
-    values = lifetimes(prepared.values, interval)
-    again, heuristic = divmod(number, len(HEURISTICS))
-    kept = closing if again else ()
-    made: ModuloSchedule | str
+    again, which = divmod(number, len(HEURISTICS))
+    heuristic, kept = HEURISTICS[which], closing if again else ()
+    made: ModuloSchedule | str | None
     # Bodies that are alike but for their registers' names have the same schedules.
-    asked = (heuristic, kept, interval, budget.times, tuple(reservations), _told(values), *_edges(graph))
+    asked = (heuristic, kept, interval, budget.times, _number_of(prepared, facts))
     if budget.times == 1 and (lacking := prepared.in_vain(number, less=less)) is not None:
         made = lacking
     elif less:
-        made = scheduled(prepared, interval, number, facts, budget, less=False, closing=closing)
-        if not isinstance(made, str):
+        made = before = scheduled(prepared, interval, number, facts, budget, less=False, closing=closing)
+        if not isinstance(before, str):
             reach = _within_reach(prepared, interval, facts)
-            question = (*asked, *_edges(reach))
-            if question not in facts.schedules:
+            question = (*asked, None if reach is graph else _edges(reach))
+            made = facts.loops.schedules.get(question)
+            if made is None:
                 graphs = (graph,) if reach is graph else (reach, graph)
-                facts.schedules[question] = _waiting_less(graphs, reservations, made, values, facts)
-            made = facts.schedules[question]
+                values = lifetimes(prepared.values, interval)
+                made = facts.loops.schedules[question] = _waiting_less(graphs, reservations, before, values, facts)
     else:
         budget.spend(len(reservations))
-        if asked not in facts.schedules:
-            made = HEURISTICS[heuristic](graph, reservations, facts, interval, times=budget.times, closing=kept)
+        made = facts.loops.schedules.get(asked)
+        if made is None:
+            made = heuristic(graph, reservations, facts, interval, times=budget.times, closing=kept)
             if not isinstance(made, str):
-                shorten_lifetimes(graph, reservations, made, values)
-            facts.schedules[asked] = made
-        made = facts.schedules[asked]
+                shorten_lifetimes(graph, reservations, made, lifetimes(prepared.values, interval))
+            facts.loops.schedules[asked] = made
     prepared.schedules[key] = made
     return made
 
@@ -172,6 +174,16 @@ def _waiting_less(
             shorten_lifetimes(graph, reservations, moved, values)
             return moved
     return WAIT_ALIKE
+
+
+def _number_of(prepared: Prepared, facts: Facts) -> int:
+    """One for all bodies that are alike to whatever makes schedules of them."""
+    if prepared.number is None:
+        # Reads of the next iteration are told from others by the interval.
+        values = _told(lifetimes(prepared.values, _APART))
+        body = tuple([op.reservation for op in prepared.ops]), values, *_edges(prepared.graph)
+        prepared.number = facts.loops.bodies.setdefault(body, len(facts.loops.bodies))
+    return prepared.number
 
 
 def _told(values: Sequence[Lifetime]) -> tuple[object, ...]:
@@ -202,16 +214,16 @@ def sparing(
                 [(k, c, table.unit_of[k], table.reservation_of(k)) for k, c in table.cycle_of.items() if k < 0]
             )
             here = tuple(schedule.cycles), units, ends, interval, tuple(dear)
-            question = (*here, tuple(reservations), _told(values), *_edges(prepared.graph))
-            if question not in facts.spared:
+            question = (*here, _number_of(prepared, facts))
+            if question not in facts.loops.spared:
                 table = table_like(schedule.table, facts, interval)
                 for op, cycle in enumerate(schedule.cycles):
                     table.take(op, cycle, units[op], reservations[op])
                 changed = ModuloSchedule(interval, list(schedule.cycles), table)
                 weights = [_DEAR if d else 1 for d in dear]
                 shorten_lifetimes(prepared.graph, reservations, changed, values, weights=weights)
-                facts.spared[question] = changed if changed.cycles != schedule.cycles else None
-            made = facts.spared[question]
+                facts.loops.spared[question] = changed if changed.cycles != schedule.cycles else None
+            made = facts.loops.spared[question]
         prepared.spared[key, cls] = made
     return prepared.spared[key, cls]
 
