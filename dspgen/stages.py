@@ -257,14 +257,15 @@ def pack(
     planned, rewritten, function = assembled.planned, assembled.rewritten, assembled.function
     known = {} if known is None else known
     key = function, candidate
-    if key not in known:
+    scheduled = known.get(key)
+    if scheduled is None:
         try:
-            known[key] = schedule(
+            scheduled = schedule(
                 function, target, pipeline=options.pipeline, method=method, look=CANDIDATE_LOOK, **limits
             )  # fmt: skip
         except NoSchedule as refusal:
-            known[key] = refusal
-    scheduled = known[key]
+            scheduled = refusal
+        known[key] = scheduled
     if isinstance(scheduled, NoSchedule):
         raise scheduled
     return Compiled(

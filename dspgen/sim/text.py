@@ -21,6 +21,7 @@ _WORD = re.compile(r"[A-Za-z_.$][\w.$]*")
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)$")
 _SYMBOL = re.compile(r"([A-Za-z_.$][\w.$]*)\s*(?:([+-])\s*(0[xX][0-9a-fA-F]+|\d+))?$")
 _MEMORY = re.compile(r"\*\s*(\+\+|--|\+|-)?\s*([\w.$]+(?:\s*:\s*[\w.$]+)?)\s*(\+\+|--)?\s*(?:\[\s*([^\]]*?)\s*\])?$")
+_SOLID = re.compile(r"\S+")
 _DIRECTIVE = re.compile(r"\.\w+")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # not str.splitlines, which also breaks at characters that comments may hold
 
@@ -78,10 +79,13 @@ class Reader:
     _closed: bool = False  # a packet has ended, and nothing else has begun
     _label: re.Pattern[str] = field(init=False)
     _predicates: list[tuple[re.Pattern[str], bool]] = field(init=False)
+    _mark: re.Pattern[str] = field(init=False)  # what begins a comment
 
     def __post_init__(self) -> None:
         tail = self.target.text.label.partition("{name}")[2].strip() or ":"
         self._label = re.compile(r"\s*([A-Za-z_.$][\w.$]*)\s*" + re.escape(tail))
+        marks = [re.escape(m) for m in (self.target.text.comment, *self.target.text.comment_alternatives) if m]
+        self._mark = re.compile("|".join(marks) if marks else "(?!)")
         p = self.target.predicates
         self._predicates = [(_template(p.negated), True), (_template(p.text), False)]
 
@@ -90,12 +94,13 @@ class Reader:
             yield from self.statements(self._uncomment(raw), number)
 
     def _uncomment(self, raw: str) -> str:
-        marks = (self.target.text.comment, *self.target.text.comment_alternatives)
+        if not self._mark.search(raw):
+            return raw
         quoted = False
         for i, ch in enumerate(raw):
             if ch == '"' and (i == 0 or raw[i - 1] != "\\"):
                 quoted = not quoted
-            elif not quoted and any(m and raw.startswith(m, i) for m in marks):
+            elif not quoted and self._mark.match(raw, i):
                 return raw[:i]
         return raw
 
@@ -150,7 +155,7 @@ class Reader:
                 self._members, self._closed = self._members + 1, False
 
     def _mnemonic(self, text: str, at: int) -> str | None:
-        found = re.compile(r"\S+").match(text, at)
+        found = _SOLID.match(text, at)
         word = self.fold(found.group()) if found else ""
         return word if word in self.mnemonics else None
 
@@ -171,7 +176,7 @@ class Reader:
                     at = _skip(text, found.end())
                     break
         loc = Loc(self.file, number, at + 1)
-        word = re.compile(r"[A-Za-z_.$][\w.$]*").match(text, at)
+        word = _WORD.match(text, at)
         if word is None and joined and predicate is None and at >= len(text):
             return None  # a member whose instruction is commented out behind its bar
         if word is None:
