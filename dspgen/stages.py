@@ -22,6 +22,7 @@ from dspgen.sched.ir import LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
 from dspgen.sched.modulo import GAVE_UP
 from dspgen.sched.schedule import schedule
+from dspgen.sim.packets import packets_of
 from dspgen.sim.run import Engine, SimResult, cycles_only, simulate
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
@@ -418,11 +419,18 @@ def cycles_of(compiled: Compiled, target: Target, func: Func | None = None) -> i
     zeros = {
         p.name: np.zeros(p.extents, NUMPY[p.dtype]) if isinstance(p, Buf) else sizes.get(p.name, 0.0) for p in params
     }
-    asm = emit_asm(compiled.scheduled, target, func=compiled.func)
-    kernel = replace(compiled, source=compiled.func, asm=asm)
-    given = arguments_of(kernel, zeros)
-    cycles = cycles_only(asm, target.real, function=compiled.func.name, arguments=given, stack=stack_of(kernel))
-    return simulate_kernel(kernel, target, zeros).cycles if cycles is None and not sizes else cycles
+    kernel = replace(compiled, source=compiled.func)
+    cycles = cycles_only(
+        packets_of(compiled.scheduled, target.real),
+        target.real,
+        function=compiled.func.name,
+        arguments=arguments_of(kernel, zeros),
+        stack=stack_of(kernel),
+    )
+    if cycles is not None or sizes:
+        return cycles
+    kernel = replace(kernel, asm=emit_asm(compiled.scheduled, target, func=compiled.func))
+    return simulate_kernel(kernel, target, zeros).cycles
 
 
 def expected_cycles(compiled: Compiled, target: Target) -> float:

@@ -122,7 +122,7 @@ def simulate(
 
 
 def cycles_only(
-    program: str,
+    program: Assembled,
     target: Target,
     *,
     function: str,
@@ -132,9 +132,8 @@ def cycles_only(
     """The cycles that `simulate` tells, at the cost of what decides control flow alone: nothing stored has a part in
     it, is the guess. None where it can't be told apart, or takes many cycles, or the guess is wrong, so that it fails.
     """
-    assembled = assemble(program, target)
     loaded = load(
-        assembled,
+        program,
         target,
         function=function,
         arguments=arguments,

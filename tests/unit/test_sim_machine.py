@@ -9,6 +9,7 @@ import pytest
 
 from dspgen.errors import SourceError
 from dspgen.sim import states
+from dspgen.sim.parse import assemble
 from dspgen.sim.run import Engine, SimResult, cycles_only, simulate
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
@@ -343,4 +344,4 @@ def test_cycles_are_not_told_without_data_where_these_lead_to_an_address(target:
     )
     given = [("x", np.zeros(4, np.int32))]
     assert simulate(text, target, arguments=given, strict=False, file="f.s").cycles > 0
-    assert cycles_only(text, target, function="f", arguments=given, stack=0) is None
+    assert cycles_only(assemble(text, target), target, function="f", arguments=given, stack=0) is None
