@@ -40,6 +40,7 @@ class Extraction:
 
 _Key = tuple[object, ...]
 _Found = tuple[tuple[tuple[int, int], ...], Score, str]
+_UNKNOWN: _Found = ((), Score(0.0, 0.0, 0.0), "")
 _known: dict[_Key, _Found | None] = {}
 
 
@@ -50,16 +51,16 @@ def extract(problem: Problem, budget: Budget, *, pipelined: bool, waiting: bool 
     so that the longest path counts where it takes far longer than the busiest unit.
     """
     key = (*_key(problem, budget), pipelined, waiting)
-    if key not in _known:
+    found = _known.get(key, _UNKNOWN)
+    if found is _UNKNOWN:
         if len(_known) >= _KEPT:
             _known.pop(next(iter(_known)), None)
         best = _extract(problem, budget, pipelined, waiting)
-        if best is None:
-            _known[key] = None
-        else:
+        found = None
+        if best is not None:
             picks = tuple((n, problem.choices[n].index(c)) for n, c in best[2].items())
-            _known[key] = (picks, best[0], best[1])
-    found = _known[key]
+            found = (picks, best[0], best[1])
+        _known[key] = found
     if found is None:
         return None
     picks, reached, name = found

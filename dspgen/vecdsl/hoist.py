@@ -151,11 +151,12 @@ def _candidates(loop: Loop, facts: _LoopFacts, mover: _Mover) -> list[_Candidate
         if isinstance(term, Const | Var):
             return
         key = (term, conditional)
-        if key not in checked:
-            checked[key] = mover.invariant(term, facts, conditional) and _cost(term) > 0
-        if checked[key]:
-            if term in found:
-                found[term].uses += 1
+        worth = checked.get(key)
+        if worth is None:
+            worth = checked[key] = mover.invariant(term, facts, conditional) and _cost(term) > 0
+        if worth:
+            if (known := found.get(term)) is not None:
+                known.uses += 1
             else:
                 found[term] = _Candidate(term, len(found), 1, _cost(term))
         elif not (isinstance(term, Op) and term.name == "ld_pair"):
