@@ -19,7 +19,7 @@ ALONE = "one short block"
 
 _FEWEST = 4  # of all counters but one: there are more blocks than it may make smaller without more reason
 _MOST_HALVINGS = 3  # of a loop: as many blocks are of like sizes as two have by so many
-_WORTH = (750, 3000, 12000)  # cycles of transfers that computation could hide: of those that are worth a halving more
+_WORTH = (1000, 3000, 12000)  # cycles of transfers that computation could hide: of those that are worth a halving more
 
 
 def measured(counters: Sequence[Counter], windows: Sequence[Moved], dma: Dma) -> Iterator[tuple[str, Term]]:
