@@ -11,6 +11,7 @@ from typing import Literal
 from dspgen.target.model import Target
 from dspgen.tiling.apart import gathered, lane_by_lane, laned, short
 from dspgen.tiling.arrange import Arrangement
+from dspgen.tiling.doubled import with_doubled
 from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import Known, Tiling, nest_cycles, rows, working
@@ -76,6 +77,8 @@ class Candidate:
     form: Func | None = field(default=None, compare=False)  # the nest in strips, which the plans are of
     # To be tried where this one is refused: fewer vectors, the reductions unrolled in the same way.
     instead: Candidate | None = field(default=None, compare=False, repr=False)
+    # To be tried where this one is the best, and better by far than that of which it is the double.
+    doubled: Candidate | None = field(default=None, compare=False, repr=False)
 
     @property
     def code(self) -> tuple[object, ...]:
@@ -146,7 +149,10 @@ def candidates(
         chosen += _unique([here[0] for here in plain if here])[:_FALLBACKS]
     homes = {id(c): here for here in groups for c in here}
     unknown = any(not x.known for c in arrangements[0].nest.comps for x in c.loops)
-    return [_with_smaller(c, homes[id(c)]) if c.family or unknown else c for c in sorted(_unique(chosen), key=_rank)]
+    return [
+        with_doubled(_with_smaller(c, homes[id(c)]) if c.family or unknown else c, homes[id(c)])
+        for c in sorted(_unique(chosen), key=_rank)
+    ]
 
 
 def _ragged(groups: list[list[Candidate]], most: int, nest: Nest) -> list[Candidate]:

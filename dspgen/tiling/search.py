@@ -49,6 +49,9 @@ _MUCH = 1.25
 # Times the cycles of the best: a candidate is about as good.
 _ABOUT = 1.15
 
+# Times the cycles of the best, from which on what it is the double of is worse by far.
+_FAR_BETTER = 1.1
+
 Tiler = Literal["feedback", "model", "exhaustive", "evolve"]
 PATIENT: tuple[Tiler, ...] = ("exhaustive", "evolve")  # these are given all candidates
 
@@ -189,6 +192,7 @@ def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice 
             break
     else:
         found.visit_waiting()
+    found.visit_doubled()
     found.experience.learn(found.seen)
 
 
@@ -238,6 +242,18 @@ class _Search:
         for _, candidate, certain in waiting:
             if self.outdone is None:
                 self.visit(candidate, certain, last=True)
+
+    def visit_doubled(self) -> None:
+        """More iterations of a loop at once than the best has, as long as twice as many made it better by far."""
+        while self.best is not None and not self.done:
+            cycles, best = self.best
+            halves = [found for half, found in self.seen if half.doubled == best]
+            if best.doubled is None or min(halves, default=0.0) < _FAR_BETTER * cycles:
+                return
+            if not any(t.title == best.doubled.title for t in self.trials):
+                self.visit(best.doubled, True, last=True)
+            if self.best[1] == best:
+                return
 
     def visit(self, candidate: Candidate, certain: bool, *, last: bool = False) -> None:
         """Evaluate the candidate, unless that is thought to be in vain, or, if it is not the `last` chance, better put

@@ -453,3 +453,14 @@ def test_rows_that_are_joined_together_come_first(tmp_path: Path, machine: Machi
       y[i] = 0; for (int j = 0; j < 32; j++) y[i] += a[i][j] * x[j]; } }"""
     best = found_candidates(func_of(text, tmp_path), ft_m7002, machine)[0]
     assert best.title == "S0(i:8) S1(i:8 j*:32)"
+
+
+def test_a_tile_knows_the_one_with_twice_as_many_iterations_of_a_loop(
+    tmp_path: Path, machine: Machine, ft_m7002: Target
+) -> None:
+    text = """void f(const float a[33][20], const float b[20][17], float c[33][17]) { for (int i = 0; i < 33; i++)
+      for (int j = 0; j < 17; j++) for (int k = 0; k < 20; k++) c[i][j] += a[i][k] * b[k][j]; }"""
+    found = found_candidates(func_of(text, tmp_path), ft_m7002, machine)
+    two = next(c for c in found if c.title == "S0(i:11 j*:17 k:2)")
+    assert two.doubled is not None and two.doubled.title == "S0(i:11 j*:17 k:4)"
+    assert all(c.doubled is None or c.doubled.points == 2 * c.points for c in found)

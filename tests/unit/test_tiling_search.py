@@ -225,3 +225,12 @@ def test_what_was_refused_is_no_lighter_code() -> None:
     """Where the cycles of the scalar code that is left are not known."""
     choice, _ = _search([_laned("refused", 90.0, 1)], {"scalar": math.inf})
     assert choice.candidate is FALLBACK and choice.light is None
+
+
+@pytest.mark.parametrize(("half", "tried"), [(120.0, True), (105.0, False)])
+def test_the_double_of_the_best_is_tried_where_doubling_won_much(half: float, tried: bool) -> None:
+    twice = _laned("four", 50.0, 4)
+    best = replace(_laned("two", 50.0, 2), doubled=twice)
+    finalists = [replace(_laned("one", 50.0, 1), doubled=best), best]
+    choice, seen = _search(finalists, {"one": half, "two": 100.0, "four": 90.0}, tries=2)
+    assert seen == ["one", "two", "four"][: 2 + tried] and choice.candidate == (twice if tried else best)
