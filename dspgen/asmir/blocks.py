@@ -158,7 +158,7 @@ class _Composer:
         self.emitter.names[_FRAME] = low_half(self.pointers.base[_FRAME], self.target)
         dispatch = self._dispatch(self._first_place)
         number = None if any(m.window.in_step for m in nest.windows) else dispatch.lone()
-        alone = None if number is None else self._alone(dispatch, number)
+        lone = None if number is None else self._lone(dispatch, number)
         items: list[Item] = []
         trips: int | VReg = math.prod(c.trips for c in nest.counters[nest.outer :])
         if nest.open:
@@ -177,12 +177,12 @@ class _Composer:
             items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=least, pipeline=False, loc=nest.loc))
         stores = self._moved(store=True)
         items += self._section(partial(self._put_back, [m for m in stores if not m.twice]))
-        if alone is not None:
-            items = [*alone, If(self.emitter.names[_OTHERS].vreg, tuple(items))]
-        just = int(alone is None and not any(m.twice or self.engine.shares(m, store=True) for m in stores))
+        if lone is not None:
+            items = [*lone, If(self.emitter.names[_OTHERS].vreg, tuple(items))]
+        just = int(lone is None and not any(m.twice or self.engine.shares(m, store=True) for m in stores))
         return [*items, *self._section(lambda: self.engine.wait(stores, store=True, just=just))]
 
-    def _alone(self, dispatch: Dispatch, number: int) -> list[Item]:
+    def _lone(self, dispatch: Dispatch, number: int) -> list[Item]:
         """What runs where there is one short block only: sooner begun, as it looks for no other."""
         emitter, stores = self.emitter, self._moved(store=True)
         emitter.assumed = {name: ZERO for k in range(len(self.nest.counters)) for name in (at(k), end(k))}
