@@ -128,19 +128,21 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine) -> float | No
         sums = _sums(spans, lane.iterator)
         if sums * 2 * machine.lanes > _MOST_INSTRUCTIONS:
             return None
-        joins = _joins(sums, machine, together=machine.joins_rows and comp.box)
-        if inner is None or all(a.stays(inner) for a in comp.accesses if a.write):
-            overhead += joins
+        # Tiles of other nests and machines are told from each other without how often that is.
+        if not machine.joins_rows or not comp.box or not all(x.known for x in comp.loops):
+            overhead += sums * (machine.lanes + 4)
+        elif inner is None or all(a.stays(inner) for a in comp.accesses if a.write):
+            overhead += _joins(sums, machine)
         else:
-            body += joins
+            body += _joins(sums, machine)
     return share * max(body, 1.0) + entries * overhead
 
 
-def _joins(sums: int, machine: Machine, *, together: bool) -> float:
-    """Cycles in which so many vectors are reduced to one number each: about one a lane, less for a power of two of them
-    where several are joined `together`."""
+def _joins(sums: int, machine: Machine) -> float:
+    """Cycles in which so many vectors are reduced to one number each where several are joined together: about one a
+    lane, less for powers of two of them."""
     cycles = 0.0
-    while together and sums >= _ROWS_AT_ONCE:
+    while sums >= _ROWS_AT_ONCE:
         here = min(1 << sums.bit_length() - 1, machine.lanes)
         cycles += _TOGETHER + _JOINED * here
         sums -= here
