@@ -163,6 +163,10 @@ class Engine:
         for _, length in _lengths(moved):
             if any(self.counters[k].extent is not None for k, _ in length.less):
                 needed.append(self._length(length, block))
+            for k, less in length.less:
+                extent = self.counters[k].extent
+                if extent is not None and length.full > less * self.counters[k].span:
+                    needed.append(amount(extent))  # what lies around iterations is there without any, too
         needed += self._inside(moved, block).values()
         found: Term | None = None
         for number in needed:

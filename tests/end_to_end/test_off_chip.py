@@ -112,6 +112,11 @@ SIZES = {
         "void f(int n, const int x[n], int y[n]) { for (int i = 1; i < n - 1; i++) y[i] = x[i - 1] + x[i + 1]; }",
         ({"n": 0}, {"n": 2}, {"n": 3}, {"n": 3000}),
     ),
+    "filtered rows": (
+        """void f(int n, int m, const float x[n][m], float y[n][m]) { for (int i = 1; i < n - 1; i++)
+          for (int j = 1; j < m - 1; j++) y[i][j] = x[i - 1][j] + x[i + 1][j + 1]; }""",
+        ({"n": 17, "m": 0}, {"n": 17, "m": 1}, {"n": 100, "m": 1}, {"n": 1, "m": 9}, {"n": 5, "m": 40}),
+    ),
 }
 
 
