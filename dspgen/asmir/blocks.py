@@ -23,7 +23,7 @@ from dspgen.asmir.ir import Function, If, Item, Loop, Reg, VReg
 from dspgen.asmir.places import Moved, Slid
 from dspgen.asmir.pointers import Pointers
 from dspgen.asmir.sections import forget, section, set_variable
-from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, amount, end, low_half
+from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, amount, both_hold, end, low_half
 from dspgen.asmir.turn_names import FINAL, ahead_of, at, both, following, fresh, last, near, stepping
 from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Side, Target
@@ -371,7 +371,7 @@ class _Composer:
         whole: Term = ONE,
     ) -> None:
         """Start to move a window where the condition is 1, if there is anything to move."""
-        condition = _both(_both(condition, self._if_any(moved, block)), has_place(moved.window))
+        condition = both_hold(both_hold(condition, self._if_any(moved, block)), has_place(moved.window))
         self.engine.start(moved, place, block, store=store, first=first, condition=condition, whole=whole)
 
     def _if_any(self, moved: Moved, block: Callable[[int], str]) -> Term:
@@ -381,7 +381,9 @@ class _Composer:
     def _renewed(self, moved: Moved) -> Term:
         """Whether the next block has another window: 0 or 1."""
         goes_on = Op("xor", (Var(FINAL, I32), ONE), I32)
-        return goes_on if self._moves_always(moved) else _both(Var(stepping(max(moved.window.counters)), I32), goes_on)
+        return (
+            goes_on if self._moves_always(moved) else both_hold(Var(stepping(max(moved.window.counters)), I32), goes_on)
+        )
 
     def _moves_always(self, moved: Moved) -> bool:
         """Whether each block has another window."""
@@ -427,7 +429,3 @@ def _flat(nests: Sequence[BlockedNest | Round]) -> list[BlockedNest]:
     for nest in nests:
         found += _flat(nest.nests) if isinstance(nest, Round) else [nest]
     return found
-
-
-def _both(one: Term, other: Term) -> Term:
-    return one if other == ONE else other if one == ONE else Op("and", (one, other), I32)

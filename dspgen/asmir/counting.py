@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dspgen.asmir.places import Moved
-from dspgen.asmir.transfers import I32, ONE, ZERO, amount, end, iterations, lacking, smaller
+from dspgen.asmir.transfers import I32, ONE, ZERO, amount, both_hold, end, iterations, lacking, smaller
 from dspgen.target.model import Dma
 from dspgen.vecdsl.ir import Const, Op, Term, Var
 from plant_core.windows import Counter, Length
@@ -55,21 +55,17 @@ def alone(counters: Sequence[Counter], windows: Sequence[Moved], dma: Dma) -> It
     for k, counter, extent in opened:
         yield lacking(k), Op("sub", (Const(counter.span, I32), Op("max", (extent, ZERO), I32)), I32)
     for k, counter, extent in opened:
-        only = _and(only, Op("lt", (extent, Const(counter.span + 1, I32)), I32))
+        only = both_hold(only, Op("lt", (extent, Const(counter.span + 1, I32)), I32))
         short = Op("or", (short, Op("lt", (extent, Const(counter.span, I32)), I32)), I32)
         if counter.adapts and counter.hides:
             moved = Op("mul", (_moved(k, counters, windows), extent), I32)
-            only = _and(only, Op("xor", (_much(moved, _WORTH[0], dma), ONE), I32))
-    yield ALONE, _and(only, short)
+            only = both_hold(only, Op("xor", (_much(moved, _WORTH[0], dma), ONE), I32))
+    yield ALONE, both_hold(only, short)
 
 
 def _much(moved: Term, worth: int, dma: Dma) -> Term:
     """Whether so many bytes take more cycles than that: 0 or 1."""
     return Op("lt", (Const(round(worth * dma.bytes_per_cycle), I32), moved), I32)
-
-
-def _and(one: Term, other: Term) -> Term:
-    return other if one == ONE else Op("and", (one, other), I32)
 
 
 def _adapted(

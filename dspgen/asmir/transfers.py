@@ -331,6 +331,11 @@ def _without(slid: Slid, words: Mapping[str, Term], whole: Term) -> dict[str, Te
     }
 
 
+def both_hold(one: Term, other: Term) -> Term:
+    """Whether both are 1, of terms that are 0 or 1."""
+    return one if other == ONE else other if one == ONE else Op("and", (one, other), I32)
+
+
 def end(counter: int) -> str:
     """The variable with the number of the last block."""
     return f"end.{counter}"
