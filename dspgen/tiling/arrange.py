@@ -131,7 +131,7 @@ def _arranged(nest: Nest, places: Places) -> Arrangement:
         order, constants = places.orders[comp.comp.name], places.constants[comp.comp.name]
         loops = tuple(replace(comp.loop(i), id=_id(constants, depth)) for depth, i in enumerate(order))
         comps.append(CompInfo(comp.comp, loops, comp.accesses, comp.box))
-    return Arrangement(Nest(tuple(comps)), places.constants, dict(places.orders), True)
+    return Arrangement(Nest(tuple(comps), nest.own), places.constants, dict(places.orders), True)
 
 
 def _id(constants: tuple[int, ...], depth: int) -> LoopId:

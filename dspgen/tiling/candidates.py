@@ -14,7 +14,7 @@ from dspgen.tiling.arrange import Arrangement
 from dspgen.tiling.doubled import with_doubled
 from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
-from dspgen.tiling.model import Known, Tiling, nest_cycles, rows, working
+from dspgen.tiling.model import Known, Tiling, in_registers, nest_cycles, rows, working
 from dspgen.tiling.nests import CompInfo, LoopId, LoopInfo, Nest
 from dspgen.tiling.titles import title_of
 from dspgen.tiling.turns import in_turns
@@ -213,9 +213,10 @@ def _tiled(
 ) -> Iterator[Candidate]:
     nest = arrangement.nest
     comps, apart, fixed = working(nest), lane_by_lane(nest, lanes, machine), _fixed(nest, lanes)
+    kept = in_registers(nest, lanes)
     for spans in _spans(arrangement, lanes, machine, single, memo.apart):
         tiling = Tiling(spans, lanes, arrangement.orders)
-        cycles = nest_cycles(comps, tiling, machine, memo.cycles)
+        cycles = nest_cycles(comps, tiling, machine, memo.cycles, kept)
         # What such a loop advances by is beyond the reach of displacements: each row takes a register.
         if arrangement.turned and any(rows(c, tiling, target.lanes) > machine.vector_streams for c in comps):
             continue

@@ -8,8 +8,8 @@ unit or the recurrence, whichever is longer. It only ranks: the finalists are co
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from dspgen.target.operations import bits_elem
 from dspgen.tiling.lanes import Lane
@@ -71,7 +71,15 @@ def vectors_of(span: int, lane: Lane, lanes: int) -> int:
     return -(-span * lane.period // lanes) if lane.deal == 1 else span // run * lane.deal + min(span % run, lane.deal)
 
 
-Known = dict[tuple[object, ...], float | None]
+@dataclass(frozen=True, slots=True)
+class _Cycles:
+    """Those of a comp's tiles, and those of beginning and ending its loops."""
+
+    tiles: float
+    entries: float
+
+
+Known = dict[tuple[object, ...], _Cycles | None]
 
 
 def working(nest: Nest) -> tuple[CompInfo, ...]:
@@ -80,20 +88,40 @@ def working(nest: Nest) -> tuple[CompInfo, ...]:
     return tuple(c for c in nest.comps if c is heavy or not _only_begins(c, heavy))
 
 
-def nest_cycles(comps: Sequence[CompInfo], choice: Tiling, machine: Machine, known: Known) -> float | None:
-    """Cycles of a nest whose `working` comps these are; None if a tile needs more registers than there are. `known`:
-    those of single comps in the same orders."""
+def in_registers(nest: Nest, lanes: Mapping[str, Lane]) -> frozenset[str]:
+    """The nest's own arrays whose elements stay in registers, as all that touch them share their loops and lanes."""
+    users: dict[str, set[object]] = {}
+    for comp in nest.comps:
+        lane, ids = lanes.get(comp.comp.name), {x.iterator: x.id for x in comp.loops}
+        across = (
+            None
+            if lane is None
+            else (ids[lane.iterator], replace(lane, iterator="", inner=None), lane.inner and ids[lane.inner])
+        )
+        for access in comp.accesses:
+            users.setdefault(access.buf, set()).add((*ids.values(), across))
+    return frozenset(name for name in nest.own if len(users[name]) == 1)
+
+
+def nest_cycles(
+    comps: Sequence[CompInfo], choice: Tiling, machine: Machine, known: Known, registers: frozenset[str] = frozenset()
+) -> float | None:
+    """Cycles of a nest whose `working` comps these are, and `registers` the arrays that need no memory; None if a tile
+    needs more registers than there are. `known`: those of single comps in the same orders."""
     total = 0.0
+    entries: dict[tuple[LoopId, ...], float] = {}  # of loops that comps share
     for comp in comps:
         name = comp.comp.name
-        key = (name, choice.lanes.get(name), *choice.along(comp).values())
+        key = (name, choice.lanes.get(name), registers, *choice.along(comp).values())
         if key not in known:
-            known[key] = _comp_cycles(comp, choice, machine)
+            known[key] = _comp_cycles(comp, choice, machine, registers)
         cycles = known[key]
         if cycles is None:
             return None
-        total += cycles
-    return total
+        total += cycles.tiles
+        loops = tuple(x.id for x in comp.loops)
+        entries[loops] = max(entries.get(loops, 0.0), cycles.entries)
+    return total + sum(entries.values())
 
 
 def _only_begins(comp: CompInfo, heavy: CompInfo) -> bool:
@@ -105,7 +133,7 @@ def _only_begins(comp: CompInfo, heavy: CompInfo) -> bool:
     )
 
 
-def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine) -> float | None:
+def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine, kept: frozenset[str]) -> _Cycles | None:
     name = comp.comp.name
     lane = choice.lanes.get(name)
     order = choice.orders[name]
@@ -117,9 +145,10 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine) -> float | No
         share *= max(comp.loop(iterator).extent, 1) / spans[iterator]
         entries *= tiles[iterator] if iterator != inner else 1
     vectors = vectors_of(spans[lane.iterator], lane, machine.lanes) if lane else 1
-    body, registers, depth = _body_cycles(comp, spans, lane, vectors, inner, machine)
+    body, registers, depth = _body_cycles(comp, spans, lane, vectors, inner, machine, kept)
     if registers > machine.vector_registers - 4:
         return None
+    joining = 0.0
     overhead = _ENTRY_CYCLES if inner is not None else 10.0
     if inner is not None and entries > 1 and _leaves_over(comp.loop(inner), spans[inner]):
         # One run can't overlap the next, and what the innermost loop leaves over is not pipelined.
@@ -130,12 +159,12 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine) -> float | No
             return None
         # Tiles of other nests and machines are told from each other without how often that is.
         if not machine.joins_rows or not comp.box or not all(x.known for x in comp.loops):
-            overhead += sums * (machine.lanes + 4)
+            joining = sums * (machine.lanes + 4.0)
         elif inner is None or all(a.stays(inner) for a in comp.accesses if a.write):
-            overhead += _joins(sums, machine)
+            joining = _joins(sums, machine)
         else:
             body += _joins(sums, machine)
-    return share * max(body, 1.0) + entries * overhead
+    return _Cycles(share * max(body, 1.0) + entries * joining, entries * overhead)
 
 
 def _joins(sums: int, machine: Machine) -> float:
@@ -170,8 +199,10 @@ def _body_cycles(
     vectors: int,
     inner: str | None,
     machine: Machine,
+    kept: frozenset[str],
 ) -> tuple[float, int, float]:
-    """Cycles of one innermost iteration, the vector registers it needs about, and its longest chain of operations."""
+    """Cycles of one innermost iteration, the vector registers it needs about, and its longest chain of operations.
+    `kept`: arrays whose elements are registers."""
     points = 1
     for iterator, span in spans.items():
         points *= _steps(lane, iterator, span, vectors)
@@ -206,6 +237,8 @@ def _body_cycles(
         else:
             streamed += distinct
             sums += distinct if written else 0
+        if first.buf in kept:
+            continue
         how = across(first, lane, machine.lanes)
         machine.add_access(pressure, first, how, distinct, written, read=any(not a.write for a in members))
     latency = machine.latency("mac", elem, vector=lane is not None)

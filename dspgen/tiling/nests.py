@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -95,9 +96,12 @@ class CompInfo:
 
 @dataclass(frozen=True)
 class Nest:
-    """The comps below one top-level loop (or one statement outside loops)."""
+    """The comps below one top-level loop (or one statement outside loops). `own`: local arrays of which each iteration
+    writes one element before it reads it, and none but that: values that need no memory where its statements share
+    their loops."""
 
     comps: tuple[CompInfo, ...]
+    own: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -131,7 +135,23 @@ def nests(func: Func) -> tuple[Nest, ...]:
     for comp in func.comps:
         constants = static_constants(comp)
         groups.setdefault(constants[0], []).append(_info(func, comp, constants))
-    return tuple(Nest(tuple(groups[key])) for key in sorted(groups))
+    return tuple(Nest(tuple(groups[key]), _own(func, groups[key])) for key in sorted(groups))
+
+
+def _own(func: Func, comps: Sequence[CompInfo]) -> frozenset[str]:
+    """See `Nest`. Requires: the comps are in the order of the text."""
+    names = {c.comp.name for c in comps}
+    elsewhere = {a.buf for c in func.comps if c.name not in names for a in (c.target, *(a for a, _ in reads(c)))}
+    elements: dict[str, list[object]] = {}
+    for comp in comps:
+        for access in sorted(comp.accesses, key=lambda a: a.write):
+            element = access.constant, *(access.coefficient(i) for i in comp.comp.iters)
+            known = not access.varies and (access.write or access.buf in elements)
+            elements.setdefault(access.buf, []).append(element if known else None)
+    local = {b.name for b in func.bufs if b.kind == "local"} - elsewhere
+    return frozenset(
+        name for name in elements.keys() & local if None not in elements[name] and len(set(elements[name])) == 1
+    )
 
 
 def _info(func: Func, comp: Comp, constants: tuple[int, ...]) -> CompInfo:

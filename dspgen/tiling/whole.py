@@ -16,7 +16,7 @@ from dspgen.tiling.arrange import Arrangement
 from dspgen.tiling.candidates import MOVED, Candidate, Plans
 from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
-from dspgen.tiling.model import Known, Tiling, across, nest_cycles, working
+from dspgen.tiling.model import Known, Tiling, across, in_registers, nest_cycles, working
 from dspgen.tiling.nests import CompInfo, LoopId, Nest
 from plant_core.dependence import Dependence
 from plant_core.tiles import CompPlan, LoopShape, Shape
@@ -77,10 +77,10 @@ def _tiled(
     """Candidates, and what is equal for those that end in the same code: the loops that are left, and the tiles."""
     nest = arrangement.nest
     known: Known = {}
-    comps = working(nest)
+    comps, kept = working(nest), in_registers(nest, lanes)
     for spans in _spans(arrangement, lanes, target):
         tiling = Tiling(spans, lanes, arrangement.orders)
-        cycles = nest_cycles(comps, tiling, machine, known)
+        cycles = nest_cycles(comps, tiling, machine, known, kept)
         if cycles is None:
             continue
         plans = tuple((c.comp.name, _plan(arrangement, c, tiling)) for c in nest.comps)

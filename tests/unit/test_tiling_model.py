@@ -1,0 +1,74 @@
+"""What the model tells of tiles: values that stay in registers, and loops that statements share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dspgen.frontend.read import read_c
+from dspgen.target.model import Target
+from dspgen.target.operations import OperationTable
+from dspgen.tiling.arrange import arrangements, spaced
+from dspgen.tiling.candidates import Candidate, candidates
+from dspgen.tiling.machine import Machine
+from dspgen.tiling.nests import nests
+from plant_core.dependence import memory_dependences
+from plant_core.ir import Func
+from plant_core.scalars import expand_scalars
+
+
+def func_of(text: str, folder: Path) -> Func:
+    path = folder / "f.c"
+    path.write_text(text, encoding="utf-8")
+    return spaced(expand_scalars(read_c(str(path))))
+
+
+def found_candidates(func: Func, target: Target) -> list[Candidate]:
+    (nest,) = nests(func)
+    known = memory_dependences(func)
+    arranged = list(arrangements(nest, func, known, reassoc=True))
+    return candidates(arranged, target, Machine(target, OperationTable(target)), 8, known)
+
+
+def test_values_of_one_iteration_are_registers(tmp_path: Path, ft_m7002: Target) -> None:
+    """A difference in a variable, which is an array's element once statements are apart, costs no load and no store."""
+    direct = "y[i] = x[2 * i] - x[2 * i + 1]; z[i] = x[2 * i] - x[2 * i + 1];"
+    passed = "float t = x[2 * i] - x[2 * i + 1]; y[i] = t; z[i] = t * t;"
+    found = {}
+    for body in (direct, passed):
+        text = (
+            f"void f(const float x[512], float y[256], float z[256]) {{ for (int i = 0; i < 256; i++) {{ {body} }} }}"
+        )
+        func = func_of(text, tmp_path)
+        (nest,) = nests(func)
+        best = found_candidates(func, ft_m7002)[0]
+        found[body] = len(nest.own), best.cycles
+        assert ";" not in best.title
+    assert found[direct][0] == 0 and found[passed][0] == 1
+    assert found[passed][1] <= found[direct][1]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 0; i < 64; i++) { y[i] = t[i] + x[i]; t[i] = x[i]; }",  # what was there before is read
+        "for (int i = 0; i < 64; i++) { t[i] = x[i]; y[i] = t[i > 0 ? i - 1 : i]; }",  # another iteration's
+        "for (int i = 0; i < 64; i++) { t[i] = x[i]; y[i] = t[i]; } for (int i = 0; i < 64; i++) y[i] += t[i];",
+    ],
+)
+def test_what_others_read_is_in_memory(body: str, tmp_path: Path) -> None:
+    text = f"void f(const float x[64], float y[64]) {{ float t[64]; for (int i = 0; i < 64; i++) t[i] = 0; {body} }}"
+    assert not any(nest.own for nest in nests(func_of(text, tmp_path)))
+
+
+def test_loops_that_statements_share_begin_once(tmp_path: Path, ft_m7002: Target) -> None:
+    """Two statements in one loop take less than twice what one of them takes."""
+    found = []
+    for body in ("y[i] = 2 * x[i];", "y[i] = 2 * x[i]; z[i] = 3 * x[i];"):
+        text = (
+            f"void f(const float x[256], float y[256], float z[256]) {{ for (int i = 0; i < 256; i++) {{ {body} }} }}"
+        )
+        best = found_candidates(func_of(text, tmp_path), ft_m7002)
+        found.append(min(c.cycles for c in best if c.laned and not c.whole and ";" not in c.title))
+    assert found[1] < 1.5 * found[0]
