@@ -6,36 +6,29 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 from dspgen.errors import NoSchedule
+from dspgen.finalists import finalists
 from dspgen.nest_functions import alone, in_forms, light, modest, plan_of, scalar
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.sched.ir import Scheduled
-from dspgen.stages import CANDIDATE_SETS, Compiled, OnStage, Packets, Planned, cycles_of, plan_program
+from dspgen.stages import Compiled, OnStage, Packets, Planned, cycles_of, plan_program
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
-from dspgen.tiling.arrange import arrangements
 from dspgen.tiling.bound import count
-from dspgen.tiling.candidates import Candidate, Plans, candidates, scalar_candidate
+from dspgen.tiling.candidates import Candidate, scalar_candidate
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
-from dspgen.tiling.ragged import strip_candidates
 from dspgen.tiling.search import PATIENT, Choice, Experience, Slower, search
-from dspgen.tiling.whole import whole_candidates
 from dspgen.variants import Variants, modes_up_to
 from plant_core.beside import beside
-from plant_core.budget import at_most
-from plant_core.dependence import memory_dependences
+from plant_core.dependence import Dependence, memory_dependences
 from plant_core.ir import Func
-from plant_core.legality import check_legal
-from plant_core.loc import PlantError
 from plant_core.tiles import Plan
 
-FINALISTS = 8
 SIMULATED_FINALISTS = 5
-STRIPS = 3  # ways of strips that are tried
 APART = 1.1  # times the cycles of the best: ways of strips that take more are not tried with more rules
 TRIES = 8  # candidates that are compiled, those of all nests together, but for a few of each
 FEWEST_TRIES = 3
@@ -152,7 +145,10 @@ class Chooser:
         found = nests(self.func)
         most = len(self.target.abi.arguments)
         parts = [(n, self.func if len(found) == 1 else alone(self.func, n, most)) for n in found]
-        self.searches = tuple(_Search(self, nest, alone, machine) for nest, alone in parts)
+        self.searches = tuple(_Search(self, nest, alone) for nest, alone in parts)
+        each = self._in_parts(lambda numbers: [self.searches[k].plans(machine) for k in numbers])
+        for nest, here in zip(self.searches, each, strict=True):
+            nest.finalists = here
 
     @property
     def expected(self) -> float:
@@ -349,43 +345,26 @@ def _gains(found: tuple[Choice, ...], fewer: tuple[Choice, ...]) -> bool:
 
 
 class _Search:
-    """The candidates of one nest, as a function of its own, `alone`; their code is made once for each mode."""
+    """One nest, as a function of its own, `alone`, and its candidates; their code is made once for each mode."""
 
-    def __init__(self, chooser: Chooser, nest: Nest, alone: Func, machine: Machine) -> None:
-        target, options = chooser.target, chooser.options
+    def __init__(self, chooser: Chooser, nest: Nest, alone: Func) -> None:
         self.chooser = chooser
         self.alone = alone
-        self.known = memory_dependences(alone)
-        arranged = tuple(arrangements(nest, alone, self.known, reassoc=options.fp == "reassoc"))
-        self.finalists = candidates(
-            arranged,
-            target,
-            machine,
-            FINALISTS,
-            self.known,
-            scalars=chooser.scalars,
-            kept=self._keeps,
-            single=options.tile == "one",
-            vectorize=options.vectorize,
-            every=options.tiler in PATIENT,
-        )
-        if not all(c.box for c in nest.comps) and options.vectorize and options.tile == "search":
-            whole = whole_candidates(
-                arranged, target, machine, self.known, scalars=chooser.scalars, kept=self._keeps
-            )  # fmt: skip
-            self.finalists = [*whole, *self._in_strips(nest, machine), *self.finalists]
         self.nest = nest
+        self.finalists: list[Candidate] = []
         self.fallback = scalar_candidate(nest)
         self.most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
         self.made: dict[tuple[Plan, bool], Variants] = {}
         self.packets = chooser.packets
 
-    def _in_strips(self, nest: Nest, machine: Machine) -> list[Candidate]:
-        """The best legal ways of strips."""
-        target, options = self.chooser.target, self.chooser.options
-        found = strip_candidates(self.alone, nest, target, machine, ordered=options.fp == "strict")
-        legal = (c for c in found if c.form is not None and self._keeps(c.plans, c.form))
-        return list(itertools.islice(legal, STRIPS))
+    @cached_property
+    def known(self) -> tuple[Dependence, ...]:
+        return memory_dependences(self.alone)
+
+    def plans(self, machine: Machine) -> list[Candidate]:
+        """The plans that are worth a try."""
+        chooser = self.chooser
+        return finalists(self.nest, self.alone, self.known, chooser.target, machine, chooser.options, chooser.scalars)
 
     @property
     def expected(self) -> float:
@@ -416,6 +395,7 @@ class _Search:
                 enough=enough,
                 before=before,
                 tiler=self.chooser.options.tiler,
+                several=len(self.chooser.searches) > 1,
             )
         except Slower as bound:
             raise Outdone(bound.cycles, known=False) from None
@@ -450,17 +430,6 @@ class _Search:
         variants, limit = self.variants(choice.candidate), CLOSE * choice.cycles
         cycles = {other: variants.told(other, limit) for other in modes_up_to(mode)[::-1]}
         return cycles, not isinstance(variants.planned, Planned) or variants.planned.has_loops
-
-    def _keeps(self, plans: Plans, form: Func | None = None) -> bool:
-        """Whether the plans, of the nest or of another form of it, keep all dependences, found out at little cost."""
-        lanes, reassoc = self.chooser.target.lanes, self.chooser.options.fp == "reassoc"
-        known = self.known if form is None else None
-        try:
-            with at_most(CANDIDATE_SETS):
-                check_legal(form or self.alone, Plan(plans), reassoc=reassoc, lanes=lanes, known=known)
-        except PlantError:
-            return False
-        return True
 
 
 @dataclass(slots=True)

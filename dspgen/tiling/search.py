@@ -134,6 +134,7 @@ def search(
     enough: float = math.inf,
     before: Choice | None = None,
     tiler: Tiler = "feedback",
+    several: bool = False,
 ) -> Choice:
     """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out. No more are
     tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
@@ -141,7 +142,8 @@ def search(
     first that works out takes over `enough` cycles, it is the only one; Slower is raised where that is known of it
     before it is scheduled. `before` is the choice by fewer rules: its winner goes first, and what was much too large
     for them last, the smaller before the larger. All that is about "feedback"; "model" tries the
-    model's first that works, "exhaustive" all of `finalists`, "evolve" some of them, bred from the best.
+    model's first that works, "exhaustive" all of `finalists`, "evolve" some of them, bred from the best. Code without
+    loops that is about as good is preferred where there are `several` nests.
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
@@ -163,6 +165,8 @@ def search(
         cycles = evaluate(fallback, math.inf)
         found.trials.append(_trial(fallback, cycles))
         found.best = (cycles, fallback)
+    if several:
+        found.prefer_straight()
     modest = _modest(finalists, found.failed)
     light = _light(found.seen, found.best[0])
     return Choice(tuple(name for name, _ in fallback.plans), found.best[1], tuple(found.trials), modest, light)
@@ -231,6 +235,12 @@ class _Search:
             self.visit(candidate, False)
             self.work, self.tried = work, tried
             self.stood_in.append(candidate)
+
+    def prefer_straight(self) -> None:
+        """Code without loops, if it is about as good as the best: other nests' code beside it overlaps with it."""
+        if self.best is not None and not self.best[1].whole:
+            straight = [(n, c) for c, n in self.seen if c.whole and c.laned and n <= _ABOUT * self.best[0]]
+            self.best = min(straight, key=lambda found: found[0], default=self.best)
 
     def refused(self, candidate: Candidate) -> bool:
         """Whether there is no code of it, or too much."""

@@ -234,3 +234,15 @@ def test_the_double_of_the_best_is_tried_where_doubling_won_much(half: float, tr
     finalists = [replace(_laned("one", 50.0, 1), doubled=best), best]
     choice, seen = _search(finalists, {"one": half, "two": 100.0, "four": 90.0}, tries=2)
     assert seen == ["one", "two", "four"][: 2 + tried] and choice.candidate == (twice if tried else best)
+
+
+def test_straight_code_is_preferred_beside_other_nests() -> None:
+    """What is about as good without loops overlaps with the code before it and after it."""
+    finalists = [_laned("loops", 100.0, 1), replace(_laned("straight", 100.0, 2), whole=True)]
+    finalists.append(replace(_laned("slow", 100.0, 4), whole=True))
+    cycles = {"loops": 90.0, "straight": 99.0, "slow": 120.0}
+    best = {
+        several: search(finalists, FALLBACK, lambda c, limit: cycles[c.title], several=several)
+        for several in (False, True)
+    }
+    assert [best[several].candidate.title for several in (False, True)] == ["loops", "straight"]
