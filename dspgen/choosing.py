@@ -42,6 +42,7 @@ SURE = 1.5  # times the cycles of other code: no more is tried for nests that ta
 CROWDED = 1.05  # times the cycles of nests one by one: so many together show that they lack registers
 HOPELESS = 1.1  # times the best cycles: nests are not compiled together that would take more, gaining by that as others
 FEW_NESTS = 4  # of a function that is compiled again, with fewer rules
+PARTS = 4  # of many nests: one takes longer than another, so that there are more than processes on a small machine
 CLOSE = 1.2  # times a nest's cycles: code by fewer rules that takes more is not scheduled to the end
 
 
@@ -192,16 +193,16 @@ class Chooser:
         return many and enough == math.inf and not any(nest.made for nest in self.searches)
 
     def _choose_apart(self, mode: RewriteMode) -> None:
-        """The first half of the nests, and the others without its experience."""
+        """The nests in parts, none of which has the experience of another."""
         found = self._in_parts(partial(self._part, mode=mode))
         self.known[mode] = tuple(choice for choice, _ in found)
         self.told[mode] = [told for _, told in found]
 
     def _in_parts(self, work: Callable[[Sequence[int]], list[_T]]) -> list[_T]:
-        """What `work` finds of each nest, told the numbers of some: of many in halves, beside each other."""
+        """What `work` finds of each nest, told the numbers of some: of many in parts, beside each other."""
         numbers = range(len(self.searches))
-        middle = -(-len(numbers) // 2)
-        parts = (numbers[:middle], numbers[middle:]) if len(numbers) > FEW_NESTS else (numbers,)
+        size = max(-(-len(numbers) // (PARTS if len(numbers) > FEW_NESTS else 1)), 1)
+        parts = [numbers[k : k + size] for k in range(0, len(numbers), size)]
         return list(itertools.chain(*beside([partial(work, part) for part in parts])))
 
     def _tell(self, numbers: Sequence[int], choices: Sequence[Choice], mode: RewriteMode) -> list[_Told]:
