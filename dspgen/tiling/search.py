@@ -148,7 +148,7 @@ def search(
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
     found = _Search(
-        evaluate, most, tries, experience or Experience(), enough, patient=tiler in ("exhaustive", "evolve")
+        evaluate, most, tries, experience or Experience(), enough, tiler in ("exhaustive", "evolve"), several
     )
     if tiler == "feedback":
         _by_feedback(found, finalists, before)
@@ -165,8 +165,7 @@ def search(
         cycles = evaluate(fallback, math.inf)
         found.trials.append(_trial(fallback, cycles))
         found.best = (cycles, fallback)
-    if several:
-        found.prefer_straight()
+    found.prefer_straight()
     modest = _modest(finalists, found.failed)
     light = _light(found.seen, found.best[0])
     return Choice(tuple(name for name, _ in fallback.plans), found.best[1], tuple(found.trials), modest, light)
@@ -208,6 +207,7 @@ class _Search:
     experience: Experience
     enough: float
     patient: bool = False  # no candidate is tried in vain
+    several: bool = False  # there are other nests
     outdone: Slower | None = None
     trials: list[Trial] = field(default_factory=list)
     best: tuple[float, Candidate] | None = None
@@ -237,8 +237,8 @@ class _Search:
             self.stood_in.append(candidate)
 
     def prefer_straight(self) -> None:
-        """Code without loops, if it is about as good as the best: other nests' code beside it overlaps with it."""
-        if self.best is not None and not self.best[1].whole:
+        """Code without loops, if it is about as good as the best and there are other nests, which overlap with it."""
+        if self.several and self.best is not None and not self.best[1].whole:
             straight = [(n, c) for c, n in self.seen if c.whole and c.laned and n <= _ABOUT * self.best[0]]
             self.best = min(straight, key=lambda found: found[0], default=self.best)
 
@@ -341,7 +341,8 @@ class _Search:
         if self.patient:
             return ""
         expected = self.experience.expected(candidate)
-        if expected is not None and expected > _MARGIN_KNOWN * self.best[0]:
+        straight = _ABOUT if self.several and candidate.whole else 1.0
+        if expected is not None and expected > straight * _MARGIN_KNOWN * self.best[0]:
             return "it is slower in a nest like this"
         margin, scale = self._margin(candidate, certain)
         if candidate.cycles * scale > margin * self.best[0]:
