@@ -17,6 +17,7 @@ from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import pair_unit
 from dspgen.tiling.nests import nests
 from dspgen.tiling.parts import operations
+from dspgen.unrolled import depends_on_parameters
 from plant_core.ascending import ascending
 from plant_core.begun import with_sums_begun
 from plant_core.canonical.passes import canonical
@@ -79,6 +80,13 @@ def forms(source: Func, func: Func, target: Target, options: Options) -> Iterato
     yield MEANS[0], found[0]
     for form in found:
         yield MEANS[1], form
+
+
+def in_few_nests(source: Func, options: Options) -> Func:
+    """The function as it is cut into blocks first: where sizes are known at run time only, sums begin in the nests that
+    add to them, so that one block does both."""
+    func = canonical(source, reassoc=options.fp == "reassoc", symbolic=True)
+    return with_sums_begun(func) if depends_on_parameters(func) else func
 
 
 def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[DType], bool]) -> Func | None:

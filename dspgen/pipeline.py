@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from dspgen import oracle
-from dspgen.block_forms import cuts, grouped, with_copies
+from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies
 from dspgen.block_sizes import Parts
 from dspgen.blocked import compile_blocked, lost_loops
 from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
@@ -223,8 +223,7 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
 
 
 def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
-    reassoc = options.fp == "reassoc"
-    func = canonical(source, reassoc=reassoc, symbolic=True)
+    func = in_few_nests(source, options)
     if not func.comps:
         return _on_chip(source, target, options, seen)
     refusal: NoSchedule | None = None

@@ -31,6 +31,7 @@ _FEW = (1, 2, 4)
 _MOST_POINTS_UNKNOWN = 16
 _MOST_POINTS_FEW = 32  # where rows have a constant length
 _MOST_SPANNED_UNKNOWN = 2
+_MANY = 6  # vectors of a row: as many as there are to be at a time
 _MOST_POINTS = 160
 _SMALL_POINTS = 72
 _WITHOUT_REDUCTION = 3
@@ -328,7 +329,10 @@ def _spans(
         elif not lanes or single or loop.id in apart:
             spans = [1]
         elif not (loop.known and loop.free):
+            lane = lanes.get(heavy.comp.name)
             spans = [u for u in _FEW if u <= loop.extent]
+            if lane is not None and heavy.continues(iterator, lane.iterator, _MANY * machine.lanes):
+                spans = [1]
         elif written.stays(iterator):
             spans = sorted({1, 2, 4, *([loop.extent] if loop.extent <= 8 else [])} & set(range(1, loop.extent + 1)))
         else:

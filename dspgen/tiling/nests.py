@@ -86,6 +86,13 @@ class CompInfo:
                 return x
         raise KeyError(iterator)
 
+    def continues(self, iterator: str, other: str, least: int) -> bool:
+        """Whether what is written goes on along a loop where another one ends, of known size, so many at least."""
+        written, inner = next(a for a in self.accesses if a.write), self.loop(other)
+        step = written.coefficient(other)
+        long = inner.known and inner.extent >= least
+        return long and step != 0 and written.coefficient(iterator) == step * inner.extent
+
     @property
     def volume(self) -> int:
         result = 1

@@ -455,6 +455,17 @@ def test_rows_that_are_joined_together_come_first(tmp_path: Path, machine: Machi
     assert best.title == "S0(i:8) S1(i:8 j*:32)"
 
 
+def test_rows_that_go_on_in_another_loop_come_one_at_a_time(tmp_path: Path, machine: Machine, ft_m7002: Target) -> None:
+    """Six vectors are enough to be in registers; of two, several may be."""
+    text = """void f(int n, int m, const float a[9][960], float y[960]) { for (int g = 0; g < n; g++)
+      for (int j = 0; j < 96; j++) for (int i = 0; i < m; i++) y[96 * g + j] += a[i][96 * g + j]; }"""
+    for row, most in ((96, 1), (32, 4)):
+        found = found_candidates(func_of(text.replace("96 ", f"{row} "), tmp_path), ft_m7002, machine)
+        shapes = [dict(shape) for c in found for _, plan in c.plans for shape in plan.shapes]
+        spans = {shape["g"].span if "g" in shape else 1 for shape in shapes if "j" in shape and shape["j"].lane}
+        assert max(spans) == most
+
+
 def test_a_tile_knows_the_one_with_twice_as_many_iterations_of_a_loop(
     tmp_path: Path, machine: Machine, ft_m7002: Target
 ) -> None:
