@@ -15,6 +15,8 @@ from plant_core.affine import children, sub, to_pw_aff
 from plant_core.ir import Comp, Expr, Func, Load, Param
 from plant_core.loc import Loc
 
+_MOST_CASES = 2  # of a definition that is told
+
 
 def defined_parameters(func: Func) -> dict[str, int]:
     """The parameters that the program defines, with the number of loops around their definitions."""
@@ -32,7 +34,7 @@ def varying_parameters(func: Func) -> frozenset[str]:
 
 def defined_values(comps: Sequence[Comp], names: Collection[str]) -> isl.Set:
     """What definitions outside of loops, those of `comps`, tell of some parameters, and of others by which these are
-    computed."""
+    computed; nothing of one by many cases, with which generators of loops have more work than use."""
     known, pending = isl.Set("{ : }"), set(names)
     definitions = {c.defines: c for c in comps if c.defines is not None and not c.iters}
     while wanted := sorted(pending & set(definitions)):
@@ -40,8 +42,8 @@ def defined_values(comps: Sequence[Comp], names: Collection[str]) -> isl.Set:
         comp = definitions.pop(name)
         pending |= used_parameters(comp)
         difference = to_pw_aff(sub(comp.value, Param(name, "i32")), comp)
-        if difference is not None:
-            known = known.intersect(difference.zero_set().params())
+        if difference is not None and (value := difference.zero_set().params().coalesce()).n_basic_set() <= _MOST_CASES:
+            known = known.intersect(value)
     return known.coalesce()
 
 

@@ -22,6 +22,16 @@ def all_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
     return definition_of(name, Binary("min", every, Binary("mul", integer(2), whole, "i32"), "i32"), loc)
 
 
+def few_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
+    """The statement that defines how many groups hold all iterations, of which there is one at least."""
+    return definition_of(name, Binary("floordiv", add(extent, integer(group - 1)), integer(group), "i32"), loc)
+
+
+def _some(of: Expr) -> Expr:
+    """1 where a number is above 0, else 0."""
+    return Binary("min", Binary("max", of, integer(0), "i32"), integer(1), "i32")
+
+
 def excess_of(extent: Expr, group: int, name: str, loc: Loc) -> Comp:
     """The statement that defines what is above 0 where there is a group, without a division."""
     return definition_of(name, add(extent, integer(1 - group)), loc)
@@ -38,15 +48,12 @@ def batches_of(extent: Expr, sizes: tuple[int, int, int], names: Sequence[str], 
     def op(name: BinaryOp, left: Expr, right: Expr | int) -> Expr:
         return Binary(name, left, integer(right) if isinstance(right, int) else right, "i32")
 
-    def some(of: Expr) -> Expr:
-        return op("min", op("max", of, 0), 1)
-
     groups = op("floordiv", add(extent, integer(group - 1)), group)
     every = op("floordiv", add(groups, integer(large // group - 1)), large // group)
     lacking = sub(op("mul", every, large // group), groups)
     enough = op("min", op("floordiv", lacking, (large - small) // group), every)
-    between = op("mul", some(sub(integer(large), extent)), some(sub(extent, integer(small))))
-    any_ = some(add(sub(extent, integer(small)), integer(1)))
+    between = op("mul", _some(sub(integer(large), extent)), _some(sub(extent, integer(small))))
+    any_ = _some(add(sub(extent, integer(small)), integer(1)))
     larger, smaller = names
     yield definition_of(smaller, op("mul", add(enough, op("mul", between, 2)), any_), loc)
     yield definition_of(larger, op("mul", op("max", sub(every, Param(smaller, "i32")), 0), any_), loc)

@@ -12,7 +12,8 @@ groups of which the last ends where the loop does:
         S[min(8 * i_group, n - 8) + i, min(32 * j_group, m - 32) + j]
             for 0 <= i_group < all_n, 0 <= j_group < all_m, 0 <= i < 8, 0 <= j < 32
         S[i, j] for 0 <= i < n, 0 <= j < m, where one of the loops is shorter than a group
-    where along vectors as few batches of 64 and 48 iterations as there may be take the place of groups of 32
+    where along vectors as few batches of 64 and 48 iterations as there may be take the place of groups of 32, and
+    batches of 32 that of fewer than 48 iterations
 where pairs of vectors begin at even elements only, once for even and once for odd m, which tells where the last begins:
         units_m = m / 2
         S[.., min(32 * j_group, 2 * units_m - 32) + j] if m = 2 * units_m, S[.., min(32 * j_group, m - 32) + j] if not
@@ -37,7 +38,7 @@ from plant_core.blocks import strips_of
 from plant_core.boxes import Boxes, Form, NoBlocks, accesses_of, in_text
 from plant_core.defined import definition_of
 from plant_core.excess import SUMS, without_batches
-from plant_core.group_counts import all_of, batches_of, count_of, excess_of
+from plant_core.group_counts import all_of, batches_of, count_of, excess_of, few_of
 from plant_core.ir import Binary, Buf, Comp, DType, Expr, Func, Iter, Load, Param
 from plant_core.schedule import Line, Position, schedule_map
 from plant_core.vectors_at_ends import Ends, ends_of
@@ -74,8 +75,11 @@ def in_groups(
 
 
 def _at_once(counter: Counter, batch: int) -> int:
-    """Iterations of a group, or of a batch of either size."""
-    return counter.group * (1 if counter.batches is None else counter.batches[batch])
+    """Iterations of a group, or of a batch: a large one, a small one, or one of those that come where there are fewer
+    iterations than that has."""
+    if counter.batches is None:
+        return counter.group
+    return counter.group * (*counter.batches, max(counter.batches[1] // 3, _FEWEST))[batch]
 
 
 def _worth_while(
@@ -117,6 +121,9 @@ def _least(names: Sequence[str]) -> Expr:
     return found
 
 
+_FEWEST = 2  # groups of a batch
+
+
 class _Maker:
     def __init__(
         self,
@@ -133,6 +140,7 @@ class _Maker:
         self.bufs = {b.name: b for b in func.bufs}
         self.counts: dict[tuple[Expr, int], str] = {}
         self.alls: dict[tuple[Expr, int], str] = {}
+        self.fews: dict[tuple[Expr, int], str] = {}
         self.wholes: dict[tuple[Expr, int], str] = {}
         self.excesses: dict[tuple[Expr, int], str] = {}
         self.least: dict[tuple[str, ...], str] = {}
@@ -152,6 +160,7 @@ class _Maker:
         comps = [count_of(extent, group, name, self.func.loc) for (extent, group), name in self.counts.items()]
         comps += [count_of(extent, unit, name, self.func.loc) for (extent, unit), name in self.wholes.items()]
         comps += [all_of(extent, group, name, self.func.loc) for (extent, group), name in self.alls.items()]
+        comps += [few_of(extent, batch, name, self.func.loc) for (extent, batch), name in self.fews.items()]
         comps += [excess_of(extent, group, name, self.func.loc) for (extent, group), name in self.excesses.items()]
         comps += [definition_of(name, _least(counts), self.func.loc) for counts, name in self.least.items()]
         for (extent, sizes), names in self.batched.items():
@@ -269,6 +278,11 @@ class _Maker:
         assert counter.extent is not None
         return self.alls.setdefault((counter.extent, counter.group), f"all{len(self.alls)}")
 
+    def few(self, counter: Counter) -> str:
+        """The parameter that tells how many of the smallest batches hold all iterations."""
+        assert counter.extent is not None
+        return self.fews.setdefault((counter.extent, _at_once(counter, 2)), f"few{len(self.fews)}")
+
     def enough(self, counter: Counter) -> str:
         """The parameter that is above 0 where there are as many iterations as a group, or a smaller batch, has."""
         assert counter.extent is not None
@@ -301,16 +315,16 @@ class _Maker:
 
 # What a part of a nest does of a loop that is taken apart: its whole groups, or what is left over; where iterations may
 # run again, groups of which the last ends where the loop does, or that one alone, all of a loop that is shorter than a
-# group, or all of it where one of the loops in groups is so short; batches of either size instead of groups; or all of
-# it, whatever others do.
-Kind = Literal["whole", "over", "all", "last", "short", "any", "large", "small", "each"]
+# group, or all of it where one of the loops in groups is so short; batches of either size instead of groups, or where
+# there are fewer iterations than a small one has, yet smaller ones; or all of it, whatever others do.
+Kind = Literal["whole", "over", "all", "last", "short", "any", "large", "small", "few", "each"]
 _ONCE: tuple[Kind, Kind] = ("whole", "over")
 _AGAIN: tuple[Kind, ...] = ("all",)
 _APART: tuple[Kind, ...] = ("whole", "last")
-_BATCHES: tuple[Kind, ...] = ("large", "small", "short")
+_BATCHES: tuple[Kind, ...] = ("large", "small", "few", "short")
 _ANY: tuple[Kind] = ("any",)
 # Those that come one after the other, of each size.
-_MANY: dict[Kind, int] = {"whole": 1, "all": 1, "large": 0, "small": 1}
+_MANY: dict[Kind, int] = {"whole": 1, "all": 1, "large": 0, "small": 1, "few": 2}
 
 
 def _in_units(kinds: dict[int, Kind], units: dict[int, int]) -> Iterator[dict[int, bool]]:
@@ -363,8 +377,8 @@ class _Part:
                 sizes.append(self.maker.count(counter))
             elif kind in ("large", "small"):
                 sizes += self.maker.batches(counter)
-            elif kind == "all":
-                sizes.append(self.maker.every(counter))
+            elif kind in ("all", "few"):
+                sizes.append(self._number(k))
         if "any" in self.kinds.values():
             plain = [self.counters[k] for k in self.strips if self.counters[k].batches is None]
             sizes.append(self.maker.least_of([self.maker.enough(c) for c in plain]))
@@ -379,7 +393,9 @@ class _Part:
                     count = self.maker.count(counter)
                     ranges.append(f"{count} > 0 and {counter.group}*{count} < {last} - {low} + 1")
                 if kind == "short":
-                    ranges.append(f"{last} - {low} + 1 < {_at_once(counter, 1)}")
+                    ranges.append(f"{last} - {low} + 1 < {_at_once(counter, 2)}")
+                if kind == "few":
+                    ranges.append(f"{_at_once(counter, 2)} <= {last} - {low} + 1 < {_at_once(counter, 1)}")
                 if (whole := self.whole.get(loops[name])) is not None:
                     unit = self.units[loops[name]]
                     sizes.append(self.maker.whole_units(counter, unit))
@@ -407,9 +423,9 @@ class _Part:
     def _number(self, k: int) -> str:
         """How many groups or batches come one after the other."""
         counter, kind = self.counters[k], self.kinds[k]
-        if kind in ("whole", "all"):
-            return self.maker.count(counter) if kind == "whole" else self.maker.every(counter)
-        return self.maker.batches(counter)[_MANY[kind]]
+        if kind in ("large", "small"):
+            return self.maker.batches(counter)[_MANY[kind]]
+        return {"whole": self.maker.count, "all": self.maker.every, "few": self.maker.few}[kind](counter)
 
     def shape_of(self, buf: Buf) -> tuple[int, ...] | None:
         """An array's extents for one group of iterations; None where it may not be so small."""

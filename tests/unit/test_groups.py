@@ -107,12 +107,12 @@ def test_groups_leave_the_same_arrays(name: str, unit: int, tmp_path: Path) -> N
     ],
 )
 def test_batches_leave_the_same_arrays(text: str, sizes: dict[str, int], most: int, step: int, tmp_path: Path) -> None:
-    """Sums of any number of vectors: two sizes of batches, the last one where the loop ends, and too few for any."""
+    """Sums of any number of vectors: three sizes of batches, the last one where the loop ends, and too few for any."""
     path = tmp_path / "f.c"
     path.write_text(text, encoding="utf-8")
     func = read_c(str(path))
     made = grouped(func)
-    assert made is not None and any(c.defines == "larger0" for c in made.comps)
+    assert made is not None and {"larger0", "few0"} <= {c.defines for c in made.comps}
     free = [p.name for p in func.params if not isinstance(p, Buf) and p.name not in sizes]
     for size in range(0, most, step):
         known = {n: size if k == 0 else 3 for k, n in enumerate(free)} | sizes
