@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from dspgen.asmir.forms import is_pair_term, is_word, lane_constants, load_forms, pair_load_forms, store_forms
 from dspgen.asmir.shuffles import pattern_of
 from dspgen.asmir.slots import CROSSING
 from dspgen.errors import NoSchedule
 from dspgen.target.operations import Form
-from dspgen.vecdsl.ir import OPS, Address, Const, Load, Op, Store, Term, Var, VType
+from dspgen.vecdsl.ir import ELEM_BYTES, OPS, Address, Const, Load, Op, Store, Term, Var, VType
 
 if TYPE_CHECKING:
     from dspgen.asmir.emitter import Emitter
 
+_Access = TypeVar("_Access", Load, Store)
 _Key = tuple[str, VType, tuple[int, ...], tuple[tuple[VType, bool, bool], ...], bool]
 
 
@@ -25,6 +27,7 @@ class Abilities:
         self.lanes = emitter.target.lanes
         self.group = emitter.target.packed  # lanes that one predicate governs
         self._alike: set[str] = set()  # variables whose lanes are alike in each group
+        self._spread: dict[str, Term] = {}  # what all lanes of variables are
         self._direct: dict[_Key, bool] = {}
 
     # -- accesses
@@ -74,12 +77,30 @@ class Abilities:
 
     def learn(self, name: str, value: Term) -> None:
         """A variable has this value."""
+        match value:
+            case Op("bcast", (Const() | Var() as place,)):
+                self._spread[name] = place
+            case Var(other) if other in self._spread:
+                self._spread[name] = self._spread[other]
         if isinstance(value, Op) and value.name == "alike" or isinstance(value, Var) and value.name in self._alike:
             self._alike.add(name)
 
     def lane_predicates(self, stmt: Store) -> bool:
         """Whether some row does the vector store on lanes of one's choice."""
         return any(f.instruction.predicable == "lane" for f in store_forms(self.emitter.table, stmt, self.lanes))
+
+    def whole(self, access: _Access) -> _Access | None:
+        """The access of a vector at one computed place, its index that of all lanes, if some row does it anywhere."""
+        match access.index:
+            case Op("bcast", (place,)):
+                pass
+            case Var(name) if name in self._spread:
+                place = self._spread[name]
+            case _:
+                return None
+        found = replace(access, index=place)
+        able = self.load(found) if isinstance(found, Load) else self.store(found)
+        return found if able and self.alignment(found, pair=False) <= ELEM_BYTES[found.elem] else None
 
     def alignment(self, access: Load | Store, *, pair: bool) -> int:
         """The alignment in bytes that an access has to have; the least, where there are several rows for it."""

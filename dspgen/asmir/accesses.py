@@ -6,12 +6,13 @@ immediate offsets serves them all, as far as the offset range of the machine rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dspgen.asmir.forms import scattered
 from dspgen.target.model import Side, Target
 from dspgen.vecdsl.ir import ELEM_BYTES, Address, If, Let, Load, Loop, Stmt, Store, Term, Var
-from dspgen.vecdsl.terms import children
+from dspgen.vecdsl.terms import children, statements, terms_in
 
 _COMPUTED = 2  # address registers kept free for computed addresses
 # The share of the offset range that one stream uses: what is left is for the steps that pipelining is ahead.
@@ -91,6 +92,18 @@ def own_terms(body: Iterable[Stmt]) -> Iterator[Term]:
                 yield from own_terms(stmt.then)
 
 
+def named_indices(body: Sequence[Stmt]) -> set[str]:
+    """The variables that are indices of accesses, and those that they are copies of."""
+    every = list(statements(body))
+    indices = [load.index for term in terms_in(body) for load in loads_of(term)]
+    indices += [stmt.index for stmt in every if isinstance(stmt, Store)]
+    found = {index.name for index in indices if isinstance(index, Var)}
+    for stmt in reversed(every):
+        if isinstance(stmt, Let) and stmt.name in found and isinstance(stmt.value, Var):
+            found.add(stmt.value.name)
+    return found
+
+
 def own_stores(body: Iterable[Stmt]) -> Iterator[Store]:
     for stmt in body:
         match stmt:
@@ -124,7 +137,7 @@ def store_access(store: Store) -> Access:
 
 def _access(place: Load | Store, vector: bool) -> Access:
     side: Side = "vector" if vector else "scalar"
-    return Access(place.array, place.address, place.elem, side, place.index is not None and not vector)
+    return Access(place.array, place.address, place.elem, side, place.index is not None and not scattered(place))
 
 
 def body_accesses(loop_nexts: Iterable[Term], body: tuple[Stmt, ...]) -> list[Access]:
@@ -160,10 +173,10 @@ def cluster(accesses: Iterable[Access], target: Target, *, share: float) -> dict
 
 
 def with_registers(
-    accesses: Sequence[Access], iterator: str, registers: Mapping[Side, int], target: Target, *, sums: bool
+    accesses: Sequence[Access], iterator: str, registers: Mapping[Side, int], target: Target, *, sums: Container[Side]
 ) -> dict[Access, StreamKey]:
     """The streams of a loop that have address registers of their own; those with the fewest accesses go without where
-    there are too many. `sums`: an address register can also be read as a number."""
+    there are too many. `sums`: the sides whose address registers can also be read as numbers."""
     keys = cluster(accesses, target, share=_NEAR)
     found = _with_registers(keys, iterator, registers, sums=sums)
     if len(found) == len(keys):
@@ -183,7 +196,7 @@ def _by_key(keys: Mapping[Access, StreamKey]) -> dict[StreamKey, list[Access]]:
 
 
 def _with_registers(
-    keys: dict[Access, StreamKey], iterator: str, registers: Mapping[Side, int], *, sums: bool
+    keys: dict[Access, StreamKey], iterator: str, registers: Mapping[Side, int], *, sums: Container[Side]
 ) -> dict[Access, StreamKey]:
     spare: set[StreamKey] = set()
     for side, most in registers.items():
@@ -194,7 +207,7 @@ def _with_registers(
         computed = [k for k in uses if k.indexed]
         most -= _COMPUTED if computed else 0
         # Such a register is read as a number, which one that advances with the loop can't be.
-        moving = [k for k in computed if not sums or dict(k.terms).get(iterator)]
+        moving = [k for k in computed if side not in sums or dict(k.terms).get(iterator)]
         spare.update(moving)
         uses = {k: n for k, n in uses.items() if k not in moving}
         if len(uses) > most:

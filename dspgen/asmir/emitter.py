@@ -18,6 +18,7 @@ from dspgen.asmir.forms import (
     operand_elem,
     operand_vector,
     pair_load_forms,
+    scattered,
     store_forms,
 )
 from dspgen.asmir.ir import Imm, Instr, Item, Mem, OperandValue, Predicate, Reg, VReg
@@ -234,7 +235,7 @@ class Emitter:
             if term.mask is not None:
                 return self._masked_load(form, term, into, cls)
             return self._emit_load(form, term, into, cls)
-        what = "gather" if term.index is not None and term.type.vector else f"load with stride {term.stride}"
+        what = "gather" if scattered(term) else f"load with stride {term.stride}"
         raise self.missing(what, term.elem, vector=term.type.vector)
 
     def _masked_load(self, form: Form, term: Load, into: Reg | None, cls: str) -> Reg:

@@ -43,12 +43,17 @@ def lane_constants(term: Op, lanes: int) -> tuple[int | float, ...] | None:
             return None
 
 
+def scattered(access: Load | Store) -> bool:
+    """Whether each lane's place is computed by itself."""
+    return access.index is not None and access.index.type.vector
+
+
 def load_forms(table: OperationTable, load: Load) -> list[Form]:
     """The rows that do a load with its stride, or a gather by its index; whatever its mask."""
     elem = bits_elem(load.elem)
     if not load.type.vector:
         return table.forms("ld", elem)
-    if load.index is not None:
+    if scattered(load):
         plain = not load.period and load.stride == 0
         return table.forms("gather", elem) if plain else []
     return [] if load.period else table.lanes("vld", load.elem, load.stride)
@@ -73,7 +78,7 @@ def store_forms(table: OperationTable, stmt: Store, lanes: int) -> list[Form]:
         return table.forms("st_pair", elem) + (table.forms("st", "i64") if elem == "i32" else [])
     if not vector:
         return table.forms("st", elem)
-    if stmt.index is not None:
+    if scattered(stmt):
         return table.forms("scatter", elem) if not stmt.period and stmt.stride == 0 else []
     return [] if stmt.period else table.lanes("vst", stmt.elem, stmt.stride)
 

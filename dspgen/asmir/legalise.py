@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from dspgen.asmir.abilities import Abilities
+from dspgen.asmir.accesses import named_indices
 from dspgen.asmir.expand import expanded, half_of, lane_of
 from dspgen.asmir.forms import is_pair_term, loads_any, scalar_pair
 from dspgen.asmir.interleaved import interleaved, with_pairs
@@ -64,6 +65,7 @@ class _Legaliser:
         self.names = Names.of(program)
         self.inside: Readable = readable or (lambda array, address, low, high: False)
         self.congruences = Congruences(program)
+        self.placing = named_indices(program.body)
         self.before: list[Stmt] = []
         self.done: dict[Term, Term] = {}
         self.legal: dict[int, tuple[Term, bool]] = {}
@@ -90,7 +92,8 @@ class _Legaliser:
     def _stmt(self, stmt: Stmt) -> None:
         match stmt:
             case Let(name, value):
-                self._let(name, self.term(value))
+                made = self.term(value)
+                self._let(name, self.bound(made) if name in self.placing and not is_pair_term(made) else made)
             case Store():
                 self._store(stmt)
                 self._forget({stmt.array})
@@ -233,7 +236,7 @@ class _Legaliser:
         if not load.type.vector:
             return self._scalar_load(load)
         if index is not None:
-            return self._gather(load)
+            return self.able.whole(load) or self._gather(load)
         if self.able.load(load) and self._aligned(load):
             return load
         offsets = lane_offsets(load, self.lanes)
@@ -376,6 +379,9 @@ class _Legaliser:
 
     def _vector_store(self, stmt: Store) -> None:
         if stmt.index is not None:
+            if (whole := self.able.whole(stmt)) is not None:
+                self.before.append(whole)
+                return
             stmt = self._folded(stmt)
             if self.able.store(plain := self._spelled_active(stmt)):
                 self.before.append(plain)

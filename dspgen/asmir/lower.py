@@ -27,7 +27,7 @@ from dspgen.asmir.carried import begin_carried, end_carried
 from dspgen.asmir.coalesce import coalesce_moves
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.extend import InWord, extend
-from dspgen.asmir.forms import is_pair_term, pair_reach, store_forms
+from dspgen.asmir.forms import is_pair_term, pair_reach, scattered, store_forms
 from dspgen.asmir.grouping import by_mode
 from dspgen.asmir.invariant import constants_apart
 from dspgen.asmir.ir import Function, If, Item, Loop, Mem, MemRef, Predicate, Reg, Stream, VReg
@@ -90,7 +90,7 @@ class _Lowering:
         self.address_registers = address_registers(target)
         self.sizes = {a.name: a.size for a in program.arrays}
         emitter.congruences = Congruences(program)
-        self.sums = Index(target).address_add(target.address_modes.base_classes["scalar"])
+        self.sums = {s: Index(target).address_add(c) for s, c in target.address_modes.base_classes.items()}
         if emitter.shuffles is not None:
             emitter.shuffles.address = self.pointers.constant
 
@@ -184,7 +184,7 @@ class _Lowering:
         size, access = ELEM_BYTES[stmt.elem], store_access(stmt)
         vector = stmt.value.type.vector
         if stmt.index is not None:
-            if not vector:
+            if not scattered(stmt):
                 return self._indexed(access, stmt.index, size), None
             return self._anywhere(access, size), self.emitter.lower(stmt.index)
         count = (stmt.active or self.lanes) if vector else 1
@@ -340,7 +340,13 @@ class _Lowering:
 
     def _streams(self, stmt: v.Loop) -> dict[Access, StreamKey]:
         accesses = body_accesses([c.next for c in stmt.carried], stmt.body)
-        return with_registers(accesses, stmt.iterator, self.address_registers, self.target, sums=bool(self.sums))
+        return with_registers(
+            accesses,
+            stmt.iterator,
+            self.address_registers,
+            self.target,
+            sums={s for s, found in self.sums.items() if found},
+        )
 
     def _straight_register(self, key: StreamKey) -> VReg:
         """Straight code: an address register made where it is first needed, kept until the next loop, or until others
@@ -377,7 +383,7 @@ class _Lowering:
         size, access = ELEM_BYTES[load.elem], load_access(load)
         count = self.lanes if load.type.vector else 1
         if load.index is not None:
-            return self._anywhere(access, size) if load.type.vector else self._indexed(access, load.index, size)
+            return self._anywhere(access, size) if scattered(load) else self._indexed(access, load.index, size)
         if pair:
             return self._operand(access, pair_reach(load, count), size, size)
         return self._operand(access, count, load.stride * size, size * covered(load.elem))
@@ -393,8 +399,8 @@ class _Lowering:
         """A place at a computed distance from the access's: by an addition on the address side, where there is one."""
         emitter = self.emitter
         distance = emitter.lower(self._distance(index, size))
-        cls = emitter.target.address_modes.base_classes["scalar"]
-        for match in self.sums:
+        cls = emitter.target.address_modes.base_classes[access.side]
+        for match in self.sums[access.side]:
             fits = cls in match.operand("b").classes and emitter.part_class(distance) in match.operand("a").classes
             if fits and match.instruction.compile:
                 place = self._anywhere(access, size)

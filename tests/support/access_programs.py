@@ -95,6 +95,8 @@ class Accesses:
     def index(self, iterator: str | None) -> Term | None:
         if self.random.random() < 0.7:
             return None
+        if self.random.random() < 0.3:
+            return Op("bcast", (Load("n", self.address(iterator), 1, "i32", I32),), VI32)
         return Load("n", self.address(iterator), 1, "i32", VI32)
 
     def mask(self, iterator: str | None) -> Term | None:

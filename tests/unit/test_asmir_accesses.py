@@ -20,7 +20,7 @@ from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
+from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
 from dspgen.vecdsl.ranges import readable
 from tests.support.access_programs import Accesses, inputs_for, run_assembly
 from tests.support.random_machine import random_machine
@@ -268,6 +268,34 @@ def test_indices_in_memory_are_loaded_as_scalars() -> None:
     whole = program(Loop("i", Const(0, I32), Const(3, I32), 1, (), (store,), 3, 3))
     assert uses(whole, LANES[16], "SLDDW")
     check(whole, LANES[16])
+
+
+@pytest.mark.parametrize("lanes", [4, 16])
+def test_rows_at_computed_places_are_loaded_and_stored_whole(lanes: int) -> None:
+    """One place for all lanes: no lane's own is computed."""
+    place = Op("bcast", (Load("n", at(64, i=1), 1, "i32", I32),), VI32)
+    row = Load("m", at(100), 1, "i32", VI32, index=place)
+    body = (
+        Store("m", at(300), 1, "i32", Op("add", (row, Const(1, VI32)), VI32), index=place),
+        Store("y", at(0, i=lanes), 1, "f32", Load("x", at(100, i=1), 1, "f32", VF32, index=place)),
+    )
+    whole = program(Loop("i", Const(0, I32), Const(5, I32), 1, (), body, 5, 5))
+    assert not uses(whole, LANES[lanes], "VMVCGC") and not uses(whole, LANES[lanes], "VMVCCG")
+    check(whole, LANES[lanes])
+
+
+def test_a_computed_place_is_what_it_was_when_it_was_computed() -> None:
+    count = Load("n", at(64, i=1), 1, "i32", I32)
+    place = Op("bcast", (Op("add", (count, Const(3, I32)), I32),), VI32)
+    body = (
+        Let("first", place),
+        Let("again", Var("first", VI32)),
+        Store("n", at(64, i=1), 1, "i32", Const(0, I32)),
+        Store("y", at(0, i=4), 1, "f32", Load("x", at(100), 1, "f32", VF32, index=Var("again", VI32))),
+    )
+    whole = program(Loop("i", Const(0, I32), Const(5, I32), 1, (), body, 5, 5))
+    assert not uses(whole, LANES[4], "VMVCGC")
+    check(whole, LANES[4])
 
 
 def test_patterns() -> None:
