@@ -79,7 +79,9 @@ class Lanes:
     def mask(self) -> Term | None:
         """The lanes that run, None for all."""
         if self.present is not None:
-            return Op("lt", (Op("iota", (), WORDS), as_vector(self.present)), WORDS)
+            # The sign of the distance: counts are far from the least number.
+            beyond = Op("sub", (Op("iota", (), WORDS), as_vector(self.present)), WORDS)
+            return Op("shr", (beyond, as_vector(integer(31))), WORDS)
         first = None if self.active is None else Op("mask_first", (), WORDS, (self.active,))
         return both([m for m in (first, self.limit) if m is not None])
 
