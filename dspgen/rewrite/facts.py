@@ -14,6 +14,12 @@ from dspgen.rewrite.patterns import FLOATS
 from dspgen.vecdsl.intervals import NARROW_MEMORY, WORD, Interval, interval_of
 from dspgen.vecdsl.ir import NARROW
 
+_SPANS: dict[str, Interval] = {
+    "short16": NARROW_MEMORY["i16"],
+    "short31": (-(1 << 30), (1 << 30) - 1),
+    "flag": (0, 1),
+}
+
 
 def facts_of(graph: TermGraph, relations: frozenset[str], still: Set[int] = frozenset()) -> list[Fact]:
     """The facts of these relations. Adds the constants that they name to the graph.
@@ -29,9 +35,9 @@ def facts_of(graph: TermGraph, relations: frozenset[str], still: Set[int] = froz
             if 1 <= count <= 30:
                 power = graph.add(replace(graph.nodes[node.args[1]], text=str(1 << count)))
                 found.append(Fact("log2", (power, node.args[1])))
-    if relations & {"short16", "flag"}:
+    if relations & _SPANS.keys():
         ranges = _ranges(graph)
-        for name, (low, high) in (("short16", NARROW_MEMORY["i16"]), ("flag", (0, 1))):
+        for name, (low, high) in _SPANS.items():
             if name in relations:
                 inside = (n for n, r in enumerate(ranges) if r is not None and low <= r[0] and r[1] <= high)
                 found += [Fact(name, (n,)) for n in inside]

@@ -29,8 +29,8 @@ INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32")
 FLOATS = ("f32", "f64")
 ELEMS = INTEGERS + FLOATS
 # How many names a fact takes; the last one of a "number" is an integer, all others are terms.
-RELATIONS = {"log2": 2, "negated": 2, "inverse": 2, "reciprocal": 2, "short16": 1, "flag": 1, "factor": 1, "reused": 1,
-             "number": 2, "signed_factor": 3, "wide_signed_factor": 3, "unsigned_factor": 3,
+RELATIONS = {"log2": 2, "negated": 2, "inverse": 2, "reciprocal": 2, "short16": 1, "short31": 1, "flag": 1,
+             "factor": 1, "reused": 1, "number": 2, "signed_factor": 3, "wide_signed_factor": 3, "unsigned_factor": 3,
              "wide_unsigned_factor": 3}  # fmt: skip
 INTEGER_LAST = frozenset({"number"})
 SHUFFLES = frozenset({"shuffle", "shuffle2"})

@@ -4,9 +4,10 @@ A row holds for scalars and vectors alike where its operations do, and for each 
 `int`, `float` or a type (what T may be); `vector`, `scalar` (the result); `reassoc` (not exact in floating point, up to
 signed zeros and rounding; exact for integers); `contract` (one rounding where there were two, or the reverse);
 `log2 ?c ?k` (?c is the constant 2**?k), `negated ?c ?d`, `inverse ?c ?r` (1/?c, exact), `reciprocal ?c ?r` (1/?c,
-rounded), `short16 ?a` (always within 16 bits, signed), `flag ?a` (always 0 or 1), `number ?a ?n` (the constant of value
-?n, which integer expressions may use), `factor ?a` (a term of the program that is not 0, 1 or -1), `reused ?a`
-(a factor that the loop around does not change, or of two subtracted products); `signed_factor ?c ?m ?s`,
+rounded), `short16 ?a` (always within 16 bits, signed), `short31 ?a` (within 31 bits), `flag ?a` (always 0 or 1),
+`number ?a ?n` (the constant of value ?n, which integer expressions may use), `factor ?a` (a term of the program that is
+not 0, 1 or -1), `reused ?a` (a factor that the loop around does not change, or of two subtracted products);
+`signed_factor ?c ?m ?s`,
 `unsigned_factor` (the high half of a product with ?m, shifted by ?s, is a quotient by ?c), `wide_signed_factor`,
 `wide_unsigned_factor` (?m lacks its bit 32, and ?s is one less); and integer comparisons.
 """

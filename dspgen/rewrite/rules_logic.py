@@ -7,6 +7,8 @@ from dspgen.rewrite.rules_base import Rule, both, given, lower, row, start
 _COMPARISONS = (
     lower("gt-as-lt", "(gt.T ?a ?b)", "(lt.T ?b ?a)"),
     lower("lt-as-gt", "(lt.T ?a ?b)", "(gt.T ?b ?a)"),
+    lower("lt-as-sign", "(lt.i32 ?a ?b)", "(shru.i32 (sub.i32 ?a ?b) 31)", "short31 ?a, short31 ?b",
+          "a difference that does not wrap"),
     lower("ge-as-le", "(ge.T ?a ?b)", "(le.T ?b ?a)"),
     lower("le-as-ge", "(le.T ?a ?b)", "(ge.T ?b ?a)"),
     lower("le-as-not-lt", "(le.T ?a ?b)", "(eq.i32 (lt.T ?b ?a) 0)", "int", "for floats, NaN forbids it"),

@@ -81,6 +81,10 @@ class Sides:
                 return self.graph.add(Node("op", "lt", "i32", vector, (variable, variable)))
             case "short16":
                 return self.graph.add(Node("op", "sext16", "i32", vector, (variable,)))
+            case "short31":
+                one = self.graph.add(Node("const", "const", "i32", vector, text="1"))
+                twice = self.graph.add(Node("op", "shl", "i32", vector, (variable, one)))
+                return self.graph.add(Node("op", "shr", "i32", vector, (twice, one)))
             case _:
                 return variable
 

@@ -148,6 +148,8 @@ class Sample:
                     drawn = (exact, 1.0 / exact)
                 case "short16":
                     drawn = (self.rng.choice([self.rng.randrange(-32768, 32768), -32768, 32767, -1]),)
+                case "short31":
+                    drawn = (self.rng.choice([self.rng.randrange(-9, 9), -(1 << 30), (1 << 30) - 1]),)
                 case "flag":
                     drawn = (self.rng.randrange(2),)
                 case name if name in DIVIDING:

@@ -17,6 +17,7 @@ from dspgen.rewrite.rule_text import head_of
 from dspgen.target.load import load_target
 from dspgen.target.model import Instruction, MemoryAccess, Operand, Rewrite, SemExpr, SemStatement, Target
 from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
+from dspgen.vecdsl.parser import parse_program
 from dspgen.vecdsl.printer import print_program
 from dspgen.vecdsl.ranges import readable
 from dspgen.vecdsl.verify import verify
@@ -305,3 +306,23 @@ def test_a_process_of_its_own_gives_the_same_graph(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("dspgen.rewrite.optimise.saturated_apart", apart)
     assert print_program(optimise(program, WIDE).program) == expected
     assert asked
+
+
+SHORT = """
+program f(x, y)
+{
+  array x i16 64 const
+  array y i32 64
+  loop i start (const.i32 0) trip (const.i32 4) step 16 min 4 max 4 {
+    store.i32 y [i] 1 = (select.i32.v (lt.i32.v (ld.i32.v x [i] 1) (const.i32.v 100)) (const.i32.v 7) (const.i32.v 1))
+  }
+}
+"""
+
+
+def test_numbers_of_few_bits_are_compared_by_the_sign_of_their_distance() -> None:
+    """Where the machine has no comparison, any numbers take nine operations."""
+    program = parse_program(SHORT)
+    text = print_program(optimise(program, WIDE, readable=readable(program)).program)
+    assert "sub.i32.v" in text
+    assert "(lt.i32.v" not in text

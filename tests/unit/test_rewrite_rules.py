@@ -65,6 +65,7 @@ CONDITIONS = [
     ("reduce-merge", "reassoc", "f32"),
     ("mac16", "short16 ?b", "i32"),
     ("sext16-of-short", "short16 ?a", "i32"),
+    ("lt-as-sign", "short31 ?a", "i32"),
 ]
 
 
