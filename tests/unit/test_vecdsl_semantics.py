@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dspgen.vecdsl.evaluate import OutOfBounds, evaluate_term
-from dspgen.vecdsl.ir import OPS, Address, Load, VType
+from dspgen.vecdsl.ir import OPS, Address, Load, Var, VType
+from dspgen.vecdsl.lanes import Lanes
 from dspgen.vecdsl.parser import parse_term
 from dspgen.vecdsl.semantics import _CROSS, _LANE, Modular, fused
 
@@ -134,3 +135,11 @@ def test_modular_arithmetic(a: int, b: int, c: int) -> None:
     assert np.asarray(value).item() == (a * b - c - (c - a * a)) % 101
     with pytest.raises(ValueError, match="no meaning"):
         evaluate_term(parse_term("(sqrt.f32 a:f32)"), 4, {"a": a}, {}, arithmetic=Modular())
+
+
+@pytest.mark.parametrize("count", [-3, 0, 1, 3, 4, 9, 2**31 - 1])
+def test_the_mask_of_lanes_that_are_present(count: int) -> None:
+    mask = Lanes(4, {}, present=Var("n", VType("i32", False))).mask()
+    assert mask is not None
+    found = np.asarray(evaluate_term(mask, 4, {"n": np.asarray(count, np.int32)}, {}))
+    assert (found != 0).tolist() == [k < count for k in range(4)]
