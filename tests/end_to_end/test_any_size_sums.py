@@ -36,10 +36,11 @@ ROOM = {"n + t": 1040, "t": 40, "n": 300, "m": 260}  # of arrays on the chip
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("filter", "onchip"),
         ("columns", "onchip"),
-        ("columns", "ddr"),
-        pytest.param("filter", "ddr", marks=pytest.mark.slow),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (("filter", "onchip"), ("columns", "ddr"), ("filter", "ddr"))
+        ),
     ],
 )
 def test_batches_end_where_the_loop_does(name: str, data: str, tmp_path: Path) -> None:
