@@ -25,6 +25,7 @@ _HELD = 0.35
 # Rows whose vectors are joined together, at least, and cycles of that and of each; see `vecdsl.joined_rows`.
 _ROWS_AT_ONCE, _TOGETHER, _JOINED = 4, 12.0, 4.0
 _ENTRY_CYCLES = 45
+_STRAIGHT_CYCLES = 30.0  # from the first load of code without loops to its last store
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine, kept: frozens
     if registers > machine.vector_registers - 4:
         return None
     joining = 0.0
-    overhead = _ENTRY_CYCLES if inner is not None else 10.0
+    overhead = _ENTRY_CYCLES if inner is not None else _STRAIGHT_CYCLES
     if inner is not None and entries > 1 and _leaves_over(comp.loop(inner), spans[inner]):
         # One run can't overlap the next, and what the innermost loop leaves over is not pipelined.
         overhead += 2 * depth
