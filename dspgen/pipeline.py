@@ -62,7 +62,7 @@ from plant_core.lane_sums import with_lane_sums
 from plant_core.remembered import forget
 
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
-FAR = 1.7  # times the cycles of unrolled code: nests of which the model expects more are not looked at
+FAR = 2.0  # times the cycles of unrolled code: nests of which the model expects more are not looked at
 OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
 _Form = Callable[[], Func | None]  # makes a form of a function, where it has that
 

@@ -57,6 +57,7 @@ TOP = {
     "dspgen.far_data",
     "dspgen.pipeline",
     "dspgen.choosing",
+    "dspgen.finalists",
     "dspgen.lacking",
     "dspgen.stages",
     "dspgen.unrolled",
