@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from dspgen.options import Options
 from dspgen.stages import CANDIDATE_SETS
@@ -38,8 +37,19 @@ def finalists(
 ) -> list[Candidate]:
     """Those of a nest, which is `alone` as a function of its own, with its dependences. None of the comps `scalars` has
     lanes."""
-    legal = _Legal(alone, known, target, options)
-    arranged = tuple(arrangements(nest, alone, known, reassoc=options.fp == "reassoc"))
+    reassoc = options.fp == "reassoc"
+
+    def keeps(plans: Plans, form: Func | None = None) -> bool:
+        """Whether the plans, of the nest or of another form of it, keep all dependences, found out at little cost."""
+        told = known if form is None else None
+        try:
+            with at_most(CANDIDATE_SETS):
+                check_legal(form or alone, Plan(plans), reassoc=reassoc, lanes=target.lanes, known=told)
+        except PlantError:
+            return False
+        return True
+
+    arranged = tuple(arrangements(nest, alone, known, reassoc=reassoc))
     found = candidates(
         arranged,
         target,
@@ -47,32 +57,14 @@ def finalists(
         FINALISTS,
         known,
         scalars=scalars,
-        kept=legal.keeps,
+        kept=keeps,
         single=options.tile == "one",
         vectorize=options.vectorize,
         every=options.tiler in PATIENT,
     )
     if all(c.box for c in nest.comps) or not options.vectorize or options.tile != "search":
         return found
-    whole = whole_candidates(arranged, target, machine, known, scalars=scalars, kept=legal.keeps)
+    whole = whole_candidates(arranged, target, machine, known, scalars=scalars, kept=keeps)
     strips = strip_candidates(alone, nest, target, machine, ordered=options.fp == "strict")
-    kept = (c for c in strips if c.form is not None and legal.keeps(c.plans, c.form))
+    kept = (c for c in strips if c.form is not None and keeps(c.plans, c.form))
     return [*whole, *itertools.islice(kept, STRIPS), *found]
-
-
-@dataclass(frozen=True, slots=True)
-class _Legal:
-    func: Func
-    known: tuple[Dependence, ...]
-    target: Target
-    options: Options
-
-    def keeps(self, plans: Plans, form: Func | None = None) -> bool:
-        """Whether the plans, of the nest or of another form of it, keep all dependences, found out at little cost."""
-        known, reassoc = (self.known if form is None else None), self.options.fp == "reassoc"
-        try:
-            with at_most(CANDIDATE_SETS):
-                check_legal(form or self.func, Plan(plans), reassoc=reassoc, lanes=self.target.lanes, known=known)
-        except PlantError:
-            return False
-        return True

@@ -105,7 +105,7 @@ def in_registers(nest: Nest, lanes: Mapping[str, Lane]) -> frozenset[str]:
 
 
 def nest_cycles(
-    comps: Sequence[CompInfo], choice: Tiling, machine: Machine, known: Known, registers: frozenset[str] = frozenset()
+    comps: Sequence[CompInfo], choice: Tiling, machine: Machine, known: Known, registers: frozenset[str]
 ) -> float | None:
     """Cycles of a nest whose `working` comps these are, and `registers` the arrays that need no memory; None if a tile
     needs more registers than there are. `known`: those of single comps in the same orders."""

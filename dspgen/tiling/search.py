@@ -147,9 +147,7 @@ def search(
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
-    found = _Search(
-        evaluate, most, tries, experience or Experience(), enough, tiler in ("exhaustive", "evolve"), several
-    )
+    found = _Search(evaluate, most, tries, experience or Experience(), enough, tiler in PATIENT, several)
     if tiler == "feedback":
         _by_feedback(found, finalists, before)
     elif tiler == "evolve":
