@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
@@ -54,6 +56,51 @@ class Group:
                     later = later.subtract(written)
                 self._live[buf] = _union(first.live(func, buf), later)
         return self._live[buf]
+
+
+Way = tuple[tuple[int, int], ...]  # parts of a function, each from a nest up to another
+
+
+def cheapest(
+    groups: Sequence[Group],
+    least: Callable[[Group], float],
+    alone: Callable[[int], float],
+    together: Callable[[int, int, Group], float | None],
+) -> Way | None:
+    """The way through a function's nests that takes the fewest cycles, by dynamic programming over where parts end;
+    None where each way has a part that takes infinitely many. A nest by itself takes as many as `alone` tells, which is
+    asked only where the best way has that nest at the `least` cycles that it can take; neighbours as many as `together`
+    tells, None where more of them can't be either."""
+    singles = [least(group) for group in groups]
+    several: dict[tuple[int, int], float] = {}
+    for end in range(2, len(groups) + 1):
+        group = groups[end - 1]
+        for begin in reversed(range(end - 1)):
+            group = groups[begin].before(group)
+            cycles = together(begin, end, group)
+            if cycles is None:
+                break
+            several[begin, end] = cycles
+    known: set[int] = set()
+    while (way := _shortest(singles, several)) is not None:
+        unknown = [begin for begin, end in way if end - begin == 1 and begin not in known]
+        if not unknown:
+            break
+        for number in unknown:
+            known.add(number)
+            singles[number] = alone(number)
+    return way
+
+
+def _shortest(singles: Sequence[float], several: Mapping[tuple[int, int], float]) -> Way | None:
+    best: list[tuple[float, Way]] = [(0.0, ())]
+    for end in range(1, len(singles) + 1):
+        cuts = [
+            (end - 1, singles[end - 1]),
+            *((b, several[b, end]) for b in range(end - 2, -1, -1) if (b, end) in several),
+        ]
+        best.append(min(((best[b][0] + n, (*best[b][1], (b, end))) for b, n in cuts), key=lambda found: found[0]))
+    return best[-1][1] if math.isfinite(best[-1][0]) else None
 
 
 def _union(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:

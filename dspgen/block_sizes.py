@@ -17,7 +17,7 @@ from functools import partial
 from typing import Literal
 
 from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step
-from dspgen.block_groups import Group
+from dspgen.block_groups import Group, cheapest
 from dspgen.block_layouts import Estimate, turns
 from dspgen.block_model import (
     BETWEEN_BLOCKS,
@@ -126,14 +126,6 @@ class _Form:
 _Ranked = tuple[float | None, _Form | Blocks | Around]  # with the cycles that its pieces take, where known
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """A function's first nests in parts, and the cycles expected of them all."""
-
-    cycles: float
-    parts: tuple[_Part, ...]
-
-
 class _Parts:
     def __init__(
         self,
@@ -182,32 +174,27 @@ class _Parts:
                     yield told([*found[:k], (self._resized(cycles, form),), *found[k + 1 :]])
 
     def _cheapest(self) -> tuple[_Part, ...]:
-        cuts: list[_Cut | None] = [_Cut(0.0, ())]
-        refusal: NoSchedule | None = None
-        for end in range(1, len(self.groups) + 1):
-            best: _Cut | None = None
-            several = self.groups[end - 1]
-            for begin in reversed(range(end)):
-                if end - begin == 1:
-                    try:
-                        part = self._nest(begin)
-                    except NoSchedule as reason:
-                        refusal = refusal or reason
-                        continue
-                else:
-                    several = self.groups[begin].before(several)
-                    cycles = self._together(several, self._kept(begin, end))
-                    if cycles is None:
-                        break
-                    part = _Part(begin, end, cycles, None)
-                before = cuts[begin]
-                if before is not None and (best is None or before.cycles + part.cycles < best.cycles):
-                    best = _Cut(before.cycles + part.cycles, (*before.parts, part))
-            cuts.append(best)
-        if cuts[-1] is None:
-            assert refusal is not None
-            raise refusal
-        return cuts[-1].parts
+        found: dict[tuple[int, int], _Part] = {}
+        refusals: list[NoSchedule] = []
+
+        def alone(number: int) -> float:
+            try:
+                part = found[number, number + 1] = self._nest(number)
+            except NoSchedule as refusal:
+                refusals.append(refusal)
+                return math.inf
+            return part.cycles
+
+        def together(begin: int, end: int, group: Group) -> float | None:
+            cycles = self._together(group, self._kept(begin, end))
+            if cycles is not None:
+                found[begin, end] = _Part(begin, end, cycles, None)
+            return cycles
+
+        way = cheapest(self.groups, lambda group: group.work + BETWEEN_BLOCKS, alone, together)
+        if way is None:
+            raise refusals[0]
+        return tuple(found[cut] for cut in way)
 
     def _ranked(self, part: _Part) -> tuple[_Ranked, ...]:
         if isinstance(part.blocks, (Blocks, Around)):
