@@ -140,6 +140,7 @@ class Chooser:
     seen: OnStage = lambda name, value: None  # is told how far a long search is
     experiences: dict[RewriteMode, Experience] = field(default_factory=dict)  # what is known of nests like these
     share: float = 1.0  # of what is done altogether, where this is a piece of it
+    ahead: bool = False  # the next candidate is tried beside each, as nothing else is done
 
     def __post_init__(self) -> None:
         machine = Machine(self.target, OperationTable(self.target))
@@ -165,8 +166,9 @@ class Chooser:
         experience = self.experiences.setdefault(mode, Experience())
         if enough < math.inf and len(self.searches) > 1:
             heavy = max(self.searches, key=lambda nest: nest.expected)
-            if (cycles := heavy.choice(mode, self._tries(heavy, mode), Experience(), enough, None).cycles) > enough:
-                raise Outdone(cycles)
+            first = heavy.choice(mode, self._tries(heavy, mode), Experience(), enough, None, ahead=self.ahead)
+            if first.cycles > enough:
+                raise Outdone(first.cycles)
         if self._apart(mode, enough):
             self._choose_apart(mode)
             return self.known[mode]
@@ -179,7 +181,7 @@ class Chooser:
             found.append(
                 earlier
                 if earlier is not None and thin
-                else nest.choice(mode, self._tries(nest, mode), experience, enough - spent, earlier)
+                else nest.choice(mode, self._tries(nest, mode), experience, enough - spent, earlier, ahead=self.ahead)
             )
             spent += found[-1].cycles
             if spent > enough:
@@ -200,9 +202,9 @@ class Chooser:
 
     def _in_parts(self, work: Callable[[Sequence[int]], list[_T]]) -> list[_T]:
         """What `work` finds of each nest, told the numbers of some: of many in parts, beside each other."""
-        numbers = range(len(self.searches))
-        size = max(-(-len(numbers) // (PARTS if len(numbers) > FEW_NESTS else 1)), 1)
-        parts = [numbers[k : k + size] for k in range(0, len(numbers), size)]
+        nests = len(self.searches)
+        most = PARTS if nests > FEW_NESTS else 1
+        parts = [range(k * nests // most, (k + 1) * nests // most) for k in range(most)]
         return list(itertools.chain(*beside([partial(work, part) for part in parts])))
 
     def _tell(self, numbers: Sequence[int], choices: Sequence[Choice], mode: RewriteMode) -> list[_Told]:
@@ -239,7 +241,11 @@ class Chooser:
             variants = self.searches[0].variants(choices[0].candidate)
             best = variants.summed(variants.least(mode, limit=limit, certain=True), mode)
         else:
-            best, choices = self._together(choices, mode, limit)
+            try:
+                best, choices = self._together(choices, mode, limit)
+            finally:
+                for variants in self.whole.values():
+                    variants.drop()
         return replace(best, choices=choices, tiles=tuple(c.candidate.title for c in choices))
 
     def _together(
@@ -251,6 +257,7 @@ class Chooser:
         lighter = None if plan_of(smaller) == plan_of(choices) else self._variants(smaller, best_rules)
         alone = sum(c.cycles for c in choices)
         if lighter is not None:
+            lighter.begin(partial(Variants.told, mode=mode, limit=limit))
             self._variants(choices, best_rules).instead = partial(lighter.told, mode, limit)
         try:
             bound = limit if lighter is None else min(limit, CROWDED * alone)
@@ -380,16 +387,24 @@ class _Search:
         return share * min(c.cycles for c in rows or self.finalists)
 
     def choice(
-        self, mode: RewriteMode, tries: int, experience: Experience, enough: float, before: Choice | None
+        self,
+        mode: RewriteMode,
+        tries: int,
+        experience: Experience,
+        enough: float,
+        before: Choice | None,
+        *,
+        ahead: bool = False,
     ) -> Choice:
         """The best plan by the rules of one mode; the first that works out if it takes over `enough` cycles. `before`
-        was chosen by fewer rules. Raises NoSchedule; Outdone where the first is not scheduled, being slower in any
-        case."""
+        was chosen by fewer rules. `ahead`: a candidate is begun beside the one before it. Raises NoSchedule; Outdone
+        where the first is not scheduled, being slower in any case."""
+        evaluate = _Evaluate(self, mode)
         try:
             return search(
                 self._hopeful(before),
                 self.fallback,
-                _Evaluate(self, mode),
+                evaluate,
                 most=self.most,
                 tries=tries,
                 experience=experience,
@@ -397,6 +412,7 @@ class _Search:
                 before=before,
                 tiler=self.chooser.options.tiler,
                 several=len(self.chooser.searches) > 1,
+                begin=evaluate.begin if ahead else None,
             )
         except Slower as bound:
             raise Outdone(bound.cycles, known=False) from None
@@ -456,6 +472,14 @@ class _Evaluate:
         self.worked = True
         cycles = compiled.scheduled.cycles
         return float(cycles) if cycles is not None else self._unscheduled(compiled, candidate)
+
+    def begin(self, candidate: Candidate, limit: float) -> Callable[[], None]:
+        """Make the candidate's code beside what is done here."""
+        variants = self.search.variants(candidate)
+        if self.mode not in variants.made:
+            least = partial(Variants.least, mode=self.mode, fresh=False, limit=limit, others=self.worked)
+            variants.begin(least)
+        return variants.drop
 
     def _unscheduled(self, compiled: Compiled, candidate: Candidate) -> float:
         counted = (

@@ -41,6 +41,10 @@ class DspgenError(Exception):
         super().__init__(problems[0].message)
         self.problems = problems
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """As it is, whatever it was made of: errors go from one process to another."""
+        return Exception.__new__, (type(self), *self.args), self.__dict__
+
     def render(self) -> str:
         return "\n".join(p.render() for p in self.problems)
 

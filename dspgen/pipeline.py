@@ -15,7 +15,7 @@ from dspgen import oracle
 from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies
 from dspgen.block_sizes import Parts
 from dspgen.blocked import compile_blocked, lost_loops
-from dspgen.choosing import SURE, Chooser, Chosen, Outdone, compile_nests
+from dspgen.choosing import Chooser, Chosen, Outdone, compile_nests
 from dspgen.collecting import seldom_collecting
 from dspgen.emit.asm import emit_asm
 from dspgen.emit.needs import needs
@@ -23,7 +23,8 @@ from dspgen.errors import NoSchedule
 from dspgen.far_data import check_room, cycles_far, far_placement
 from dspgen.frontend.read import read_c
 from dspgen.lacking import Lacking
-from dspgen.options import REWRITE_MODES, Data, Options
+from dspgen.options import Data, Options
+from dspgen.rewrite.guard import expect
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
 from dspgen.sim.run import Engine
@@ -53,8 +54,9 @@ from dspgen.tiling.peeling import align_stores
 from dspgen.tiling.search import PATIENT, Choice
 from dspgen.tiling.splitting import split
 from dspgen.tiling.twos import in_twos
-from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_on_parameters
-from plant_core.beside import beside
+from dspgen.unrolled import Unrolled, best_unrolled
+from dspgen.viewed import View, best_view, worth_unrolling
+from plant_core.beside import beside, forks
 from plant_core.block_tree import Blocks, flat
 from plant_core.canonical.passes import canonical
 from plant_core.ir import Func
@@ -63,7 +65,6 @@ from plant_core.remembered import forget
 
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
 FAR = 2.0  # times the cycles of unrolled code: nests of which the model expects more are not looked at
-OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
 _Form = Callable[[], Func | None]  # makes a form of a function, where it has that
 
 
@@ -99,6 +100,8 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     """C text in, assembly text out. `on_stage` is called with each stage's name and result."""
     started = time.perf_counter()
     forget()
+    if forks():
+        expect()  # one process rewrites for all that are forked from this one
     seen: OnStage = on_stage or _silent
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", source)
@@ -112,85 +115,6 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     return replace(made, remarks=(*remarks, *backend.remarks))
 
 
-def _best_view(
-    source: Func,
-    target: Target,
-    choosers: Callable[[Func, Target], Chooser],
-    code: Callable[[_View, OnStage], tuple[Compiled, tuple[Remark, ...]]],
-    seen: OnStage,
-) -> tuple[Compiled, tuple[Remark, ...]]:
-    """The code for the machine's view that takes the fewest cycles, of those with as many elements in each lane as
-    the function's types allow. Views are not compiled that the model expects to take longer than what was found, or
-    whose nests take many times the cycles of another's. `code` makes it by what `choosers` makes of a view."""
-    found = [_View(source, choosers(source, view)) for view in fitting_views(source, target)]
-    if len(found) == 1:
-        return code(found[0], seen)
-    if all(v.chooser.expected for v in found):
-        found = _screened(sorted(found, key=lambda v: v.chooser.expected))
-    best: tuple[float, tuple[Compiled, tuple[Remark, ...]], Stages] | None = None
-    refusal: NoSchedule | None = None
-    for view in found:
-        if best is not None and best[0] <= OPTIMISM * view.chooser.expected:
-            continue
-        stages: Stages = []
-        try:
-            made = code(view, lambda *stage, stages=stages: stages.append(stage))
-        except NoSchedule as error:
-            refusal = refusal or error
-            continue
-        cycles = expected_cycles(made[0], view.chooser.target)
-        if best is None or cycles < best[0]:
-            best = cycles, made, stages
-    if best is None:
-        assert refusal is not None
-        raise refusal
-    for stage in best[2]:
-        seen(*stage)
-    return best[1]
-
-
-@dataclass(slots=True)
-class _View:
-    """A function for one view of the machine: its nests' plans, and the function unrolled where that is made first."""
-
-    source: Func
-    chooser: Chooser
-    known: tuple[bool, Unrolled | None] | None = None
-
-    def early(self) -> tuple[bool, Unrolled | None]:
-        """Whether unrolled code is made before nests, since the model expects these to be far from the bound; and the
-        best unrolled code then."""
-        if self.known is None:
-            source, chooser = self.source, self.chooser
-            target, options, expected = chooser.target, chooser.options, chooser.expected
-            worth = _worth_unrolling(source, expected, expected, target, options)
-            self.known = worth, best_unrolled(source, target, options, math.inf) if worth else None
-        return self.known
-
-
-def _screened(found: list[_View]) -> list[_View]:
-    """Those whose nests take the fewest cycles without rewriting first, and none that takes many times as many, or is
-    expected to take longer; all as they come where there is unrolled code to compare with."""
-    try:
-        if found[0].early()[1] is not None:
-            return found
-    except NoSchedule:
-        return found
-    plain: list[float] = []
-    least = math.inf
-    for view in found:
-        if least <= OPTIMISM * view.chooser.expected:
-            plain.append(math.inf)
-            continue
-        try:
-            plain.append(sum(c.cycles for c in view.chooser.choices(REWRITE_MODES[0], enough=SURE * least)))
-        except (NoSchedule, Outdone):
-            plain.append(math.inf)
-        least = min(least, plain[-1] or math.inf)
-    ranked = sorted((p, k) for k, p in enumerate(plain) if p <= SURE * least)
-    return [found[k] for _, k in ranked] if math.isfinite(least) else found
-
-
 def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The function for data on the chip: its loops of unknown size in groups, or with copies of arrays, where that can
     be, or as it is."""
@@ -201,7 +125,8 @@ def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> t
     for form in forms:
         try:
             if (func := form()) is not None:
-                return _best_view(func, target, lambda f, view: _chooser(f, view, options, seen), _polished_code, seen)
+                ahead = partial(_chooser, options=options, seen=seen, ahead=True)
+                return best_view(func, target, ahead, _polished_code, seen)
         except NoSchedule as error:
             refusal = error
     assert refusal is not None
@@ -305,25 +230,27 @@ def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: 
     stages: Stages = []
 
     def chooser(func: Func, view: Target) -> Chooser:
-        return _chooser(func, view, options, seen, blocks.share(number))
+        return _chooser(func, view, options, seen, blocks.share(number), ahead=len(blocks.pieces) == 1)
 
     def told(stage: str, value: object) -> None:
         stages.append((f"{piece.name}.{stage}", value))
 
-    made, remarks = _best_view(piece, for_piece(piece, target), chooser, _best_code, told)
+    made, remarks = best_view(piece, for_piece(piece, target), chooser, _best_code, told)
     return replace(made, remarks=(*remarks, *made.remarks)), stages
 
 
-def _chooser(source: Func, target: Target, options: Options, seen: OnStage, share: float = 1.0) -> Chooser:
+def _chooser(
+    source: Func, target: Target, options: Options, seen: OnStage, share: float = 1.0, *, ahead: bool = False
+) -> Chooser:
     reassoc = options.fp == "reassoc"
     func = split(canonical(source, reassoc=reassoc))
     func = with_lane_sums(func, target.lanes, reassoc=reassoc) if options.vectorize else func
     func = align_stores(func, partial(store_granule, target), target.lanes)
     func = spaced(in_twos(func, target.packed, partial(distances_of_twos, target)))
-    return Chooser(func, target, options, seen=seen, share=share)
+    return Chooser(func, target, options, seen=seen, share=share, ahead=ahead)
 
 
-def _polished_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _polished_code(view: View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The best code, its packets found with more patience than those of all the candidates before it."""
     chooser = view.chooser
     best, remarks = _best_code(view, seen)
@@ -334,7 +261,7 @@ def _polished_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, 
     return after, (*remarks, *schedule_remarks(after.scheduled))
 
 
-def _best_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _best_code(view: View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The function by its loop nests, or unrolled as a whole; and the remarks on its loops.
 
     Where the model expects that nests are far from the bound, unrolled code is made first, and nests only as far as
@@ -356,7 +283,7 @@ def _best_code(view: _View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]
         outdone = f", {'about' if reason.known else 'over'} {reason.cycles:.0f} by loops"
     except NoSchedule as error:
         refusal = error
-    if not early and (chosen is None or _worth_unrolling(source, cycles, chosen.plain, target, options)):
+    if not early and (chosen is None or worth_unrolling(source, cycles, chosen.plain, target, options)):
         unrolled = best_unrolled(source, target, options, cycles)
     if unrolled is not None and unrolled.cycles < cycles:
         tell(unrolled.compiled, seen)
@@ -384,7 +311,10 @@ def _best_nests(chooser: Chooser, known: float) -> tuple[Chooser, Chosen]:
     cut = isolated(chooser.func, reassoc=options.fp == "reassoc") if options.vectorize else None
     if cut is None:
         return chooser, compile_nests(chooser, known=known)
-    apart = Chooser(spaced(cut), chooser.target, options, chooser.scalars, packets=chooser.packets, seen=chooser.seen)
+    target, packets, seen = chooser.target, chooser.packets, chooser.seen
+    apart = Chooser(
+        spaced(cut), target, options, chooser.scalars, packets=packets, seen=seen, ahead=chooser.ahead
+    )  # fmt: skip
     try:
         first = compile_nests(apart, known=known)
     except (NoSchedule, Outdone):
@@ -408,7 +338,8 @@ def _best_in_parts(chooser: Chooser, chosen: Chosen | None) -> tuple[Func, Mappi
     parted = in_parts(chooser.func, names, Lacking(chooser.target, chooser.options))
     if parted is None:
         return None
-    apart = Chooser(spaced(parted.func), chooser.target, chooser.options, frozenset(parted.single))
+    single = frozenset(parted.single)
+    apart = Chooser(spaced(parted.func), chooser.target, chooser.options, single, ahead=chooser.ahead)
     plain = chosen.plain if chosen is not None else None
     try:
         found = compile_nests(apart, known=math.inf if plain is None else plain)
@@ -417,14 +348,6 @@ def _best_in_parts(chooser: Chooser, chosen: Chosen | None) -> tuple[Func, Mappi
     if found.cycles is None or (chosen is not None and found.cycles >= (chosen.cycles or 0)):
         return None
     return apart.func, parted.single, found
-
-
-def _worth_unrolling(source: Func, cycles: float, plain: float | None, target: Target, options: Options) -> bool:
-    """Whether unrolled code may be better than nests of so many cycles (0: not known). What it is worth is told by
-    `plain`, those without rewriting, so that it is tried with more rules wherever it is with fewer."""
-    if not cycles or cycles > MOST_CYCLES or options.tile == "one" or depends_on_parameters(source):
-        return False
-    return plain is None or bound(source, target, data="onchip", values={}).cycles < GOOD * plain
 
 
 @contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from dspgen.asmir.ir import instruction_count
@@ -18,6 +20,7 @@ from dspgen.tiling.search import Slower
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import Program
 from dspgen.vecdsl.partial_sums import adds_products, split_sums
+from plant_core.beside import Ahead
 from plant_core.loc import PlantError
 
 MOST_PARTS = 4  # partial sums in place of one
@@ -43,6 +46,17 @@ class _Form:
     slow: float = 0.0  # the cycles that it takes about, or more, where that was too much to make packets
 
 
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What was made of a plan."""
+
+    planned: Planned | Refusal | None
+    rewritten: dict[RewriteMode, Optimised]
+    forms: list[_Form]
+    made: dict[RewriteMode, Compiled | Refusal]
+    uncopied: _State | None
+
+
 @dataclass(slots=True)
 class Variants:
     """The code of one plan. `plan` makes what is before rewriting; `most` is how many instructions it may have, None
@@ -61,6 +75,33 @@ class Variants:
     planned: Planned | Refusal | None = None
     uncopied: Variants | None = None
     instead: Callable[[], float] | None = None
+    begun: Ahead[_State] | None = None
+
+    def begin(self, work: Callable[[Variants], object]) -> None:
+        """Make beside this process what `work` asks for, which may be wanted soon; what is asked next waits for it."""
+        self.drop()
+        self.begun = Ahead(partial(_worked, self, work))
+
+    def drop(self) -> None:
+        """What was begun is not wanted."""
+        begun, self.begun = self.begun, None
+        if begun is not None:
+            begun.drop()
+
+    def _finish(self) -> None:
+        begun, self.begun = self.begun, None
+        if begun is not None:
+            self._adopt(begun.result())
+
+    def _adopt(self, state: _State) -> None:
+        self.planned, self.rewritten, self.forms, self.made = state.planned, state.rewritten, state.forms, state.made
+        if state.uncopied is not None and (instead := self._without_copies) is not None:
+            instead._adopt(state.uncopied)
+
+    @property
+    def _state(self) -> _State:
+        uncopied = None if self.uncopied is None else self.uncopied._state
+        return _State(self.planned, self.rewritten, self.forms, self.made, uncopied)
 
     def under(
         self, mode: RewriteMode, most: int | None = None, limit: float = math.inf, *, certain: bool = False
@@ -70,6 +111,7 @@ class Variants:
         Raises NoSchedule, and PlantError where the plan itself is refused; Slower where its linear assembly, or, if
         that need not be `certain`, the packets of the plan's other forms tell that it takes `limit` cycles or more.
         """
+        self._finish()
         if mode not in self.made:
             try:
                 self.made[mode] = self._make(mode, most or self.most, limit, certain)
@@ -89,6 +131,7 @@ class Variants:
 
     def busy(self, mode: RewriteMode) -> float:
         """The part of the cycles, by the rules of a mode that was made, that units need at least; 1 if not known."""
+        self._finish()
         made, rewritten = self.made.get(mode), self.rewritten.get(mode)
         for form in self.forms:
             if rewritten is not None and form.program == rewritten.program and isinstance(form.assembled, Assembled):
@@ -115,6 +158,7 @@ class Variants:
 
         Raises Slower where none of it can take fewer than `limit` cycles.
         """
+        self._finish()
         best: Compiled | None = None
         refusal: Refusal | None = None
         slower: Slower | None = None
@@ -274,6 +318,12 @@ class Variants:
             assembled = refusal
         self.forms.append(_Form(rewritten.program, most, assembled))
         return rewritten, self.forms[-1]
+
+
+def _worked(variants: Variants, work: Callable[[Variants], object]) -> _State:
+    with suppress(NoSchedule, PlantError, Slower):
+        work(variants)
+    return variants._state
 
 
 def _given(found: _T | Refusal | None) -> _T:

@@ -11,9 +11,10 @@ import pickle
 import select
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
 
@@ -29,6 +30,19 @@ def limit_processes(number: int) -> None:
 def forks() -> bool:
     """Whether this process was forked from another one, or others may be forked from it."""
     return bool(_forked) or _most() > 1
+
+
+@contextmanager
+def unstopped() -> Iterator[None]:
+    """What is done here is done to its end, though nobody may want the result of this process any more."""
+    if not _forked:
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _most() -> int:
@@ -58,6 +72,27 @@ def beside(parts: Sequence[Callable[[], Result]]) -> list[Result]:
     return [pickle.loads(answers[k]) if answers[k] else part() for k, part in enumerate(parts)]
 
 
+class Ahead(Generic[Result]):
+    """One part that is begun before it is known whether its result is wanted: in a process beside this one, where
+    there may be several, else when the result is asked for. What the part changes is lost in the other process."""
+
+    def __init__(self, part: Callable[[], Result]) -> None:
+        self._part = part
+        self._child = _start(0, part) if _most() > 1 else None
+
+    def result(self) -> Result:
+        """What the part returns; where it raises, or that can't be pickled, it is done again here. Asked once."""
+        child, self._child = self._child, None
+        answer = b"" if child is None else child.answer()
+        return pickle.loads(answer) if answer else self._part()
+
+    def drop(self) -> None:
+        """The result is not wanted any more."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.stop()
+
+
 @dataclass(frozen=True, slots=True)
 class _Child:
     number: int  # of its part
@@ -72,8 +107,9 @@ class _Child:
         return answer if status == 0 else b""
 
     def stop(self) -> None:
+        """End it, once it does nothing that can't be left half done (see `unstopped`)."""
         os.close(self.pipe)
-        os.kill(self.process, signal.SIGKILL)
+        os.kill(self.process, signal.SIGTERM)
         os.waitpid(self.process, 0)
 
 
@@ -85,6 +121,7 @@ def _start(number: int, part: Callable[[], object]) -> _Child:
         return _Child(number, process, source)
     status = 1
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.close(source)
         limit_processes(1)
         _forked.append(True)

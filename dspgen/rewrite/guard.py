@@ -25,6 +25,7 @@ from dspgen.rewrite.egraph import Job, saturated
 from dspgen.rewrite.engine import Engine
 from dspgen.rewrite.graph import EGraph
 from dspgen.rewrite.rules import Instance
+from plant_core.beside import unstopped
 
 MEGABYTES = 1024  # beyond what the process has before its first job
 _SECONDS = 120  # of processor time, for one job
@@ -79,6 +80,10 @@ class _Worker:
 
     def ask(self, job: Job) -> tuple[EGraph | None, bool]:
         """The last graph that was told, and whether the process lived to say that it is the end."""
+        with unstopped():
+            return self._ask(job)
+
+    def _ask(self, job: Job) -> tuple[EGraph | None, bool]:
         last, name = b"", os.urandom(_NAME)
         fcntl.lockf(self.lock, fcntl.LOCK_EX)
         try:

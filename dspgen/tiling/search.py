@@ -22,6 +22,9 @@ from plant_core.loc import IllegalSchedule, PlantError
 # one way of tiling to another. Large tiles must be expected to win.
 _MARGIN = 1.15
 _MARGIN_LARGE = 0.9
+# Where other nests are searched, too, and so many tiles of this one worked, others must be expected to win.
+_SURE_OF = 2
+_MARGIN_LATER = 0.97
 _MARGIN_SCALAR = 6.0
 _MARGIN_SMALLEST = 2.5
 # A large tile of which the model expects so few of the cycles of the best small one is not tried last.
@@ -56,6 +59,7 @@ Tiler = Literal["feedback", "model", "exhaustive", "evolve"]
 PATIENT: tuple[Tiler, ...] = ("exhaustive", "evolve")  # these are given all candidates
 
 Evaluate = Callable[[Candidate, float], float]
+Begin = Callable[[Candidate, float], Callable[[], None]]
 Pattern = tuple[object, ...]
 
 
@@ -135,6 +139,7 @@ def search(
     before: Choice | None = None,
     tiler: Tiler = "feedback",
     several: bool = False,
+    begin: Begin | None = None,
 ) -> Choice:
     """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out. No more are
     tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
@@ -143,13 +148,17 @@ def search(
     before it is scheduled. `before` is the choice by fewer rules: its winner goes first, and what was much too large
     for them last, the smaller before the larger. All that is about "feedback"; "model" tries the
     model's first that works, "exhaustive" all of `finalists`, "evolve" some of them, bred from the best. Code without
-    loops that is about as good is preferred where there are `several` nests.
+    loops that is about as good is preferred where there are `several` nests. `begin` has the next candidate evaluated
+    beside the one before it, under the limit that there is then; it returns what gives that up.
 
     Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
     """
-    found = _Search(evaluate, most, tries, experience or Experience(), enough, tiler in PATIENT, several)
+    found = _Search(evaluate, most, tries, experience or Experience(), enough, tiler in PATIENT, several, begin)
     if tiler == "feedback":
-        _by_feedback(found, finalists, before)
+        try:
+            _by_feedback(found, finalists, before)
+        finally:
+            found.drop()
     elif tiler == "evolve":
         evolve(finalists, found.fitness)
     else:
@@ -178,14 +187,14 @@ def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice 
             ordered.append((before.candidate, False))
         won, large = before.candidate, {t.title for t in before.trials if t.large > _MUCH}
         ordered.sort(key=lambda x: (x[0] != won, x[0].title in large, x[0].size if x[0].title in large else 0))
-        found.visit(*ordered.pop(0), last=True)
+        found.visit(*ordered.pop(0), last=True, following=ordered[0] if ordered else None)
         found.tried = 0  # most of its code was made then
     scalar = next((c for c, _ in ordered if not c.laned), None)
-    for candidate, certain in ordered:
+    for (candidate, certain), following in zip(ordered, [*ordered[1:], None], strict=False):
         if found.failed and found.best is None and scalar is not None:
             found.look_at(scalar)
             scalar = None
-        found.visit(candidate, certain)
+        found.visit(candidate, certain, following=following)
         while found.refused(candidate) and candidate.instead is not None and not found.done:
             candidate = candidate.instead
             found.visit_instead(candidate)
@@ -206,6 +215,8 @@ class _Search:
     enough: float
     patient: bool = False  # no candidate is tried in vain
     several: bool = False  # there are other nests
+    begin: Begin | None = None
+    begun: dict[str, Callable[[], None]] = field(default_factory=dict)  # by title, what gives it up
     outdone: Slower | None = None
     trials: list[Trial] = field(default_factory=list)
     best: tuple[float, Candidate] | None = None
@@ -263,13 +274,19 @@ class _Search:
             if self.best[1] == best:
                 return
 
-    def visit(self, candidate: Candidate, certain: bool, *, last: bool = False) -> None:
+    def visit(
+        self,
+        candidate: Candidate,
+        certain: bool,
+        *,
+        last: bool = False,
+        following: tuple[Candidate, bool] | None = None,
+    ) -> None:
         """Evaluate the candidate, unless that is thought to be in vain, or, if it is not the `last` chance, better put
-        off. `certain`: beyond the budget, too."""
+        off. `certain`: beyond the budget, too. `following`: what is likely to be next, and whether that is certain."""
         if candidate in self.stood_in:
             return
-        too_large = (loops == _pattern(candidate)[0] and candidate.size >= size for loops, size in self.large)
-        if not self.patient and any(too_large):
+        if self._too_large(candidate):
             self.trials.append(
                 _trial(candidate, None, "tiles of this kind and size make too much code", large=math.inf, tried=False)
             )
@@ -280,9 +297,12 @@ class _Search:
             return
         wait = self.best is None and not last and len(self.waiting) < _MOST_WAITING
         doubtful = _DOUBTFUL * candidate.cycles if wait else math.inf
-        limit = min(doubtful, self.enough + 1, self.known) if self.best is None else self.best[0]
+        limit = self._limit(doubtful)
         self.work += candidate.size
         self.tried += 1
+        self.begun.pop(candidate.title, None)
+        if following is not None:
+            self._begin(*following)
         try:
             cycles = self.evaluate(candidate, limit)
         except Slower as bound:
@@ -311,6 +331,24 @@ class _Search:
         self.ratio = min(self.ratio, cycles / candidate.cycles)
         if self.best is None or cycles < self.best[0]:
             self.best = (cycles, candidate)
+
+    def _limit(self, doubtful: float) -> float:
+        return min(doubtful, self.enough + 1, self.known) if self.best is None else self.best[0]
+
+    def _begin(self, candidate: Candidate, certain: bool) -> None:
+        """Have the candidate evaluated beside another one, unless it seems to be in vain already."""
+        if self.begin is not None and not (self._too_large(candidate) or self._vain(candidate, certain)):
+            self.begun[candidate.title] = self.begin(candidate, self._limit(_DOUBTFUL * candidate.cycles))
+
+    def drop(self) -> None:
+        """Give up what was begun and not visited."""
+        for give_up in self.begun.values():
+            give_up()
+        self.begun.clear()
+
+    def _too_large(self, candidate: Candidate) -> bool:
+        sizes = (size for loops, size in self.large if loops == _pattern(candidate)[0])
+        return not self.patient and any(candidate.size >= size for size in sizes)
 
     def look_at(self, candidate: Candidate) -> None:
         """Learn what a candidate takes that is quick to try, where others are refused: what takes longer is then given
@@ -360,7 +398,9 @@ class _Search:
             return _MARGIN_RAGGED, self.ratio if candidate.large else small
         if certain:
             return _MARGIN_SMALLEST, small
-        return (_MARGIN_LARGE, self.ratio) if candidate.large else (_MARGIN, small)
+        if candidate.large:
+            return _MARGIN_LARGE, self.ratio
+        return (_MARGIN_LATER if self.several and len(self.codes) >= _SURE_OF else _MARGIN), small
 
 
 def _in_turn(candidate: Candidate | None) -> Iterator[Candidate]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import pickle
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
 from dspgen.target.model import Target
-from plant_core.beside import beside, forks, limit_processes
+from plant_core.beside import Ahead, beside, forks, limit_processes, unstopped
+from plant_core.loc import IllegalSchedule, Loc
 
 STAGES = """
 void stages(float a[64], float b[64], float c[64], float d[64], float e[64], float f[64])
@@ -32,6 +36,16 @@ void product(float A[70][40], float B[40][70], float C[70][70])
     for (int j = 0; j < 70; j++)
       for (int k = 0; k < 40; k++)
         C[i][j] += A[i][k] * B[k][j];
+}
+"""
+
+# One nest, too large to be unrolled.
+FILTER = """
+void filter(float a[34][66], float b[32][64])
+{
+  for (int i = 0; i < 32; i++)
+    for (int j = 0; j < 64; j++)
+      b[i][j] = a[i][j] + 2.f * a[i + 1][j + 1] + a[i + 2][j + 2] * a[i][j + 2];
 }
 """
 
@@ -76,6 +90,61 @@ def test_forked_processes_fork_no_more() -> None:
         assert len(set(processes)) == 1
 
 
+@pytest.mark.usefixtures("several")
+def test_what_is_begun_ahead_is_another_process_and_comes_back() -> None:
+    number, process = Ahead(partial(square, 3)).result()
+    assert number == 9 and process != os.getpid()
+
+
+@pytest.mark.usefixtures("several")
+def test_what_can_not_be_sent_or_raises_ahead_is_done_here() -> None:
+    assert Ahead(lambda: lambda: 1).result()() == 1
+    with pytest.raises(ZeroDivisionError):
+        Ahead(lambda: 1 // 0).result()
+
+
+def test_in_one_process_what_is_begun_ahead_waits_to_be_asked_for() -> None:
+    done: list[int] = []
+    wanted, dropped = Ahead(lambda: done.append(1)), Ahead(lambda: done.append(2))
+    assert not done
+    wanted.result()
+    dropped.drop()
+    assert done == [1]
+
+
+@pytest.mark.usefixtures("several")
+def test_what_is_dropped_ends_but_not_half_way(tmp_path: Path) -> None:
+    begun, half, whole = tmp_path / "begun", tmp_path / "half", tmp_path / "whole"
+
+    def part() -> None:
+        with unstopped():
+            begun.touch()
+            time.sleep(0.3)
+            half.touch()
+        time.sleep(10)
+        whole.touch()
+
+    ahead = Ahead(part)
+    while not begun.exists():
+        time.sleep(0.01)
+    started = time.monotonic()
+    ahead.drop()
+    assert half.exists() and not whole.exists() and time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NoSchedule(Problem("DG303", "no registers", Loc("k.c", 3), "fewer")),
+        TooLarge(Problem("DG308", "much code"), 2.5),
+        IllegalSchedule("reversed", loc=Loc("k.c", 4)),
+    ],
+)
+def test_refusals_come_back_as_they_are(error: Exception) -> None:
+    found = pickle.loads(pickle.dumps(error))
+    assert type(found) is type(error) and str(found) == str(error) and vars(found) == vars(error)
+
+
 def test_one_process_is_this_one() -> None:
     assert not forks() and {process for _, process in beside([partial(square, k) for k in range(3)])} == {os.getpid()}
 
@@ -105,3 +174,25 @@ def test_code_is_the_same(
     alone: list[str] = []
     one_made = compile_file(str(path), ft_m7002, options, on_stage=lambda name, value: alone.append(name))
     assert several_made.asm == one_made.asm and several_made.remarks == one_made.remarks and stages == alone
+
+
+def test_candidates_tried_ahead_make_the_same_code(
+    tmp_path: Path, ft_m7002: Target, several: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text(FILTER, encoding="utf-8")
+    begun: list[object] = []
+
+    class Counted(Ahead[object]):
+        def __init__(self, part: Callable[[], object]) -> None:
+            super().__init__(part)
+            begun.append(self)
+
+    monkeypatch.setattr("dspgen.variants.Ahead", Counted)
+    made = []
+    for processes in (2, 1):
+        limit_processes(processes)
+        found = compile_file(str(path), ft_m7002, Options())
+        made.append((found.asm, found.remarks, [c.trials for c in found.choices], len(begun)))
+        begun.clear()
+    assert made[0] == made[1] and made[0][-1] > 1

@@ -62,6 +62,7 @@ TOP = {
     "dspgen.stages",
     "dspgen.unrolled",
     "dspgen.variants",
+    "dspgen.viewed",
     "dspgen.cpu_road",
     "dspgen.emulated_road",
     "dspgen.emulator",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -50,6 +51,44 @@ def _search(
         finalists, FALLBACK, evaluate, tries=tries, experience=experience, enough=enough, before=before, tiler=tiler
     )  # fmt: skip
     return choice, seen
+
+
+def test_each_candidate_is_begun_beside_the_one_before_it_unless_that_is_in_vain() -> None:
+    finalists = [_laned("good", 100.0, 1), _laned("next", 104.0, 2), _laned("hopeless", 190.0, 3)]
+    told: list[tuple[str, str, float]] = []
+
+    def evaluate(candidate: Candidate, limit: float) -> float:
+        told.append(("tried", candidate.title, limit))
+        return {"good": 100.0, "next": 90.0}[candidate.title]
+
+    def begin(candidate: Candidate, limit: float) -> Callable[[], None]:
+        told.append(("begun", candidate.title, limit))
+        return lambda: told.append(("dropped", candidate.title, 0.0))
+
+    search(finalists, FALLBACK, evaluate, begin=begin)
+    assert told == [
+        ("begun", "next", 208.0),
+        ("tried", "good", 200.0),
+        ("tried", "next", 100.0),
+    ]
+    told.clear()
+    finalists[1] = _laned("unwanted", 130.0, 2)
+    search(finalists, FALLBACK, evaluate, begin=begin)
+    assert told == [("begun", "unwanted", 260.0), ("tried", "good", 200.0), ("dropped", "unwanted", 0.0)]
+
+
+def test_beside_other_nests_a_third_tile_must_be_expected_to_win() -> None:
+    finalists = [_laned("1", 100.0, 1), _laned("2", 100.0, 2), _laned("3", 100.0, 3), _laned("4", 90.0, 4)]
+    cycles = {"1": 100.0, "2": 98.0, "3": 97.0, "4": 95.0}
+    tried: dict[bool, list[str]] = {True: [], False: []}
+    for several, titles in tried.items():
+
+        def evaluate(candidate: Candidate, limit: float, titles: list[str] = titles) -> float:
+            titles.append(candidate.title)
+            return cycles[candidate.title]
+
+        search(finalists, FALLBACK, evaluate, several=several)
+    assert tried == {False: ["4", "1", "2", "3"], True: ["4", "1"]}
 
 
 def test_the_smallest_and_the_scalar_candidate_are_tried_beyond_the_budget() -> None:
