@@ -34,6 +34,7 @@ TRIES = 8  # candidates that are compiled, those of all nests together, but for 
 FEWEST_TRIES = 3
 FIRST_TRIES = 2  # of those by the fewest rules, before all are used
 RARE = 4  # what does less than the part of all that is one in so many, or nests, of what others do, are tried less
+SMALL_SHARE = 0.1  # of what is done altogether: pieces that do less are compiled by all rules only
 THIN = 0.02  # the part of all cycles: nests that take less keep what fewer rules chose
 LARGEST_CANDIDATE = 800  # instructions
 LARGEST_STRIPS = 1200  # those of nests in strips or versions, some of which may be there twice
@@ -76,9 +77,9 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     """The function by its loop nests, each under the best plan that was found for it.
 
     Plans are searched with the fewest rules first, only a few of them, and then with all; what is best is tried with
-    fewer as well. (Where there are many nests, and no other code, with all at once.) Several nests are compiled
-    together by those sets of rules that gain cycles in one of them, and by others only if that fails. `known` are the
-    cycles of other code by the fewest rules.
+    fewer as well. (Where there is no other code, and nests are many, or do little of the work, with all at once.)
+    Several nests are compiled together by those sets of rules that gain cycles in one of them, and by others only if
+    that fails. `known` are the cycles of other code by the fewest rules.
 
     Raises NoSchedule; Outdone where the nests by the fewest rules take many times `known`.
     """
@@ -89,7 +90,8 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     gaining: list[RewriteMode] = []
     vain: list[RewriteMode] = []
     fewer: tuple[Choice, ...] = ()
-    first = REWRITE_MODES[:1] if known < math.inf or len(chooser.searches) <= FEW_NESTS else ()
+    few = len(chooser.searches) <= FEW_NESTS
+    first = REWRITE_MODES[:1] if known < math.inf or (few and not chooser.small) else ()
     for mode in dict.fromkeys((*first, chooser.options.rewrite)):
         try:
             found = chooser.choices(mode, enough=SURE * known if mode == REWRITE_MODES[0] else math.inf)
@@ -157,6 +159,11 @@ class Chooser:
         """The model's cycles for the best candidates of all nests; 0 where it knows too little."""
         each = [s.expected for s in self.searches]
         return sum(each) if all(each) else 0.0
+
+    @property
+    def small(self) -> bool:
+        """Whether this is a piece that does so little that its code is not worth much time."""
+        return self.share < SMALL_SHARE
 
     def choices(self, mode: RewriteMode, *, enough: float = math.inf) -> tuple[Choice, ...]:
         """Each nest's plan, by compiling and scheduling the model's finalists. Raises Outdone where the first of them
@@ -239,7 +246,8 @@ class Chooser:
         if len(choices) == 1:
             # The nest's candidates were whole functions.
             variants = self.searches[0].variants(choices[0].candidate)
-            best = variants.summed(variants.least(mode, limit=limit, certain=True), mode)
+            best = variants.least(mode, fresh=not self.small, limit=limit, certain=True)
+            best = best if self.small else variants.summed(best, mode)
         else:
             try:
                 best, choices = self._together(choices, mode, limit)
