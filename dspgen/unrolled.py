@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import islpy as isl
 
@@ -28,6 +31,8 @@ CLOSE = 1.5  # times the least cycles without rewriting: forms that take more ar
 WAITING = 1.1  # the same where units have nothing to do in most cycles: rules change latencies little
 MOST_STATEMENTS = 600  # of all programs tried
 EFFORT = Effort(terms=400, waiting=True)  # unrolled code is one large region
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,7 @@ def depends_on_parameters(func: Func) -> bool:
 def best_unrolled(source: Func, target: Target, options: Options, limit: float) -> Unrolled | None:
     """The unrolled form that takes the fewest cycles, by all rules or by fewer; None where none takes fewer than
     `limit`, or the function is too large or its control isn't known beforehand."""
-    tried: list[tuple[Straight, Variants, float]] = []
-    plain = math.inf
+    forms: list[tuple[Straight, Variants]] = []
     spent = 0
     for straight in _programs(source, target, options):
         size = sum(1 for _ in statements(straight.program.body))
@@ -63,7 +67,12 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
             continue
         spent += size
         plan = partial(straight_program, source, straight.program, target)
-        variants = Variants(plan, target, options, LARGEST_CANDIDATE, EFFORT)
+        forms.append((straight, Variants(plan, target, options, LARGEST_CANDIDATE, EFFORT)))
+    plain = math.inf
+    tried: list[tuple[Straight, Variants, float]] = []
+    for (straight, variants), following in _with_following(forms):
+        if following is not None:
+            following[1].begin(partial(Variants.told, mode=REWRITE_MODES[0], limit=CLOSE * plain))
         tried.append((straight, variants, variants.told(REWRITE_MODES[0], CLOSE * plain)))
         plain = min(plain, tried[-1][2])
     best: Unrolled | None = None
@@ -71,9 +80,11 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
     tried.sort(key=lambda t: t[2])
     close = [(s, v) for s, v, cycles in tried if not _gain(v) * plain <= cycles < math.inf]
     for without in (between, ()) if between else ((),):
-        for straight, variants in close:
+        for (straight, variants), following in _with_following(close):
             if not without and best is not None and straight.title != best.title:
                 continue
+            if without and following is not None:
+                following[1].begin(partial(Variants.least, mode=options.rewrite, limit=limit, without=without))
             try:
                 compiled = variants.least(options.rewrite, limit=limit, without=without)
             except (NoSchedule, Slower):
@@ -83,6 +94,11 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
             if found.cycles < limit:
                 limit, best = found.cycles, found
     return best
+
+
+def _with_following(found: Sequence[_T]) -> Iterable[tuple[_T, _T | None]]:
+    """Each with the next one, which is begun beside it."""
+    return itertools.zip_longest(found, found[1:])
 
 
 def _gain(variants: Variants) -> float:

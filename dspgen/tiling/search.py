@@ -6,6 +6,7 @@ raises Slower if its code, not yet scheduled, can't take, or isn't expected to t
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -190,7 +191,7 @@ def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice 
         found.visit(*ordered.pop(0), last=True, following=ordered[0] if ordered else None)
         found.tried = 0  # most of its code was made then
     scalar = next((c for c, _ in ordered if not c.laned), None)
-    for (candidate, certain), following in zip(ordered, [*ordered[1:], None], strict=False):
+    for (candidate, certain), following in itertools.zip_longest(ordered, ordered[1:]):
         if found.failed and found.best is None and scalar is not None:
             found.look_at(scalar)
             scalar = None
