@@ -162,8 +162,9 @@ class Chooser:
 
     @property
     def small(self) -> bool:
-        """Whether this is a piece that does so little that its code is not worth much time."""
-        return self.share < SMALL_SHARE
+        """Whether this is a piece that does so little, at whatever sizes, that its code is not worth much time."""
+        loops = (loop for search in self.searches for comp in search.nest.comps for loop in comp.loops)
+        return self.share < SMALL_SHARE and all(loop.known for loop in loops)
 
     def choices(self, mode: RewriteMode, *, enough: float = math.inf) -> tuple[Choice, ...]:
         """Each nest's plan, by compiling and scheduling the model's finalists. Raises Outdone where the first of them
@@ -209,8 +210,7 @@ class Chooser:
 
     def _in_parts(self, work: Callable[[Sequence[int]], list[_T]]) -> list[_T]:
         """What `work` finds of each nest, told the numbers of some: of many in parts, beside each other."""
-        nests = len(self.searches)
-        most = PARTS if nests > FEW_NESTS else 1
+        nests, most = len(self.searches), PARTS if len(self.searches) > FEW_NESTS else 1
         parts = [range(k * nests // most, (k + 1) * nests // most) for k in range(most)]
         return list(itertools.chain(*beside([partial(work, part) for part in parts])))
 
