@@ -60,7 +60,7 @@ Tiler = Literal["feedback", "model", "exhaustive", "evolve"]
 PATIENT: tuple[Tiler, ...] = ("exhaustive", "evolve")  # these are given all candidates
 
 Evaluate = Callable[[Candidate, float], float]
-Begin = Callable[[Candidate, float], Callable[[], None]]
+Begin = Callable[[Candidate, float], Callable[[], None]]  # evaluates beside this process; what gives that up
 Pattern = tuple[object, ...]
 
 
@@ -287,13 +287,16 @@ class _Search:
         off. `certain`: beyond the budget, too. `following`: what is likely to be next, and whether that is certain."""
         if candidate in self.stood_in:
             return
+        give_up = self.begun.pop(candidate.title, lambda: None)
         if self._too_large(candidate):
+            give_up()
             self.trials.append(
                 _trial(candidate, None, "tiles of this kind and size make too much code", large=math.inf, tried=False)
             )
             return
         vain = self._vain(candidate, certain)
         if vain:
+            give_up()
             self.trials.append(_trial(candidate, None, vain, tried=False))
             return
         wait = self.best is None and not last and len(self.waiting) < _MOST_WAITING
@@ -301,7 +304,6 @@ class _Search:
         limit = self._limit(doubtful)
         self.work += candidate.size
         self.tried += 1
-        self.begun.pop(candidate.title, None)
         if following is not None:
             self._begin(*following)
         try:
