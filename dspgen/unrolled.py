@@ -61,8 +61,8 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
     `limit`, or the function is too large or its control isn't known beforehand."""
     forms: list[tuple[Straight, Variants]] = []
     spent = 0
-    for straight in _programs(source, target, options):
-        size = sum(1 for _ in statements(straight.program.body))
+    # What is most in lanes is the smallest.
+    for size, straight in sorted(_programs(source, target, options), key=lambda found: found[0]):
         if spent and spent + size > MOST_STATEMENTS:
             continue
         spent += size
@@ -106,12 +106,14 @@ def _gain(variants: Variants) -> float:
     return WAITING if 2 * variants.busy(REWRITE_MODES[0]) < 1 else CLOSE
 
 
-def _programs(source: Func, target: Target, options: Options) -> list[Straight]:
+def _programs(source: Func, target: Target, options: Options) -> list[tuple[int, Straight]]:
+    """The function unrolled in several ways, each after the number of its statements."""
     try:
         found = list(straight_programs(source, target, reassoc=options.fp == "reassoc"))
     except NoSchedule:
         return []
-    return [s for s in found if options.vectorize or not _laned(s.program)]
+    fitting = [s for s in found if options.vectorize or not _laned(s.program)]
+    return [(sum(1 for _ in statements(s.program.body)), s) for s in fitting]
 
 
 def _laned(program: Program) -> bool:

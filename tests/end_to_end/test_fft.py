@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.bench.table1 import KERNELS
 from dspgen.options import Options
 from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
@@ -43,3 +44,10 @@ def test_every_stage_is_in_lanes(path: str, interleaved: bool, options: Options)
     assert stores and all(s.value.type.vector and s.index is None and not s.period for s in stores)
     if interleaved:  # both parts of whole vectors are stored at once
         assert len(stores) <= 2 * len(stages)
+
+
+def test_of_unrolled_forms_those_most_in_lanes_are_tried_first() -> None:
+    """Others would use up the statements that are tried: of 16 points, one of 336 is most of 600."""
+    kernel = KERNELS["fft_loop_16"]
+    result = run_file(kernel.source, load_target("ft_m7002"), Options(defines=kernel.defines))
+    assert result.verified and result.tiles == ("unrolled, yr by columns, yi by columns",)
