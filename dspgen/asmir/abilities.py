@@ -28,6 +28,7 @@ class Abilities:
         self.group = emitter.target.packed  # lanes that one predicate governs
         self._alike: set[str] = set()  # variables whose lanes are alike in each group
         self._spread: dict[str, Term] = {}  # what all lanes of variables are
+        self._first: dict[str, Op] = {}  # variables that are masks of so many lanes
         self._direct: dict[_Key, bool] = {}
 
     # -- accesses
@@ -82,8 +83,14 @@ class Abilities:
                 self._spread[name] = place
             case Var(other) if other in self._spread:
                 self._spread[name] = self._spread[other]
+        if isinstance(value, Op) and value.name == "mask_first":
+            self._first[name] = value
         if isinstance(value, Op) and value.name == "alike" or isinstance(value, Var) and value.name in self._alike:
             self._alike.add(name)
+
+    def first_lanes(self, mask: Term) -> Op | None:
+        """The mask as that of the first lanes, so many as is known, if it is."""
+        return self._first.get(mask.name) if isinstance(mask, Var) else None
 
     def lane_predicates(self, stmt: Store) -> bool:
         """Whether some row does the vector store on lanes of one's choice."""

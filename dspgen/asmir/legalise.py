@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 I32, VI32 = VType("i32", False), VType("i32", True)
 _Access = TypeVar("_Access", Load, Store)
+_FEW_WINDOWS = 2  # that are merged where scalars could be loaded
 Readable = Callable[[str, Address, int, int], bool]
 
 
@@ -244,6 +245,9 @@ class _Legaliser:
             if self.inside(load.array, load.address, min(offsets), max(offsets)):
                 whole = self.bound(self.term(replace(load, mask=None)))
                 return self.term(Op("select", (mask, whole, Const(0, load.type)), load.type))
+            first = self.able.first_lanes(mask)
+            if first is not None and len({o - k for k, o in enumerate(offsets[: first.imm[0]])}) > _FEW_WINDOWS:
+                return self._one_by_one(replace(load, mask=first), offsets)
             if (merged := self._merged(load, offsets, masked=True)) is not None:
                 return merged
             return self._one_by_one(load, offsets)

@@ -153,7 +153,7 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine, kept: frozens
     if registers > machine.vector_registers - 4:
         return None
     joining = 0.0
-    overhead = before + (_ENTRY_CYCLES if inner is not None else _STRAIGHT_CYCLES)
+    overhead = max(before, _ENTRY_CYCLES if inner is not None else _STRAIGHT_CYCLES)
     if inner is not None and entries > 1 and _leaves_over(comp.loop(inner), spans[inner]):
         # One run can't overlap the next, and what the innermost loop leaves over is not pipelined.
         overhead += 2 * depth

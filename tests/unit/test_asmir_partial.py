@@ -13,7 +13,7 @@ from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, VType
+from dspgen.vecdsl.ir import Address, ArrayDecl, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
 from dspgen.vecdsl.ranges import readable
 from dspgen.vecdsl.terms import children, own_terms, statements
 from tests.support.access_programs import inputs_for, run_assembly
@@ -208,3 +208,20 @@ def test_lane_predicates_are_used_where_there_are_some(ft_m7002: Target) -> None
     program = over(64, (Store("b", Address(16), 1, "i32", value(0), 5),))
     body = legal(program, ft_m7002)
     assert [s.active for s in stored(body)] == [5] and not any(isinstance(s, Let) for s in body)
+
+
+@pytest.mark.parametrize(("count", "stride"), [(8, 16), (5, 3), (15, 7), (3, -40), (8, 1), (1, 9)])
+@pytest.mark.parametrize("name", ["ft_m7002", "hexagon_v66"])
+def test_strided_vectors_longer_than_their_loop_load_only_its_lanes(name: str, count: int, stride: int) -> None:
+    """The first lanes are loaded as scalars, where windows under masks would be as many as there are lanes."""
+    target = load_target(name)
+    last = (count - 1) * abs(stride)
+    first = Let("first", Op("mask_first", (), VI32, (count,)))
+    load = Load("a", Address(last if stride < 0 else 0), stride, "i32", VI32, mask=Var("first", VI32))
+    arrays = (ArrayDecl("a", "i32", last + 1, False, True), ArrayDecl("b", "i32", target.lanes, False))
+    body = (first, Store("b", Address(0), 1, "i32", load))
+    program = Program("f", ("a", "b"), arrays, (), body)
+    check(program, target)
+    loads = [s.value for s in legal(program, target) if isinstance(s, Let) and isinstance(s.value, Load)]
+    windows = {k * stride - k for k in range(count)}
+    assert len(windows) <= 2 or not any(load.type.vector for load in loads if load.array == "a")
