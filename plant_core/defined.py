@@ -6,13 +6,13 @@ each iteration, so that it may stand for itself only among statements of one ite
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import islpy as isl
 
 from plant_core.affine import children, sub, to_pw_aff
-from plant_core.ir import Comp, Expr, Func, Load, Param
+from plant_core.ir import Buf, Comp, Expr, Func, Load, Param
 from plant_core.loc import Loc
 
 _MOST_CASES = 2  # of a definition that is told
@@ -55,13 +55,22 @@ def used_parameters(comp: Comp) -> frozenset[str]:
         for k in range(domain.dim(isl.dim_type.param))
         if domain.involves_dims(isl.dim_type.param, k, 1)
     }
-    pending: list[Expr] = [comp.target, comp.value]
+    return frozenset(found | _named((comp.target, comp.value)))
+
+
+def extent_parameters(bufs: Iterable[Buf]) -> set[str]:
+    """The parameters that stand in extents."""
+    return _named(n for buf in bufs for n in buf.shape if not isinstance(n, int))
+
+
+def _named(exprs: Iterable[Expr]) -> set[str]:
+    found, pending = set[str](), list(exprs)
     while pending:
         expr = pending.pop()
         if isinstance(expr, Param):
             found.add(expr.name)
         pending += children(expr)
-    return frozenset(found)
+    return found
 
 
 def definition_of(name: str, value: Expr, loc: Loc) -> Comp:

@@ -17,7 +17,7 @@ from dspgen.tiling.nests import UNKNOWN_EXTENT, CompInfo, Nest, nests
 from dspgen.tiling.rows import Ragged, ragged_loops
 from dspgen.tiling.strips import Part, Strips, in_strips
 from plant_core.boxes import assumed
-from plant_core.defined import used_parameters
+from plant_core.defined import extent_parameters, used_parameters
 from plant_core.ir import Comp, Func, ScalarParam
 from plant_core.schedule import position
 from plant_core.sized import at_sizes
@@ -76,9 +76,10 @@ def _judged(func: Func) -> Func | None:
     """The function itself, or at moderate sizes where it depends on any; None where it computes some of them."""
     if any(c.defines for c in func.comps):
         return None
-    names = [p.name for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)]
+    names = {p.name for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)}
+    names |= extent_parameters(func.bufs)  # of other nests' arrays, too
     most = assumed(func)
-    sizes = {n: min(most.get(n, UNKNOWN_EXTENT), UNKNOWN_EXTENT) for n in names}
+    sizes = {n: min(most.get(n, UNKNOWN_EXTENT), UNKNOWN_EXTENT) for n in sorted(names)}
     return at_sizes(func, sizes) if any(u in sizes for c in func.comps for u in used_parameters(c)) else func
 
 

@@ -9,6 +9,10 @@ import pytest
 from dspgen.errors import SourceError
 from dspgen.frontend.codes import CODES
 from dspgen.frontend.read import read_c
+from dspgen.options import Options
+from dspgen.pipeline import compile_file
+from dspgen.target.load import load_target
+from plant_core.loc import PlantError
 
 HEAD = "void kernel(float x[10], float y[10], int n, const int m[10]) {\n"
 
@@ -135,3 +139,16 @@ def test_function_by_name(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         read_c(str(path), function="c")
     assert "'a', 'b'" in caught.value.render()
+
+
+def test_arrays_of_unknown_extents_on_the_chip_are_refused_with_place_and_remedy(tmp_path: Path) -> None:
+    """Where rows differ in length, the extents of another nest's arrays are asked for first."""
+    path = tmp_path / "two.c"
+    path.write_text(
+        "void two(int n, int m, const float a[n][n], float b[n], const float c[m], float d[m])\n{\n"
+        "  for (int i = 0; i < n; i++)\n    for (int j = 0; j <= i; j++)\n      b[i] += a[i][j] * a[j][i];\n"
+        "  for (int i = 0; i < m; i++)\n    d[i] = c[i] * 2.0f;\n}\n"
+    )
+    with pytest.raises(PlantError, match="the extents of 'a'") as caught:
+        compile_file(str(path), load_target("ft_m7002"), Options(data="onchip"))
+    assert caught.value.code == "DG205" and caught.value.loc is not None and "-D" in caught.value.remedy
