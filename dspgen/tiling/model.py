@@ -146,11 +146,11 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine, kept: frozens
         share *= max(comp.loop(iterator).extent, 1) / spans[iterator]
         entries *= tiles[iterator] if iterator != inner else 1
     vectors = vectors_of(spans[lane.iterator], lane, machine.lanes) if lane else 1
-    body, registers, depth = _body_cycles(comp, spans, lane, vectors, inner, machine, kept)
+    body, before, registers, depth = _body_cycles(comp, spans, lane, vectors, inner, machine, kept)
     if registers > machine.vector_registers - 4:
         return None
     joining = 0.0
-    overhead = _ENTRY_CYCLES if inner is not None else _STRAIGHT_CYCLES
+    overhead = before + (_ENTRY_CYCLES if inner is not None else _STRAIGHT_CYCLES)
     if inner is not None and entries > 1 and _leaves_over(comp.loop(inner), spans[inner]):
         # One run can't overlap the next, and what the innermost loop leaves over is not pipelined.
         overhead += 2 * depth
@@ -201,13 +201,14 @@ def _body_cycles(
     inner: str | None,
     machine: Machine,
     kept: frozenset[str],
-) -> tuple[float, int, float]:
-    """Cycles of one innermost iteration, the vector registers it needs about, and its longest chain of operations.
-    `kept`: arrays whose elements are registers."""
+) -> tuple[float, float, int, float]:
+    """Cycles of one innermost iteration, and of what is loaded before the first; the vector registers it needs about,
+    and its longest chain of operations. `kept`: arrays whose elements are registers."""
     points = 1
     for iterator, span in spans.items():
         points *= _steps(lane, iterator, span, vectors)
     pressure: dict[str, float] = {}
+    before: dict[str, float] = {}
     elem = comp.comp.target.dtype
     for op, count in operation_counts(comp.comp.value).items():
         machine.add(pressure, op, elem, lane is not None, count * points)
@@ -221,9 +222,14 @@ def _body_cycles(
         apart = access if access.start is None else access.start
         groups.setdefault((access.buf, access.coefficients, apart), []).append(access)
     accumulators = 0
+    # Far apart, lanes beyond a loop would be outside of the array.
+    few = lane is not None and lane.inner is None and comp.loop(lane.iterator).extent < machine.lanes
     for members in groups.values():
         distinct = _distinct(members, spans, lane, vectors, machine.lanes)
         first = members[0]
+        how = across(first, lane, machine.lanes)
+        if few and how is not None and how.stride is not None and 2 * abs(how.stride) >= machine.lanes:
+            how = Across(None)
         invariant = inner is None or first.stays(inner)
         written = any(a.write for a in members)
         made = points if lane and lane.reduce and invariant else distinct
@@ -234,13 +240,14 @@ def _body_cycles(
         if invariant:
             registers += distinct
             if inner is not None and not written:
+                if how is not None and how.stride is None:  # loads in rows hardly count
+                    machine.add_access(before, first, how, distinct, written, read=True)
                 continue
         else:
             streamed += distinct
             sums += distinct if written else 0
         if first.buf in kept:
             continue
-        how = across(first, lane, machine.lanes)
         machine.add_access(pressure, first, how, distinct, written, read=any(not a.write for a in members))
     latency = machine.latency("mac", elem, vector=lane is not None)
     recurrence = points / accumulators * latency if accumulators else 0.0
@@ -249,7 +256,7 @@ def _body_cycles(
         # Chains of one iteration run on through the next ones.
         accumulators = round(points * latency / body)
     held = registers + accumulators + max(min(streamed, 12), round(_HELD * streamed))
-    return body, held, points / results * latency
+    return body, max(before.values(), default=0.0), held, points / results * latency
 
 
 def _scan_steps(comp: CompInfo, lane: Lane | None, lanes: int) -> tuple[int, int]:
