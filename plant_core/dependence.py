@@ -146,9 +146,9 @@ def rebalanced(comp: Comp, found: Reduction) -> Expr:
 
 
 @by_identity
-def flows(func: Func, *, reader: str | None = None) -> tuple[Flow, ...]:
+def flows(func: Func, *, reader: str | None = None, local: bool = False) -> tuple[Flow, ...]:
     """Which instance's write each read sees (value-based), one entry for each writer, reader and read access; of one
-    `reader` only, if that is given.
+    `reader` only, if that is given; of `local` variables and arrays only, if that is asked for.
 
     On a few programs with remainders in their subscripts isl gives up; every earlier write of the element then counts.
     """
@@ -159,17 +159,22 @@ def flows(func: Func, *, reader: str | None = None) -> tuple[Flow, ...]:
     sinks, must, may, times = _empty(), _empty(), _empty(), _empty()
     names: dict[str, tuple[str, int]] = {}
     seen = _touched(func, None if reader is None else (reader,))
+    if local:
+        seen &= {b.name for b in func.bufs if b.kind == "local"}
     for number, comp in enumerate(func.comps):
-        if comp.target.buf not in seen and comp.name != reader:
+        reads = [(k, a) for k, a in enumerate(read_accesses(comp)) if a.buf in seen and reader in (None, comp.name)]
+        written = comp.target.buf in seen
+        if not (written or reads):
             continue
         time = schedule_map(comp, position(comp), length)
-        relation, exact = access_map(comp, comp.target)
-        times = times.union(_timed(time, comp.name, 1))
-        if exact and comp.name not in unsure:
-            must = must.union(relation)
-        else:
-            may = may.union(relation)
-        for k, access in enumerate(read_accesses(comp) if reader in (None, comp.name) else ()):
+        if written:
+            relation, exact = access_map(comp, comp.target)
+            times = times.union(_timed(time, comp.name, 1))
+            if exact and comp.name not in unsure:
+                must = must.union(relation)
+            else:
+                may = may.union(relation)
+        for k, access in reads:
             name = f"R{number}.{k}"
             names[name] = (comp.name, k)
             sinks = sinks.union(access_map(comp, access)[0].set_tuple_name(isl.dim_type.in_, name))
@@ -178,7 +183,7 @@ def flows(func: Func, *, reader: str | None = None) -> tuple[Flow, ...]:
     try:
         full = info.compute_flow().get_full_may_dependence()
     except isl.Error:
-        return tuple(f for f in _possible_flows(func) if reader in (None, f.sink))
+        return tuple(f for f in _possible_flows(func) if reader in (None, f.sink) and f.buf in seen)
     order = {comp.name: k for k, comp in enumerate(func.comps)}
     found = []
     for relation in _maps(full):

@@ -40,7 +40,7 @@ def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: in
     scalars are expanded over loops of run-time bounds, too, up to so many elements in any case.
     """
     # Neither dropping nor renaming changes which write a live read sees, so one analysis serves all three steps.
-    known = flows(func)
+    known = flows(func, local=True)
     func = _without_dead(func, known)
     live = {comp.name for comp in func.comps}
     known = tuple(flow for flow in known if flow.sink in live)
@@ -53,7 +53,7 @@ def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: in
 
 def drop_dead(func: Func) -> Func:
     """Without the Comps that write a local variable whose value reaches no parameter."""
-    return _without_dead(func, flows(func))
+    return _without_dead(func, flows(func, local=True))
 
 
 def _without_dead(func: Func, known: tuple[Flow, ...]) -> Func:

@@ -36,7 +36,7 @@ def _found(func: Func) -> list[_Found]:
     """The values to put in their readers' place now: none of them is made of another."""
     scalars = {n for n, b in all_bufs(func).items() if b.kind == "local" and b.shape == ()}
     candidates = [c for c in func.comps if c.target.buf in scalars and c.defines is None]
-    known = flows(func) if candidates else ()
+    known = flows(func, local=True) if candidates else ()
     found: list[_Found] = []
     changed: set[str] = set()
     for comp in candidates:

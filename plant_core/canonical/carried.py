@@ -38,7 +38,7 @@ def expand_carried(func: Func) -> Func:
     """
     for buf in func.bufs:
         if buf.kind == "local" and buf.shape == () and not func.effects and _crosses(func, buf):
-            known = flows(func)
+            known = flows(func, local=True)
             found = _expansion(func, buf, known)
             if found is not None:
                 func = _ahead(_expanded(func, buf, found), found) or func
@@ -59,7 +59,7 @@ def expand_running(func: Func, *, reassoc: bool) -> Func:
         if len(writers) != 1 or len(writers[0].iters) != 1:
             continue
         name = writers[0].name
-        found = _expansion(func, buf, flows(func), running=True)
+        found = _expansion(func, buf, flows(func, local=True), running=True)
         if found is None or not any(c != name and n >= 0 and c in found.inside for c, n in found.offsets):
             continue
         new = _expanded(func, buf, found)
@@ -91,7 +91,7 @@ def with_carried_loads(func: Func) -> Func:
     for buf in func.bufs:
         if buf.kind != "local" or buf.shape or buf.dtype != "i32" or not _crosses(func, buf):
             continue
-        found = _expansion(func, buf, flows(func))
+        found = _expansion(func, buf, flows(func, local=True))
         loads = [a for c in func.comps for a in accesses(c.value) if _follows(a, buf.name) and a.buf not in written]
         if found is not None and loads:
             carried = _with_load(func, buf, found, loads[0])

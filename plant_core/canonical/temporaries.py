@@ -25,7 +25,7 @@ def without_stale_values(func: Func) -> Func:
     candidates = {c.name: c for c in func.comps if _keeps_old(func, c)}
     if not candidates:
         return func
-    known = [f for f in flows(func) if f.source in candidates]
+    known = [f for f in flows(func, local=True) if f.source in candidates]
     comps = {c.name: c for c in func.comps}
     while True:
         kept = {f.source for f in known if not _unseen(f, comps, candidates)} & set(candidates)
