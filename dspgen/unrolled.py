@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 import islpy as isl
 
@@ -31,8 +29,6 @@ CLOSE = 1.5  # times the least cycles without rewriting: forms that take more ar
 WAITING = 1.1  # the same where units have nothing to do in most cycles: rules change latencies little
 MOST_STATEMENTS = 600  # of all programs tried
 EFFORT = Effort(terms=400, waiting=True)  # unrolled code is one large region
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
         forms.append((straight, Variants(plan, target, options, LARGEST_CANDIDATE, EFFORT)))
     plain = math.inf
     tried: list[tuple[Straight, Variants, float]] = []
-    for (straight, variants), following in _with_following(forms):
+    for (straight, variants), following in itertools.zip_longest(forms, forms[1:]):
         if following is not None:
             following[1].begin(partial(Variants.told, mode=REWRITE_MODES[0], limit=CLOSE * plain))
         tried.append((straight, variants, variants.told(REWRITE_MODES[0], CLOSE * plain)))
@@ -80,7 +76,7 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
     tried.sort(key=lambda t: t[2])
     close = [(s, v) for s, v, cycles in tried if not _gain(v) * plain <= cycles < math.inf]
     for without in (between, ()) if between else ((),):
-        for (straight, variants), following in _with_following(close):
+        for (straight, variants), following in itertools.zip_longest(close, close[1:]):
             if not without and best is not None and straight.title != best.title:
                 continue
             if without and following is not None:
@@ -94,11 +90,6 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
             if found.cycles < limit:
                 limit, best = found.cycles, found
     return best
-
-
-def _with_following(found: Sequence[_T]) -> Iterable[tuple[_T, _T | None]]:
-    """Each with the next one, which is begun beside it."""
-    return itertools.zip_longest(found, found[1:])
 
 
 def _gain(variants: Variants) -> float:

@@ -3,7 +3,7 @@
 The general rules are known to stay small. A row of an ISA file that makes, by way of other rules, what it takes itself
 may not: an iteration of egglog cannot be interrupted, and may fill the memory. Such rules run in a process with a limit
 on memory and, as a backstop, on time; it tells the graph whenever that has doubled, so that this counts if it ends.
-The process starts when it is first needed and is kept for what follows.
+The process starts when it is first needed, or before others are forked that share it, and is kept for what follows.
 """
 
 from __future__ import annotations
