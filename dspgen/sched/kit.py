@@ -12,7 +12,7 @@ from dspgen.sched.conditions import Conditions
 from dspgen.sched.facts import Facts
 from dspgen.sched.machine import Closing
 from dspgen.target.hardware import hardware_loops
-from dspgen.target.model import Instruction, Operand, SemExpr
+from dspgen.target.model import Instruction, Operand, RegisterClass, SemExpr
 
 _WRAPPERS = ("addr", "sext", "zext", "trunc", "mov")
 
@@ -165,6 +165,19 @@ class Kit:
                     _make(back.instruction, {back.result.name: Phys(name), back.source.name: register}),
                 )
         return None
+
+    def other_classes(self, cls: str) -> list[RegisterClass]:
+        """The classes to which registers of an address class can be copied, and back, those first that are in use the
+        least."""
+        own = self.facts.classes[cls]
+        if own.kind not in ("address", "offset"):
+            return []
+        others = [c for c in self.facts.target.registers if c.kind in (own.kind, "offset", "scalar") and c.name != cls]
+        ways = [c for c in others if self._goes(cls, c.name) and self._goes(c.name, cls)]
+        return sorted(ways, key=lambda c: (c.kind != "offset", c.side == own.side))
+
+    def _goes(self, source: str, target: str) -> bool:
+        return any(_copies(copy, source, target) for copy in self._copies)
 
     def room(self, cls: str) -> int:
         """Registers of a class that code may use, those of the caller's that can be kept elsewhere included."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dspgen.asmir.ir import Function, Instr, Item, Phys, VReg
@@ -298,7 +299,7 @@ def _spill(function: Function, settings: Settings, failure: Failure, laid: Laid,
     amount = max(1, failure.needed - failure.available) + 2 * settings.spills
     chosen = worth_spilling(body, pressure, stack, settings.temporaries, pipelined, amount)
     for register in chosen:
-        settings.spilled[register] = stack.place(register.cls)
+        settings.spilled[register] = stack.refuge(register)
     return bool(chosen)
 
 
@@ -477,12 +478,11 @@ def _scheduled(
 
 
 def _in_memory(settings: Settings) -> Iterator[str]:
-    """What waits in memory for lack of registers, in words."""
-    counts: dict[str, int] = {}
-    for register in settings.spilled:
-        counts[register.cls] = counts.get(register.cls, 0) + 1
-    for cls, count in counts.items():
-        values = "value waits" if count == 1 else "values wait"
-        yield f"{count} {values} on the stack for a register of class {cls}, stored once made and loaded for each use"
+    """What waits elsewhere for lack of registers, in words."""
+    counts = Counter((r.cls, at.cls if isinstance(at, VReg) else "") for r, at in settings.spilled.items())
+    for (cls, other), count in counts.items():
+        where = f"in registers of class {other}" if other else "on the stack"
+        moved = "copied there once made and back for each use" if other else "stored once made and loaded for each use"
+        yield f"{count} {'value waits' if count == 1 else 'values wait'} {where} for a register of class {cls}, {moved}"
     if settings.saved:
         yield f"the caller's {', '.join(settings.saved)} are kept on the stack meanwhile"

@@ -38,7 +38,7 @@ class Settings:
     borrowed: list[str] = field(default_factory=list)  # registers of the caller's, saved while they are used
     saved: dict[str, int] = field(default_factory=dict)  # the same, saved on the stack: their places
     unsavable: set[str] = field(default_factory=set)  # classes of which no more are saved
-    spilled: dict[VReg, int] = field(default_factory=dict)  # registers that live on the stack: their places
+    spilled: dict[VReg, int | VReg] = field(default_factory=dict)  # registers whose values wait elsewhere, and where
     spills: int = 0  # how many times registers were chosen for it since the order of the text was last taken
     temporaries: set[VReg] = field(default_factory=set)  # what carries those values between stack and instructions
     plans: dict[object, Plan | list[tuple[int, str]]] = field(default_factory=dict)  # of earlier attempts

@@ -1,12 +1,14 @@
-"""Values that find no register wait in memory: stored where they are made, loaded again right before each use.
+"""Values that find no register wait in memory, stored where they are made, loaded again right before each use; or in
+registers of another class, where those of their own can't be stored.
 
-They lie below the stack pointer of their side. Functions here call nothing: the pointer is moved under them only where
-the calling convention leaves nothing below it to functions (`frame.py`). Rows that load and store a register come from
-the ISA file by what they do; a pair goes half by half.
+Places in memory lie below the stack pointer of their side. Functions here call nothing: the pointer is moved under them
+only where the calling convention leaves nothing below it to functions (`frame.py`). Rows that load and store a register
+come from the ISA file by what they do; a pair goes half by half.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -38,6 +40,7 @@ from dspgen.target.model import Instruction, Operand, SemExpr, Side
 
 _ARRAY = "~stack"  # the name that references to this memory carry: no array of the program's
 _ALIGN = 128
+_SHARE = 0.5  # of the registers of a class that is seldom used, where others' values may wait first
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Stack:
         for side, size in below:
             self._take(self.pointer(side), -(-size // _ALIGN) * _ALIGN, _ALIGN if size else 1)
         self._rows: dict[tuple[str, bool], _Row | None] = {}
+        self._given = Counter[str]()  # registers of a class where others' values wait
 
     def frame(self, pointer: str) -> Frame | None:
         """How the function moves a pointer; None where it leaves it as it is."""
@@ -93,6 +97,20 @@ class Stack:
         """Whether registers of a class can go to memory and back."""
         store, load = self._row(cls, store=True), self._row(cls, store=False)
         return store is not None and load is not None and _side(store) == _side(load)
+
+    def can_keep(self, cls: str) -> bool:
+        """Whether what registers of a class hold can wait, in memory or in registers of another class."""
+        return self.can_hold(cls) or bool(self.kit.other_classes(cls))
+
+    def refuge(self, register: VReg) -> int | VReg:
+        """Where a register's value may wait: a place in memory, or a register of another class, of which others are
+        left to what it is there for."""
+        others = [] if self.can_hold(register.cls) else self.kit.other_classes(register.cls)
+        if not others:
+            return self.place(register.cls)
+        cls = min(others, key=lambda c: max(self._given[c.name] / len(c.names), _SHARE))
+        self._given[cls.name] += 1
+        return self.kit.fresh(cls.name, register.name)
 
     def place(self, cls: str) -> int:
         """A place for a register of a class (or pair): its distance from the stack pointer, negative."""
@@ -147,14 +165,17 @@ class Stack:
         made = Instr(row.instruction, tuple(values[o.name] for o in row.instruction.operands))
         return [*before, replace(made, comment=comment)]
 
-    def atoms(self, register: VReg, temporary: VReg, offset: int, wanted: set[Atom], *, store: bool) -> list[Instr]:
-        """Move the wanted atoms of `register`, which sit in `temporary`, to or from its place at `offset`."""
+    def atoms(self, register: VReg, temporary: VReg, at: int | VReg, wanted: set[Atom], *, store: bool) -> list[Instr]:
+        """Move the wanted atoms of `register`, which sit in `temporary`, to or from where its value waits."""
+        if isinstance(at, VReg):
+            ends = (at, temporary) if store else (temporary, at)
+            return self.kit.move(*ends) if wanted & set(self.facts.atoms(register)) else []
         cls = self.facts.classes[register.cls].pair_of or register.cls
         made: list[Instr] = []
         for k, atom in enumerate(self.facts.atoms(register)):
             if atom in wanted:
                 part: Literal["", "lo", "hi"] = "lo" if atom[1] == "lo" else "hi" if atom[1] == "hi" else ""
-                made += self.move(Reg(temporary, part), cls, offset + k * self._bytes(cls), store=store)
+                made += self.move(Reg(temporary, part), cls, at + k * self._bytes(cls), store=store)
         return made
 
     def pointer(self, side: Side) -> str:
@@ -209,12 +230,13 @@ def _side(row: _Row) -> Side:
 
 def spilled(
     items: Sequence[Item],
-    places: Mapping[VReg, int],
+    places: Mapping[VReg, int | VReg],
     inputs: Sequence[VReg],
     stack: Stack,
     temporaries: set[VReg],
 ) -> tuple[Item, ...]:
-    """The same code with the given registers in memory; what carries their values for a moment is in `temporaries`."""
+    """The same code with the given registers' values elsewhere (`Stack.refuge`); what carries them for a moment is in
+    `temporaries`."""
     given: list[Item] = []
     live = live_before(items, NOTHING, stack.facts)
     for register in inputs:
@@ -266,7 +288,7 @@ def mentioned(item: Item) -> dict[VReg, None]:
 
 
 def _rewritten(
-    items: Sequence[Item], places: Mapping[VReg, int], stack: Stack, temporaries: set[VReg]
+    items: Sequence[Item], places: Mapping[VReg, int | VReg], stack: Stack, temporaries: set[VReg]
 ) -> tuple[Item, ...]:
     result: list[Item] = []
     for group in groups(items):
@@ -400,7 +422,7 @@ def worth_spilling(
     pipelined: Sequence[str],
     amount: int,
 ) -> list[VReg]:
-    """Up to `amount` registers whose places in memory help most: long in the way (`pressure`), seldom used."""
+    """Up to `amount` registers whose values had best wait elsewhere: long in the way (`pressure`), seldom used."""
     table = uses(items)
     candidates = [
         r
@@ -408,7 +430,7 @@ def worth_spilling(
         if r in table
         and r not in temporaries
         and table[r].last - table[r].first > 1
-        and stack.can_hold(r.cls)
+        and stack.can_keep(r.cls)
         and table[r].loops.isdisjoint(pipelined)
     ]
     order = {r: k for k, r in enumerate(candidates)}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from dspgen.asmir.ir import Function, If, Item, Loop, Predicate, Reg, VReg
+from dspgen.asmir.ir import Function, If, Item, Loop, Mem, Predicate, Reg, VReg
 from dspgen.emit.text import print_lines
 from dspgen.errors import NoSchedule
 from dspgen.sched.facts import Facts
@@ -163,6 +163,42 @@ class Conditions(RandomProgram):
 @pytest.mark.parametrize("scalars, lanes", [(0, 12), (12, 0), (9, 15), (40, 0)])
 def test_many_conditions(scalars: int, lanes: int, looped: bool) -> None:
     check(Conditions(TARGET, scalars + lanes).many(scalars, lanes, looped=looped), TARGET, scalars)
+
+
+class Addressed(RandomProgram):
+    """Many address registers alive at once: what they point to is changed twice, in another order each time."""
+
+    def places(self, vectors: int, scalars: int, *, looped: bool) -> Function:
+        base = super().function()
+        w = self.writer
+        w.items = list(base.body)
+        found = [(self.base(1, 64 * k, "vector"), "vector") for k in range(vectors)]
+        found += [(self.base(0, 4 * k, "scalar"), "scalar") for k in range(scalars)]
+        for turn in range(2):
+            outer, w.items = w.items, []
+            for register, side in self.random.sample(found, len(found)):
+                vector = side == "vector"
+                shape = (1, 0) if vector else ()
+                value, total = (Reg((self.vectors if vector else self.scalars)[k]) for k in range(2))
+                w.memory("vld" if vector else "ld", "i32", value, Mem(register, 0, None), shape)
+                w.op("add", "i32", total, total, value)
+                w.memory("vst" if vector else "st", "i32", total, Mem(register, 0, None), shape)
+            if looped and turn == 1:
+                outer.append(Loop("again", "k", 1, 3, (), tuple(w.items), 3))
+            else:
+                outer += w.items
+            w.items = outer
+        self.save()
+        return replace(base, body=tuple(w.items))
+
+
+@pytest.mark.parametrize("looped", [False, True])
+@pytest.mark.parametrize("vectors, scalars", [(7, 7), (12, 4), (4, 12), (15, 0)])
+def test_addresses_wait_in_registers_of_other_classes(vectors: int, scalars: int, looped: bool) -> None:
+    function = Addressed(TARGET, vectors).places(vectors, scalars, looped=looped)
+    scheduled, _ = assert_same(function, TARGET, vectors, 3)
+    crowded = max(vectors, scalars) > 8
+    assert any("for a register of class A" in text for text in scheduled.in_memory) is crowded
 
 
 def test_places_lie_below_local_arrays_and_apart() -> None:
