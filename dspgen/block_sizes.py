@@ -146,6 +146,7 @@ class _Parts:
         self.spare = SPARE_VECTORS * self.lanes
         self.bufs = {b.name: b for b in func.bufs}
         self.groups = [self._group(nest.names) for nest in nests(func)]
+        self.no_rows = ""  # an array of which some blocks touch what no transfer moves
         self._room = partial(room_beside, [g.touched for g in self.groups], self.bufs, self.room)
 
     def _group(self, names: Sequence[str]) -> Group:
@@ -273,6 +274,10 @@ class _Parts:
                     refusal = reason
                 else:
                     return _Form(boxes, ways, sizes, made)
+        if refusal is None and not ways and self.no_rows:
+            refusal = NoBlocks(
+                f"what a block touches of `{self.no_rows}` is more than rows, which are all a transfer moves"
+            )
         raise NoSchedule(problem(func, refusal, self.source))
 
     def _in_rounds(
@@ -403,6 +408,8 @@ class _Parts:
             sizes = [spans_of(extent, k) for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
             if any(len(layout.shape) > 2 for layout in boxes.layouts.values()):
                 sizes = [[*s, 1] if s[-1] > 1 else s for s in sizes]  # one plane at once can be turned round
+            elif boxes.sizes and any(len(boxes.bufs[use.access.buf].shape) > 2 for use in boxes.uses):
+                sizes = [[*s[:-1], 1] if k is False else s for s, k in zip(sizes, known, strict=True)]  # or moved
             sizes[:outer] = [[1]] * outer
             if boxes.axes:
                 sizes = with_halves(sizes, _MOST_SIZES)
@@ -464,8 +471,12 @@ class _Parts:
 
     def _are_rows(self, boxes: Boxes, found: Sequence[Window]) -> bool:
         """Whether transfers can move all of these."""
-        rows = [rows_of(w, boxes.bufs[w.buf].shape, ELEM_BYTES[w.dtype]) for w in found if w.outside]
-        return all(r is not None and (not r.element or self.dma.transpose) for r in rows)
+        for w in found:
+            rows = rows_of(w, boxes.bufs[w.buf].shape, ELEM_BYTES[w.dtype]) if w.outside else None
+            if w.outside and (rows is None or (rows.element and not self.dma.transpose)):
+                self.no_rows = w.array
+                return False
+        return True
 
     def _together(self, group: Group, kept: Collection[str]) -> float | None:
         """What the model expects of neighbouring nests as one block; None where their data don't fit."""

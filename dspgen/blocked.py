@@ -25,7 +25,7 @@ from dspgen.vecdsl.ir import ArrayDecl, ScalarDecl
 from plant_core.affine import all_bufs
 from plant_core.block_tree import Around, Blocks, flat
 from plant_core.ir import Buf, Func
-from plant_core.windows import Window
+from plant_core.windows import Size, Window
 
 
 def compile_blocked(
@@ -34,14 +34,16 @@ def compile_blocked(
     target: Target,
     options: Options,
     compiled: Callable[[Blocks], list[Compiled]],
+    sizes: Mapping[str, Size],
 ) -> Compiled:
-    """`source` by its nests in blocks. `compiled` makes code for data on the chip, of the pieces of a nest.
+    """`source` by its nests in blocks. `compiled` makes code for data on the chip, of the pieces of a nest; `sizes`: of
+    the parameters of nests that are none of `source` their values.
 
     Raises NoSchedule.
     """
     made = flat(parts)
     pieces = [compiled(m) for m in made]
-    blocked = _blocked(parts, source, pieces)
+    blocked = _blocked(parts, source, pieces, sizes)
     function = composed(blocked, target)
     rooms = tuple((w.buf, w.shape) for w in blocked.sized)
     lessons, known = Lessons(), dict[object, Packed]()
@@ -138,7 +140,12 @@ def _places(window: Window, outer: int) -> str:
     return " twice" if any(k >= outer for k in window.counters) else ""
 
 
-def _blocked(parts: Sequence[Blocks | Around], source: Func, pieces: Sequence[Sequence[Compiled]]) -> Blocked:
+def _blocked(
+    parts: Sequence[Blocks | Around],
+    source: Func,
+    pieces: Sequence[Sequence[Compiled]],
+    sizes: Mapping[str, Size],
+) -> Blocked:
     arrays = tuple(
         ArrayDecl(p.name, p.dtype, math.prod(n for n in p.shape if isinstance(n, int)), False, p.const)
         for p in source.params
@@ -153,7 +160,7 @@ def _blocked(parts: Sequence[Blocks | Around], source: Func, pieces: Sequence[Se
         )
 
     found = nests(parts)
-    return Blocked(source.name, tuple(p.name for p in source.params), arrays, scalars, found)
+    return Blocked(source.name, tuple(p.name for p in source.params), arrays, scalars, found, sizes)
 
 
 def _nest(made: Blocks, pieces: Sequence[Compiled]) -> BlockedNest:

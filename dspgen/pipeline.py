@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -59,6 +59,7 @@ from dspgen.viewed import View, best_view, worth_unrolling
 from plant_core.beside import beside, forks
 from plant_core.block_tree import Blocks, flat
 from plant_core.canonical.passes import canonical
+from plant_core.defined import with_sizes
 from plant_core.ir import Func
 from plant_core.lane_sums import with_lane_sums
 from plant_core.remembered import forget
@@ -118,19 +119,45 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
 def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
     """The function for data on the chip: its loops of unknown size in groups, or with copies of arrays, where that can
     be, or as it is."""
+    ahead = partial(_chooser, options=options, seen=seen, ahead=True)
+    forms: tuple[_Form, ...] = _groups(source, target, options), partial(with_copies, source, target, options)
+    return _first_tiled((*forms, lambda: source), target, ahead, _polished_code, seen)
+
+
+def _groups(source: Func, target: Target, options: Options) -> _Form:
+    return partial(grouped, source, target, options, lambda dtype: store_granule(target, dtype) == 1)
+
+
+def _first_tiled(
+    forms: Iterable[_Form],
+    target: Target,
+    choosers: Callable[[Func, Target], Chooser],
+    code: Callable[[View, OnStage], tuple[Compiled, tuple[Remark, ...]]],
+    seen: OnStage,
+) -> tuple[Compiled, tuple[Remark, ...]]:
+    """The code of the first form whose nests all have tiles; where there is none, of the one that lacks the fewest."""
+    best: tuple[int, tuple[Compiled, tuple[Remark, ...]], Stages] | None = None
     refusal: NoSchedule | None = None
-    given = source, target, options
-    groups = partial(grouped, *given, lambda dtype: store_granule(target, dtype) == 1)
-    forms: tuple[_Form, ...] = groups, partial(with_copies, *given), lambda: source
     for form in forms:
+        stages: Stages = []
         try:
-            if (func := form()) is not None:
-                ahead = partial(_chooser, options=options, seen=seen, ahead=True)
-                return best_view(func, target, ahead, _polished_code, seen)
+            if (func := form()) is None:
+                continue
+            made = best_view(func, target, choosers, code, lambda *stage, stages=stages: stages.append(stage))
         except NoSchedule as error:
             refusal = error
-    assert refusal is not None
-    raise refusal
+            continue
+        lacking = sum(math.isinf(choice.candidate.cycles) for choice in made[0].choices)
+        if best is None or lacking < best[0]:
+            best = lacking, made, stages
+        if not lacking:
+            break
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    for stage in best[2]:
+        seen(*stage)
+    return best[1]
 
 
 def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
@@ -148,20 +175,21 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
 
 
 def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
-    func = in_few_nests(source, options)
+    sized, sizes = with_sizes(source)
+    func = in_few_nests(sized, options)
     if not func.comps:
         return _on_chip(source, target, options, seen)
     refusal: NoSchedule | None = None
     pieces = _Pieces(target, options, seen)
     judge = pieces.cycles if options.tiler == "feedback" and options.tile == "search" else None
     view = next(v for v in views(target) if v.packed == 1)
-    for ways in cuts(source, func, target, options, judge, pieces.expected):
+    for ways in cuts(sized, func, target, options, judge, pieces.expected):
         best: tuple[float, Compiled, Parts] | None = None
         try:
             for made in ways:
                 if best is not None and made.cycles >= best[0]:
                     continue
-                whole = compile_blocked(made.nests, source, view, options, pieces.code)
+                whole = compile_blocked(made.nests, source, view, options, pieces.code, sizes)
                 lost = lost_loops(whole, [pieces.code(nest) for nest in flat(made.nests)])
                 cycles = cycles_far(whole, source, target) if lost or best is not None else None
                 if best is None or (cycles is not None and cycles < best[0]):
@@ -235,7 +263,9 @@ def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: 
     def told(stage: str, value: object) -> None:
         stages.append((f"{piece.name}.{stage}", value))
 
-    made, remarks = best_view(piece, for_piece(piece, target), chooser, _best_code, told)
+    machine = for_piece(piece, target)
+    groups = (_groups(piece, machine, options),) if not blocks.counters else ()  # others have groups already
+    made, remarks = _first_tiled((*groups, lambda: piece), machine, chooser, _best_code, told)
     return replace(made, remarks=(*remarks, *made.remarks)), stages
 
 

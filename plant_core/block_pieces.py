@@ -106,7 +106,7 @@ class _Local:
         comp = replace(comp, target=target, value=self._rewritten(comp.value))
         if not counters:
             return comp
-        counts = [n(c) for c in counters for n in (count_name, rest_name) if c.extent is not None] if self.short else []
+        counts = [n(c) for c in counters for n in (count_name, rest_name) if c.may_be_short] if self.short else []
         ranges = [r for depth, name in enumerate(comp.iters) for r in self._ranges(depth, name)]
         head = f"[{', '.join(counts)}] -> " if counts else ""
         names = "".join(f"_{p}" for p in self.part.values())
@@ -131,7 +131,7 @@ class _Local:
             if name in self.groups:
                 count = (count_name, rest_name)[self.part.get(k, 0)](counter)
                 return [f"0 <= {self.groups[name]} < {count}", f"0 <= {name} < {self._at_once(k)}"]
-            if counter.extent is not None and self.short:
+            if counter.may_be_short and self.short:
                 return [f"0 <= {name} < {counter.group} * {count_name(counter)}"]
             cut = self.cut is not None and self.cut.alone and self.shape.like is None
             whole = cut or counter.extent is not None or self.place[k] not in (LAST, ONLY)

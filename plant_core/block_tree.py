@@ -101,7 +101,8 @@ def places_of(counter: Counter) -> tuple[int, ...]:
     """What a block may be along a counter."""
     if counter.extent is not None:
         shorter = (SHORT_FIRST, SHORT_BETWEEN) if counter.adapts else ()
-        return (FIRST, BETWEEN, LAST, ONLY, SHORT_LAST, SHORT_ONLY, *shorter)
+        short = () if counter.single else (SHORT_LAST, SHORT_ONLY, *shorter)
+        return (FIRST, BETWEEN, LAST, ONLY, *short)
     if counter.trips == 1:
         return (ONLY,)
     return (FIRST, LAST) if counter.trips == 2 else (FIRST, BETWEEN, LAST)

@@ -20,7 +20,7 @@ import islpy as isl
 from plant_core.affine import is_integer, linear
 from plant_core.block_pieces import Pieces, alike, count_name, origin_name, rest_name
 from plant_core.block_tree import Blocks, places_of
-from plant_core.boxes import Boxes, Form, NoBlocks, Use, apart, counters_of, covers, in_text, surely_written
+from plant_core.boxes import Boxes, Form, Moves, NoBlocks, Use, apart, counters_of, covers, in_text, surely_written
 from plant_core.excess import grouped, without_batches
 from plant_core.in_step import Meeting, meetings, put_back_order
 from plant_core.ir import Comp, Expr, Extent, Func, Load
@@ -106,10 +106,11 @@ def strips_of(
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """What accesses to one window have in common: the array, and how its place moves; None for all of the array."""
+    """What accesses to one window share: an array, how its place moves (None: all), and the plane it begins in."""
 
     buf: str
-    moves: tuple[tuple[tuple[int, int], ...], ...] | None
+    moves: Moves | None
+    plane: tuple[int, ...] = ()
 
 
 class _Blocking:
@@ -356,7 +357,8 @@ class _Blocking:
     def _key(self, comp: Comp, access: Load) -> _Key:
         if access.buf in self.whole:
             return _Key(access.buf, None)
-        return _Key(access.buf, tuple(self._moves(comp, index) for index in access.indices))
+        moves = tuple(self._moves(comp, index) for index in access.indices)
+        return _Key(access.buf, moves, self.boxes.plane_of(access, moves, self.counters))
 
     def _window_of(self, comp: Comp, access: Load) -> tuple[Window, bool] | None:
         if access.buf in self.own:
@@ -367,13 +369,9 @@ class _Blocking:
     def _moves(self, comp: Comp, index: Expr) -> tuple[tuple[int, int], ...]:
         form = linear(index)
         assert form is not None
-        found = []
-        for k, counter in enumerate(self.counters):
-            name = self.iterators[comp.name][k]
-            factor = form[1].get(name, 0) if name is not None else 0
-            if factor and counter.several:
-                found.append((k, factor * counter.span))
-        return tuple(found)
+        ways = enumerate(zip(self.iterators[comp.name], self.counters, strict=True))
+        steps = ((k, form[1].get(name or "", 0) * counter.span) for k, (name, counter) in ways if counter.several)
+        return tuple(step for step in steps if step[1])
 
     def _window(self, key: _Key, users: list[Use], number: int | None) -> Window | None:
         """None where only all of the array will do."""

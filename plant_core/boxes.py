@@ -18,6 +18,7 @@ from plant_core.windows import Counter, Layout, Reach
 
 # constant + sum(factor * iterator); None where it is anything else.
 Form = tuple[int, dict[str, int]] | None
+Moves = tuple[tuple[tuple[int, int], ...], ...]  # of each subscript the counters that move it, and how far
 # Of each statement its coordinate on an axis of tiles, in its iterators (see `bands`).
 Axis = Mapping[str, Linear]
 
@@ -147,6 +148,16 @@ class Boxes:
             counted = self.counted(comp)
             return counted.index(comp.iters[depth]) if comp.iters[depth] in counted else None
         return depth if depth < len(self.loops) and self.shares(comp, depth) else None
+
+    def plane_of(self, access: Load, moves: Moves, counters: Sequence[Counter]) -> tuple[int, ...]:
+        """The constants of the subscripts before the last two, if nothing is written to the array, and only counters of
+        single iterations move these."""
+        forms = [linear(index) for index in access.indices[:-2]]
+        single = all(counters[k].single for steps in moves[:-2] for k, _ in steps)
+        if access.buf in self.written or not single:
+            return ()
+        alone = all(form is not None and len(form[1]) == len(m) for form, m in zip(forms, moves, strict=False))
+        return tuple(form[0] for form in forms if form is not None) if alone else ()
 
     def shares(self, comp: Comp, depth: int) -> bool:
         """Whether a statement is in the main one's loop of a depth."""
@@ -335,9 +346,11 @@ def counters_of(boxes: Boxes, spans: Sequence[int], order: Sequence[int]) -> tup
     counters = []
     for k in order:
         name, low, extent = boxes.loops[k]
-        form = None if boxes.axes else boxes.symbolic(boxes.main, boxes.main.iters.index(name))
+        depth = boxes.main.iters.index(name) if not boxes.axes else 0
+        form = None if boxes.axes else boxes.symbolic(boxes.main, depth)
         span = min(spans[k], extent) if form is None else spans[k]
         trips = -(-extent // span)
         number = None if form is None else from_linear((form[0] - low + 1, form[1]), ())
-        counters.append(Counter(name, low, span, trips, extent - (trips - 1) * span, number))
+        single = number is not None and span == 1 and all(boxes.shares(c, depth) for c in boxes.func.comps)
+        counters.append(Counter(name, low, span, trips, extent - (trips - 1) * span, number, single=single))
     return tuple(counters)

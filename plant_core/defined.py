@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import islpy as isl
 
-from plant_core.affine import children, sub, to_pw_aff
-from plant_core.ir import Buf, Comp, Expr, Func, Load, Param
-from plant_core.loc import Loc
+from plant_core.affine import children, read_accesses, sub, to_pw_aff
+from plant_core.ir import Buf, Comp, Expr, Func, Load, Param, ScalarParam
+from plant_core.loc import Loc, PlantError
+from plant_core.windows import products
 
 _MOST_CASES = 2  # of a definition that is told
 
@@ -77,6 +78,30 @@ def definition_of(name: str, value: Expr, loc: Loc) -> Comp:
     """The statement, in no loop, that defines a parameter."""
     domain, schedule = isl.Set(f"{{ S_{name}[] }}"), isl.Map(f"{{ S_{name}[] -> [0] }}")
     return Comp(f"S_{name}", (), domain, schedule, Load(name, (), "i32"), value, loc, name)
+
+
+def with_sizes(func: Func) -> tuple[Func, dict[str, Expr]]:
+    """The function with sizes that it computes at its start as parameters of its own; and their values. A size is a sum
+    of products of parameters, and nothing reads it but as a parameter."""
+    given = {p.name for p in func.params}
+    read = {access.buf for c in func.comps for access in read_accesses(c)}
+    found = {
+        c.defines: c.value
+        for c in func.comps
+        if c.defines is not None and c.defines not in read and not c.iters and c.domain.plain_is_universe()
+        if _is_size(c.value) and used_parameters(c) <= given
+    }
+    params = (*func.params, *(ScalarParam(name, "i32") for name in found))
+    bufs = tuple(b for b in func.bufs if b.name not in found)
+    comps = tuple(c for c in func.comps if c.defines not in found)
+    return replace(func, params=params, bufs=bufs, comps=comps), found
+
+
+def _is_size(value: Expr) -> bool:
+    try:
+        return bool(products(value))
+    except PlantError:
+        return False
 
 
 def aligned(comps: Sequence[Comp]) -> tuple[Comp, ...]:

@@ -38,7 +38,8 @@ class Counter:
     on to a multiple of so many iterations, as nothing comes of those in excess. `batches`: the groups come so many at a
     time, or so many, of which a few hold hardly too many. `grain`, if not 0: where there are but few blocks, a run may
     take smaller ones, of like sizes, multiples of that; `hides`: also where that makes more of them, so that transfers
-    are hidden. `in_rows`: it goes from row to row of the arrays.
+    are hidden. `in_rows`: it goes from row to row of the arrays. `single`: blocks are of one iteration of all
+    statements, and the nest is only run where there is one.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Counter:
     grain: int = 0
     hides: bool = False
     in_rows: bool = False
+    single: bool = False
 
     @property
     def several(self) -> bool:
@@ -66,7 +68,12 @@ class Counter:
     @property
     def ragged(self) -> bool:
         """Whether its last block may be shorter."""
-        return self.extent is not None or self.last < self.span
+        return self.may_be_short or self.last < self.span
+
+    @property
+    def may_be_short(self) -> bool:
+        """Whether only the run tells if its last block is shorter."""
+        return self.extent is not None and not self.single
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
@@ -29,10 +29,11 @@ from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Side, Target
 from dspgen.target.operations import OperationTable
 from dspgen.vecdsl.ir import ArrayDecl, Const, Op, Program, ScalarDecl, Term, Var
-from plant_core.windows import Window
+from plant_core.windows import Size, Window
 
 _FRAME = "frame of the blocks"
 _FITS = "fits"
+_ANY = "any"
 _OTHERS = "others"  # whether there are other blocks than one short one
 _WAITING = 4  # one register of so many may keep a value until data are there
 _STORES = 4  # that tell a whole transfer, two words at once
@@ -41,13 +42,15 @@ _STORES = 4  # that tell a whole transfer, two words at once
 @dataclass(frozen=True, slots=True)
 class Blocked:
     """A function of nests in blocks, one after the other. `arrays`: parameter arrays; `scalars`: the other parameters;
-    `params`: all of them in the function's order. Windows of one array that is nowhere else are one place."""
+    `params`: all of them in the function's order; `sizes`: what is computed of them once. Windows of one array that is
+    nowhere else are one place."""
 
     name: str
     params: tuple[str, ...]
     arrays: tuple[ArrayDecl, ...]
     scalars: tuple[ScalarDecl, ...]
     nests: tuple[BlockedNest | Round, ...]
+    sizes: Mapping[str, Size]
 
     @property
     def all_nests(self) -> list[BlockedNest]:
@@ -107,6 +110,9 @@ class _Composer:
     def run(self) -> Function:
         inputs = self.pointers.inputs()
         items = self._section(self.pointers.enter)
+        for name, size in self.blocked.sizes.items():
+            self.emitter.names[name] = Reg(self.emitter.fresh(self.emitter.classes.scalar.name, name))
+            items += self._section(partial(self._set, name, amount(size)))
         self.number = -1
         items += self._where_they_fit(self._one_by_one(self.blocked.nests, 0))
         below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
@@ -180,7 +186,19 @@ class _Composer:
         if lone is not None:
             items = [*lone, If(self.emitter.names[_OTHERS].vreg, tuple(items))]
         just = int(lone is None and not any(m.twice or self.engine.shares(m, store=True) for m in stores))
-        return [*items, *self._section(lambda: self.engine.wait(stores, store=True, just=just))]
+        return self._where_any([*items, *self._section(lambda: self.engine.wait(stores, store=True, just=just))])
+
+    def _where_any(self, items: list[Item]) -> list[Item]:
+        """A nest's code, run if the loops whose blocks are single iterations have any."""
+        found: Term = ONE
+        for counter in self.nest.counters:
+            if counter.single and counter.extent is not None:
+                found = both_hold(found, Op("lt", (ZERO, amount(counter.extent)), I32))
+        if found == ONE:
+            return items
+        register = self.emitter.fresh(self.emitter.classes.scalar.name, "any")
+        self.emitter.names[_ANY] = Reg(register)
+        return [*self._section(partial(self._set, _ANY, found)), If(register, tuple(items))]
 
     def _lone(self, dispatch: Dispatch, number: int) -> list[Item]:
         """What runs where there is one short block only: sooner begun, as it looks for no other."""

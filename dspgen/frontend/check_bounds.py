@@ -10,9 +10,10 @@ from dspgen.errors import Problem
 from dspgen.frontend.affine import Nest, NotAffine, dim_name, is_irregular, piecewise
 from dspgen.frontend.terms import accesses, parameters
 from dspgen.frontend.types import is_open
+from plant_core.defined import with_sizes
 from plant_core.ir import Extent, Func, Load
 from plant_core.printer import print_expr
-from plant_core.values import shape_of
+from plant_core.values import integer_of, shape_of
 
 
 def outside(access: Load, shape: tuple[Extent, ...], nest: Nest) -> isl.Set:
@@ -89,6 +90,8 @@ def _value(value: isl.PwAff, here: Nest) -> int:
 
 def check_parameters(func: Func, parameters: Mapping[str, int]) -> list[Problem]:
     """The accesses that leave their arrays for these values of the integer parameters."""
+    func, sizes = with_sizes(func)
+    parameters = {**parameters, **{name: integer_of(size, parameters) for name, size in sizes.items()}}
     found: list[Problem] = []
     for comp in func.comps:
         domain = comp.domain

@@ -48,3 +48,19 @@ def test_several_rows_at_once(name: str, tmp_path: Path) -> None:
         run = run_compiled(compiled, str(path), target, options, inputs={"n": n, "m": m})
         assert run.verified, (n, m)
     assert run.cycles < most
+
+
+def test_whole_arrays_off_the_chip_come_in_groups(tmp_path: Path) -> None:
+    """Two loops of unknown length in one are no block. One column after the other takes 42,903 cycles."""
+    path = tmp_path / "f.c"
+    text = """void f(int n, int m, float x[n][m]) {
+      for (int j = 0; j < m; j++) { float s = 0;
+        for (int i = 0; i < n; i++) s += x[i][j];
+        for (int i = 0; i < n; i++) x[i][j] -= s / n; } }"""
+    path.write_text(text, encoding="utf-8")
+    target, options = load_target("ft_m7002"), Options(data="ddr")
+    compiled = compile_file(str(path), target, options)
+    for n, m in ((3, 0), (0, 3), (1, 1), (3, 17), (60, 100)):
+        run = run_compiled(compiled, str(path), target, options, inputs={"n": n, "m": m})
+        assert run.verified, (n, m)
+    assert run.cycles < 6000

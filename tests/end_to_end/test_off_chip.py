@@ -117,6 +117,17 @@ SIZES = {
           for (int j = 1; j < m - 1; j++) y[i][j] = x[i - 1][j] + x[i + 1][j + 1]; }""",
         ({"n": 17, "m": 0}, {"n": 17, "m": 1}, {"n": 100, "m": 1}, {"n": 1, "m": 9}, {"n": 5, "m": 40}),
     ),
+    "a product's length": (
+        """void f(int n, int m, const int x[n * m], int y[n * m]) {
+          int size = m * n; for (int k = 0; k < size; k++) y[k] = 2 * x[k]; }""",
+        ({"n": 0, "m": 5}, {"n": 1, "m": 1}, {"n": -3, "m": -2}, {"n": 50, "m": 60}),
+    ),
+    "planes": (
+        """void f(int n, int m, int k, const float x[n][m][k], float y[n][m][k]) {
+          for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) for (int l = 0; l < k; l++) y[i][j][l] = -x[i][j][l];
+        }""",
+        ({"n": 3, "m": 0, "k": 7}, {"n": 0, "m": 2, "k": 7}, {"n": 2, "m": 3, "k": 0}, {"n": 3, "m": 9, "k": 300}),
+    ),
 }
 
 
@@ -290,8 +301,8 @@ def test_what_does_nothing_moves_nothing(tmp_path: Path) -> None:
             "DG318",
         ),
         (
-            """void t(int n, const int a[n][n][n], int s[n]) { for (int i = 0; i < n; i++) for (int j = 0; j < n; j++)
-                 for (int k = 0; k < n; k++) s[i] += a[k][j][i] * a[i][j][k]; }""",
+            """void t(int n, int a[n][n][n]) { for (int i = 1; i < n - 1; i++) for (int j = 0; j < n; j++)
+                 for (int k = 0; k < n; k++) a[i][j][k] += a[i + 1][j][k] - a[i - 1][j][k]; }""",
             "DG318",
         ),
     ],
