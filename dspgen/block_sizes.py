@@ -146,7 +146,7 @@ class _Parts:
         self.spare = SPARE_VECTORS * self.lanes
         self.bufs = {b.name: b for b in func.bufs}
         self.groups = [self._group(nest.names) for nest in nests(func)]
-        self.no_rows = ""  # an array of which some blocks touch what no transfer moves
+        self.refused: NoBlocks | None = None  # why sizes that were looked at make no blocks
         self._room = partial(room_beside, [g.touched for g in self.groups], self.bufs, self.room)
 
     def _group(self, names: Sequence[str]) -> Group:
@@ -258,7 +258,7 @@ class _Parts:
         func = turned.func
         work = arithmetic_cycles(func, self.target, assumed(func))
         boxes = Boxes(func, self.lanes, kept, around=around, layouts=turned.layouts)
-        refusal: NoBlocks | None = None
+        refusal = self.refused = None
         # Copies that are shorter than others at run time are not proven to agree.
         for in_step in (False, True) if self.means != "apart" and not boxes.sizes else (False,):
             # What bounds the size of arrays comes last.
@@ -273,12 +273,10 @@ class _Parts:
                 except NoBlocks as reason:
                     refusal = reason
                 else:
+                    why = refusal or self.refused if boxes.sizes and not sizes.spans else None
+                    made = replace(made, why="" if why is None else why.message.rpartition(": ")[2])
                     return _Form(boxes, ways, sizes, made)
-        if refusal is None and not ways and self.no_rows:
-            refusal = NoBlocks(
-                f"what a block touches of `{self.no_rows}` is more than rows, which are all a transfer moves"
-            )
-        raise NoSchedule(problem(func, refusal, self.source))
+        raise NoSchedule(problem(func, refusal or (None if ways else self.refused), self.source))
 
     def _in_rounds(
         self, comps: tuple[Comp, ...], kept: Collection[str], around: tuple[tuple[int, int], ...]
@@ -426,7 +424,8 @@ class _Parts:
         for spans, order in ways if outer or boxes.axes else [((), ()), *ways]:
             try:
                 counters, found = windows(boxes, spans, order, in_step=in_step)
-            except NoBlocks:
+            except NoBlocks as reason:
+                self.refused = reason
                 continue
             if not self._are_rows(boxes, found):
                 continue
@@ -474,7 +473,7 @@ class _Parts:
         for w in found:
             rows = rows_of(w, boxes.bufs[w.buf].shape, ELEM_BYTES[w.dtype]) if w.outside else None
             if w.outside and (rows is None or (rows.element and not self.dma.transpose)):
-                self.no_rows = w.array
+                self.refused = NoBlocks(f"blocks touch more of `{w.array}` than rows, and no transfer moves more")
                 return False
         return True
 

@@ -125,7 +125,8 @@ def _told(made: Blocks) -> str:
         f"{w.name}{_turned(w)} {'up to ' * bool(w.extents)}{window_bytes(w)}{_places(w, made.outer)}"
         for w in made.windows
     )
-    return f"{_title(made)}, {number} of them; bytes on the chip: {sizes}"
+    why = f"; not cut, as {made.why}" if made.why else ""
+    return f"{_title(made)}, {number} of them; bytes on the chip: {sizes}{why}"
 
 
 def _turned(window: Window) -> str:

@@ -21,7 +21,8 @@ def check_room(name: str, value: object, room: tuple[int, ...], func: Func) -> N
     if value.size and any(n > most for n, most in zip(value.shape, room, strict=True)):
         have, most = (" x ".join(map(str, shape)) for shape in (value.shape, room))
         what = f"`{name}` has {have} elements, and the code has room for {most} on the chip"
-        raise DspgenError(Problem("DG319", what, func.loc, "give the parameters' values with -D NAME=VALUE"))
+        remedy = "give the parameters' values with -D NAME=VALUE; --remarks tells how the nest is cut into blocks"
+        raise DspgenError(Problem("DG319", what, func.loc, remedy))
 
 
 def far_placement(source: Func, target: Target) -> dict[str, str]:

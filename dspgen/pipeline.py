@@ -62,6 +62,7 @@ from plant_core.canonical.passes import canonical
 from plant_core.defined import with_sizes
 from plant_core.ir import Func
 from plant_core.lane_sums import with_lane_sums
+from plant_core.loc import PlantError
 from plant_core.remembered import forget
 
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
@@ -387,6 +388,9 @@ def _located(source: Func) -> Iterator[None]:
         yield
     except NoSchedule as refusal:
         refusal.problems = tuple(replace(p, loc=p.loc or source.loc) for p in refusal.problems)
+        raise
+    except PlantError as refusal:
+        refusal.loc = refusal.loc or source.loc
         raise
 
 

@@ -33,7 +33,7 @@ class Blocks:
     do. A piece's parameters are the windows by name, the scalars that it uses, of `origins` (name, counter) the
     iterations that the block begins with, and of `counts` (name, counter, 0 or 1) how many groups of them, or batches
     of the first or second size, it has of a counter whose extent is known at run time, in blocks that may be shorter
-    than others. The first `outer` counters go round other nests."""
+    than others. The first `outer` counters go round other nests. `why` there are no smaller blocks, if that is told."""
 
     func: Func
     counters: tuple[Counter, ...]
@@ -44,6 +44,7 @@ class Blocks:
     counts: tuple[tuple[str, int, int], ...] = ()
     kinds: tuple[Kind, ...] = ()
     outer: int = 0
+    why: str = ""
 
     @property
     def in_step(self) -> bool:

@@ -389,7 +389,7 @@ def _products(of: Size) -> list[tuple[tuple[str, ...], int]]:
     raise PlantError(
         f"the size {print_expr(of)} of an array is no sum of products of parameters",
         code="DG205",
-        remedy="give the parameters' values with -D NAME=VALUE",
+        remedy="make it a parameter of its own, or give the parameters' values with -D NAME=VALUE",
     )
 
 

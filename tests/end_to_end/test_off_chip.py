@@ -171,6 +171,14 @@ def test_arrays_of_any_size_lie_on_the_chip_as_wholes(name: str, tmp_path: Path)
         assert result.verified, (given, result.details)
 
 
+def test_why_a_nest_is_one_block_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.c"
+    text = "void f(int n, int x[n][n]) { for (int i = 0; i < n; i++) for (int j = 0; j <= i; j++) x[i][j] *= 2; }"
+    path.write_text(text, encoding="utf-8")
+    compiled = compile_file(str(path), SMALL, DDR)
+    assert "not cut, as the bounds of a loop of S0 depend on another loop" in compiled.remarks[0].message
+
+
 def test_lanes_that_do_not_run_read_nothing_far_away(tmp_path: Path) -> None:
     """Rows as lanes: there are six, and the tenth would lie beyond the memory."""
     text = """void f(int m, const float b[272][4], float y[6][272]) {
@@ -305,13 +313,17 @@ def test_what_does_nothing_moves_nothing(tmp_path: Path) -> None:
                  for (int k = 0; k < n; k++) a[i][j][k] += a[i + 1][j][k] - a[i - 1][j][k]; }""",
             "DG318",
         ),
+        (
+            "void t(int n, const int x[n], int y[n / 2]) { for (int i = 0; i < n / 2; i++) y[i] = 2 * x[i]; }",
+            "DG205",
+        ),
     ],
 )
 def test_what_can_t_be_cut_is_told(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises((NoSchedule, PlantError)) as caught:
         run(text, tmp_path)
-    error = caught.value
-    assert says == (error.code if isinstance(error, PlantError) else error.problems[0].code)
+    error = caught.value.problems[0] if isinstance(caught.value, NoSchedule) else caught.value
+    assert error.code == says and error.loc is not None
 
 
 def test_arrays_lie_where_there_is_most_room(tmp_path: Path) -> None:
