@@ -153,8 +153,8 @@ class Boxes:
         """The constants of the subscripts before the last two, if nothing is written to the array, and only counters of
         single iterations move these."""
         forms = [linear(index) for index in access.indices[:-2]]
-        single = all(counters[k].single for steps in moves[:-2] for k, _ in steps)
-        if access.buf in self.written or not single:
+        movers = [counters[k] for steps in moves[:-2] for k, _ in steps]
+        if access.buf in self.written or not movers or not all(c.single for c in movers):
             return ()
         alone = all(form is not None and len(form[1]) == len(m) for form, m in zip(forms, moves, strict=False))
         return tuple(form[0] for form in forms if form is not None) if alone else ()

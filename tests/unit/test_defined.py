@@ -16,6 +16,7 @@ from dspgen.target.model import Target
 from dspgen.vecdsl.evaluate import evaluate as evaluate_program
 from dspgen.vecdsl.ir import Program
 from plant_core.canonical.passes import canonical
+from plant_core.defined import with_sizes
 from plant_core.dependence import memory_dependences
 from plant_core.evaluate import evaluate
 from plant_core.tree import Tree
@@ -152,3 +153,17 @@ NARROW = {
 def test_integer_kernels(name: str, tmp_path: Path, ft_m7002: Target) -> None:
     text = LOOP.format(*NARROW[name])
     assert run_file(_written(tmp_path, text), ft_m7002, Options(tile="one")).verified
+
+
+def test_sizes_that_are_computed_first_are_parameters(tmp_path: Path) -> None:
+    """Not those that are read from memory."""
+    path = tmp_path / "f.c"
+    text = """void f(int n, int m, const int at[2], float x[n * m]) { int size = 2 * n * m - n;
+      for (int k = 0; k < size; k++) x[k] = k; for (int k = at[0]; k < at[1]; k++) x[k] = 0; }"""
+    path.write_text(text, encoding="utf-8")
+    func = read_c(str(path))
+    sized, sizes = with_sizes(func)
+    (name,) = sizes
+    assert [p.name for p in sized.params] == ["n", "m", "at", "x", name]
+    assert [c.name for c in func.comps if c not in sized.comps] == [c.name for c in func.comps if c.defines == name]
+    assert len(sized.comps) == 4 and name not in {b.name for b in sized.bufs}
