@@ -145,6 +145,11 @@ def small(counters: Sequence[Counter], found: Sequence[Window], *, hidden: bool)
     return math.prod(blocks), -sum(w.shape[-1] for w in found if w.outside), parts
 
 
+def inner_first(spans: Sequence[int]) -> tuple[int, ...]:
+    """The less, the longer inner loops are in blocks of single iterations of another loop; alike for other blocks."""
+    return tuple(-span for span in reversed(spans)) if 1 in spans else ()
+
+
 def most_different(ways: Iterable[Sizes], known: Sequence[tuple[int, ...]], limits: Sequence[float]) -> list[Sizes]:
     """Other sizes than those known, those first that differ most from all of them: of what is expected to take no more
     cycles than the first limit, then than the next, then of the rest."""

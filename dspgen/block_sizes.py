@@ -27,6 +27,7 @@ from dspgen.block_model import (
     expected,
     in_orders,
     in_thirds,
+    inner_first,
     most_different,
     placed,
     problem,
@@ -266,7 +267,8 @@ class _Parts:
             if boxes.sizes and ways:
                 # What is expected of large sizes hardly tells shapes apart that matter to smaller ones.
                 near = [w for w in ways if len(w.rooms) == len(ways[0].rooms) and w.cycles <= _ALIKE * ways[0].cycles]
-                ways = sorted(near, key=lambda w: w.small) + ways[len(near) :]
+                # Where blocks have single iterations of a loop, the inner ones are those that go on for long.
+                ways = sorted(near, key=lambda w: (w.small, inner_first(w.spans))) + ways[len(near) :]
             for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if not w.spans)):
                 try:
                     made = sizes.made(boxes, self.options, self.spare)
