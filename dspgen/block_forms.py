@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import islpy as isl
+
 from dspgen.block_layouts import Estimate
 from dspgen.block_sizes import MEANS, Judge, Means, Parts, in_turn
 from dspgen.errors import NoSchedule
@@ -92,8 +94,8 @@ def in_few_nests(source: Func, options: Options) -> Func:
 def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[DType], bool]) -> Func | None:
     """The function with its loops of unknown size in groups of iterations; None where there is nothing to gain.
     `anywhere` tells whether vectors of a type may be stored at any place."""
-    if not options.vectorize:
-        return None
+    if not options.vectorize or not any(c.domain.dim(isl.dim_type.param) for c in source.comps):
+        return None  # or all sizes are known
     func = with_sums_begun(canonical(source, reassoc=options.fp == "reassoc", symbolic=True))
     names, reassoc = [n.names for n in nests(func)], options.fp == "reassoc"
     registers = max((len(c.names) for c in target.registers if c.kind == "vector" and c.pair_of is None), default=0)

@@ -409,7 +409,7 @@ class _Parts:
             if any(len(layout.shape) > 2 for layout in boxes.layouts.values()):
                 sizes = [[*s, 1] if s[-1] > 1 else s for s in sizes]  # one plane at once can be turned round
             elif boxes.sizes and any(len(boxes.bufs[use.access.buf].shape) > 2 for use in boxes.uses):
-                sizes = [[*s[:-1], 1] if k is False else s for s, k in zip(sizes, known, strict=True)]  # or moved
+                sizes = [s if k else [*s[:-1], 1] for s, k in zip(sizes, known, strict=True)]  # or is rows
             sizes[:outer] = [[1]] * outer
             if boxes.axes:
                 sizes = with_halves(sizes, _MOST_SIZES)

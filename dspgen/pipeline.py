@@ -19,7 +19,7 @@ from dspgen.choosing import Chooser, Chosen, Outdone, compile_nests
 from dspgen.collecting import seldom_collecting
 from dspgen.emit.asm import emit_asm
 from dspgen.emit.needs import needs
-from dspgen.errors import NoSchedule
+from dspgen.errors import NoSchedule, Problem
 from dspgen.far_data import check_room, cycles_far, far_placement
 from dspgen.frontend.read import read_c
 from dspgen.lacking import Lacking
@@ -55,7 +55,7 @@ from dspgen.tiling.search import PATIENT, Choice
 from dspgen.tiling.splitting import split
 from dspgen.tiling.twos import in_twos
 from dspgen.unrolled import Unrolled, best_unrolled
-from dspgen.viewed import View, best_view, worth_unrolling
+from dspgen.viewed import Best, Made, View, best_view, worth_unrolling
 from plant_core.beside import beside, forks
 from plant_core.block_tree import Blocks, flat
 from plant_core.canonical.passes import canonical
@@ -117,7 +117,7 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     return replace(made, remarks=(*remarks, *backend.remarks))
 
 
-def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> Made:
     """The function for data on the chip: its loops of unknown size in groups, or with copies of arrays, where that can
     be, or as it is."""
     ahead = partial(_chooser, options=options, seen=seen, ahead=True)
@@ -133,35 +133,32 @@ def _first_tiled(
     forms: Iterable[_Form],
     target: Target,
     choosers: Callable[[Func, Target], Chooser],
-    code: Callable[[View, OnStage], tuple[Compiled, tuple[Remark, ...]]],
+    code: Callable[[View, OnStage], Made],
     seen: OnStage,
-) -> tuple[Compiled, tuple[Remark, ...]]:
+) -> Made:
     """The code of the first form whose nests all have tiles; where there is none, of the one that lacks the fewest."""
-    best: tuple[int, tuple[Compiled, tuple[Remark, ...]], Stages] | None = None
-    refusal: NoSchedule | None = None
+    best = Best()
     for form in forms:
-        stages: Stages = []
         try:
-            if (func := form()) is None:
-                continue
-            made = best_view(func, target, choosers, code, lambda *stage, stages=stages: stages.append(stage))
+            func = form()
         except NoSchedule as error:
-            refusal = error
+            best.refusals.append(error)
             continue
-        lacking = sum(math.isinf(choice.candidate.cycles) for choice in made[0].choices)
-        if best is None or lacking < best[0]:
-            best = lacking, made, stages
-        if not lacking:
+        if func is not None:
+            best.offer(partial(best_view, func, target, choosers, code), _without_tiles)
+        if best.cost == 0:
             break
-    if best is None:
-        assert refusal is not None
-        raise refusal
-    for stage in best[2]:
-        seen(*stage)
-    return best[1]
+    if best.made is None:
+        raise best.refusals[-1]
+    return best.told(seen)
 
 
-def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _without_tiles(made: Compiled) -> int:
+    """The nests for which only the fallback was left."""
+    return sum(math.isinf(choice.candidate.cycles) for choice in made.choices)
+
+
+def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> Made:
     """The function in blocks, its data moved onto the chip and back; where blocks that are found lack registers for all
     of them together, with single vectors in place of register tiles."""
     try:
@@ -175,7 +172,10 @@ def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> 
             raise refusal from None
 
 
-def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) -> Made:
+    if target.dma is None:
+        what = f"{target.name} has no engine that moves data onto the chip"
+        raise NoSchedule(Problem("DG317", what, source.loc, "describe one in [dma], or compile with --data onchip"))
     sized, sizes = with_sizes(source)
     func = in_few_nests(sized, options)
     if not func.comps:
@@ -281,7 +281,7 @@ def _chooser(
     return Chooser(func, target, options, seen=seen, share=share, ahead=ahead)
 
 
-def _polished_code(view: View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _polished_code(view: View, seen: OnStage) -> Made:
     """The best code, its packets found with more patience than those of all the candidates before it."""
     chooser = view.chooser
     best, remarks = _best_code(view, seen)
@@ -292,7 +292,7 @@ def _polished_code(view: View, seen: OnStage) -> tuple[Compiled, tuple[Remark, .
     return after, (*remarks, *schedule_remarks(after.scheduled))
 
 
-def _best_code(view: View, seen: OnStage) -> tuple[Compiled, tuple[Remark, ...]]:
+def _best_code(view: View, seen: OnStage) -> Made:
     """The function by its loop nests, or unrolled as a whole; and the remarks on its loops.
 
     Where the model expects that nests are far from the bound, unrolled code is made first, and nests only as far as

@@ -361,7 +361,7 @@ def schedule_remarks(scheduled: Scheduled) -> tuple[Remark, ...]:
         elif report.tried:
             ii, why = report.tried[-1]
             remarks.append(Remark(report.loc, "not-pipelined", f"loop {report.label}: ii {ii}: {why}"))
-    return (*remarks, *(Remark(None, "spilled", text) for text in scheduled.in_memory))
+    return (*remarks, *(Remark(None, "spilled", text) for text in scheduled.waiting))
 
 
 def load_granule(target: Target, elem: Elem) -> int:

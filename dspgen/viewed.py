@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from dspgen.choosing import SURE, Chooser, Outdone
 from dspgen.errors import NoSchedule
@@ -16,6 +17,7 @@ from dspgen.tiling.bound import bound
 from dspgen.unrolled import GOOD, MOST_CYCLES, Unrolled, best_unrolled, depends_on_parameters
 from plant_core.ir import Func
 
+Made = tuple[Compiled, tuple[Remark, ...]]
 OPTIMISM = 1.1  # times the model's cycles for a view of the machine: what takes no more is not compared with it
 
 
@@ -23,9 +25,9 @@ def best_view(
     source: Func,
     target: Target,
     choosers: Callable[[Func, Target], Chooser],
-    code: Callable[[View, OnStage], tuple[Compiled, tuple[Remark, ...]]],
+    code: Callable[[View, OnStage], Made],
     seen: OnStage,
-) -> tuple[Compiled, tuple[Remark, ...]]:
+) -> Made:
     """The code for the machine's view that takes the fewest cycles, of those with as many elements in each lane as
     the function's types allow. Views are not compiled that the model expects to take longer than what was found, or
     whose nests take many times the cycles of another's. `code` makes it by what `choosers` makes of a view."""
@@ -34,26 +36,42 @@ def best_view(
         return code(found[0], seen)
     if all(v.chooser.expected for v in found):
         found = _screened(sorted(found, key=lambda v: v.chooser.expected))
-    best: tuple[float, tuple[Compiled, tuple[Remark, ...]], Stages] | None = None
-    refusal: NoSchedule | None = None
+    best = Best()
     for view in found:
-        if best is not None and best[0] <= OPTIMISM * view.chooser.expected:
-            continue
+        if best.made is None or best.cost > OPTIMISM * view.chooser.expected:
+            best.offer(partial(code, view), partial(expected_cycles, target=view.chooser.target))
+    if best.made is None:
+        raise best.refusals[0]
+    return best.told(seen)
+
+
+@dataclass(slots=True)
+class Best:
+    """The code of the least cost of what is offered, the first of that, and the stages that it went through; and why
+    others were refused."""
+
+    cost: float = math.inf
+    made: Made | None = None
+    stages: Stages = field(default_factory=list)
+    refusals: list[NoSchedule] = field(default_factory=list)
+
+    def offer(self, make: Callable[[OnStage], Made], cost: Callable[[Compiled], float]) -> None:
         stages: Stages = []
         try:
-            made = code(view, lambda *stage, stages=stages: stages.append(stage))
-        except NoSchedule as error:
-            refusal = refusal or error
-            continue
-        cycles = expected_cycles(made[0], view.chooser.target)
-        if best is None or cycles < best[0]:
-            best = cycles, made, stages
-    if best is None:
-        assert refusal is not None
-        raise refusal
-    for stage in best[2]:
-        seen(*stage)
-    return best[1]
+            made = make(lambda *stage: stages.append(stage))
+        except NoSchedule as refusal:
+            self.refusals.append(refusal)
+            return
+        took = cost(made[0])
+        if self.made is None or took < self.cost:
+            self.cost, self.made, self.stages = took, made, stages
+
+    def told(self, seen: OnStage) -> Made:
+        """The code, its stages told; there must be one."""
+        assert self.made is not None
+        for stage in self.stages:
+            seen(*stage)
+        return self.made
 
 
 @dataclass(slots=True)

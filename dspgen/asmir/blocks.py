@@ -25,7 +25,6 @@ from dspgen.asmir.pointers import Pointers
 from dspgen.asmir.sections import forget, section, set_variable
 from dspgen.asmir.transfers import I32, ONE, ZERO, Engine, amount, both_hold, end, low_half
 from dspgen.asmir.turn_names import FINAL, ahead_of, at, both, following, fresh, last, near, stepping
-from dspgen.errors import NoSchedule, Problem
 from dspgen.target.model import Dma, Side, Target
 from dspgen.target.operations import OperationTable
 from dspgen.vecdsl.ir import ArrayDecl, Const, Op, Program, ScalarDecl, Term, Var
@@ -64,10 +63,8 @@ class Blocked:
 
 
 def composed(blocked: Blocked, target: Target) -> Function:
-    """The function. Raises NoSchedule where the machine has no engine, too few channels, or too little memory."""
-    if target.dma is None:
-        what = f"{target.name} has no engine that moves data onto the chip"
-        raise NoSchedule(Problem("DG317", what, None, "describe one in [dma]"))
+    """The function. Raises NoSchedule where the machine has too few channels, or too little memory."""
+    assert target.dma is not None  # data off the chip are refused without an engine
     return _Composer(blocked, target, target.dma).run()
 
 
@@ -186,9 +183,9 @@ class _Composer:
         if lone is not None:
             items = [*lone, If(self.emitter.names[_OTHERS].vreg, tuple(items))]
         just = int(lone is None and not any(m.twice or self.engine.shares(m, store=True) for m in stores))
-        return self._where_any([*items, *self._section(lambda: self.engine.wait(stores, store=True, just=just))])
+        return self._unless_empty([*items, *self._section(lambda: self.engine.wait(stores, store=True, just=just))])
 
-    def _where_any(self, items: list[Item]) -> list[Item]:
+    def _unless_empty(self, items: list[Item]) -> list[Item]:
         """A nest's code, run if the loops whose blocks are single iterations have any."""
         found: Term = ONE
         for counter in self.nest.counters:

@@ -206,7 +206,7 @@ class Scheduled:
     cycles: int | None
     registers_used: tuple[str, ...] = ()
     straight: tuple[StraightReport, ...] = ()
-    in_memory: tuple[str, ...] = ()  # what waits there for lack of registers, in words
+    waiting: tuple[str, ...] = ()  # what waits elsewhere for lack of registers, in words
     cut: bool = False
     lessons: Lessons = field(default_factory=Lessons)
     blocks: Mapping[object, Packed] = field(default_factory=dict, compare=False, repr=False)

@@ -470,14 +470,14 @@ def _scheduled(
         _cycles(laid),
         tuple(dict.fromkeys(n for n in order if n in used)),
         tuple(b.report for b in laid.blocks if b.report is not None),
-        tuple(_in_memory(settings)),
+        tuple(_waiting(settings)),
         settings.searches.cut,
         settings.lessons(),
         settings.searches.packed,
     )
 
 
-def _in_memory(settings: Settings) -> Iterator[str]:
+def _waiting(settings: Settings) -> Iterator[str]:
     """What waits elsewhere for lack of registers, in words."""
     counts = Counter((r.cls, at.cls if isinstance(at, VReg) else "") for r, at in settings.spilled.items())
     for (cls, other), count in counts.items():

@@ -326,6 +326,14 @@ def test_what_can_t_be_cut_is_told(text: str, says: str, tmp_path: Path) -> None
     assert error.code == says and error.loc is not None
 
 
+def test_a_machine_without_an_engine_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text("void f(int x[9]) { for (int i = 0; i < 9; i++) x[i] *= 2; }", encoding="utf-8")
+    with pytest.raises(NoSchedule) as caught:
+        compile_file(str(path), replace(SMALL, dma=None), DDR)
+    assert caught.value.problems[0].code == "DG317" and caught.value.problems[0].loc is not None
+
+
 def test_arrays_lie_where_there_is_most_room(tmp_path: Path) -> None:
     """Together they are larger than the nearest of the memories off the chip."""
     file = tmp_path / "copy.c"

@@ -128,7 +128,26 @@ def test_same_bytes_every_time() -> None:
     assert first == second
 
 
-class Conditions(RandomProgram):
+class Rounds(RandomProgram):
+    """Rounds of code, the second of them in a loop or not, before everything is saved."""
+
+    def rounds(self, number: int, write: Callable[[], None], *, looped: bool) -> tuple[Item, ...]:
+        w = self.writer
+        outer = w.items
+        for turn in range(number):
+            w.items = []
+            write()
+            if looped and turn == 1:
+                self.names += 1
+                outer.append(Loop(f"C{self.names}", f"j{self.names}", 1, 9, (), tuple(w.items), 9))
+            else:
+                outer += w.items
+        w.items = outer
+        self.save()
+        return tuple(w.items)
+
+
+class Conditions(Rounds):
     """Many conditions alive at once, each looked at several times, one after the other."""
 
     def many(self, scalars: int, lanes: int, *, looped: bool) -> Function:
@@ -142,21 +161,14 @@ class Conditions(RandomProgram):
                 w.op("add", "i32", Reg(variables[k % 4]), Reg(variables[(k + 1) % 4]), Reg(variables[(k + 2) % 5]))
                 test = "lt" if table is s else "sub"
                 w.op(test, "i32", Reg(r), Reg(variables[k % 4]), Reg(variables[(k + 3) % 5]))
-        outer = w.items
-        for round in range(3):
-            w.items = []
+
+        def look() -> None:
             for table, variables, lane in ((s, self.scalars, False), (v, self.vectors, True)):
                 for k in self.random.sample(range(len(table)), len(table)):
                     predicate = Predicate(table[k], self.random.random() < 0.5, lane)
                     w.op("add", "i32", Reg(variables[0]), Reg(variables[0]), Reg(variables[k % 5]), predicate=predicate)
-            if looped and round == 1:
-                self.names += 1
-                outer.append(Loop(f"C{self.names}", f"j{self.names}", 1, 9, (), tuple(w.items), 9))
-            else:
-                outer += w.items
-        w.items = outer
-        self.save()
-        return replace(base, body=tuple(w.items))
+
+        return replace(base, body=self.rounds(3, look, looped=looped))
 
 
 @pytest.mark.parametrize("looped", [False, True])
@@ -165,7 +177,7 @@ def test_many_conditions(scalars: int, lanes: int, looped: bool) -> None:
     check(Conditions(TARGET, scalars + lanes).many(scalars, lanes, looped=looped), TARGET, scalars)
 
 
-class Addressed(RandomProgram):
+class Addressed(Rounds):
     """Many address registers alive at once: what they point to is changed twice, in another order each time."""
 
     def places(self, vectors: int, scalars: int, *, looped: bool) -> Function:
@@ -174,8 +186,8 @@ class Addressed(RandomProgram):
         w.items = list(base.body)
         found = [(self.base(1, 64 * k, "vector"), "vector") for k in range(vectors)]
         found += [(self.base(0, 4 * k, "scalar"), "scalar") for k in range(scalars)]
-        for turn in range(2):
-            outer, w.items = w.items, []
+
+        def change() -> None:
             for register, side in self.random.sample(found, len(found)):
                 vector = side == "vector"
                 shape = (1, 0) if vector else ()
@@ -183,13 +195,8 @@ class Addressed(RandomProgram):
                 w.memory("vld" if vector else "ld", "i32", value, Mem(register, 0, None), shape)
                 w.op("add", "i32", total, total, value)
                 w.memory("vst" if vector else "st", "i32", total, Mem(register, 0, None), shape)
-            if looped and turn == 1:
-                outer.append(Loop("again", "k", 1, 3, (), tuple(w.items), 3))
-            else:
-                outer += w.items
-            w.items = outer
-        self.save()
-        return replace(base, body=tuple(w.items))
+
+        return replace(base, body=self.rounds(2, change, looped=looped))
 
 
 @pytest.mark.parametrize("looped", [False, True])
@@ -198,7 +205,7 @@ def test_addresses_wait_in_registers_of_other_classes(vectors: int, scalars: int
     function = Addressed(TARGET, vectors).places(vectors, scalars, looped=looped)
     scheduled, _ = assert_same(function, TARGET, vectors, 3)
     crowded = max(vectors, scalars) > 8
-    assert any("for a register of class A" in text for text in scheduled.in_memory) is crowded
+    assert any("for a register of class A" in text for text in scheduled.waiting) is crowded
 
 
 def test_places_lie_below_local_arrays_and_apart() -> None:
@@ -214,7 +221,7 @@ def test_places_lie_below_local_arrays_and_apart() -> None:
 def test_what_waits_in_memory_is_told() -> None:
     scheduled = schedule(Crowded(TARGET, 80).crowd(100, 0, 0, between=False), TARGET)
     scalar = TARGET.abi.scalar_class
-    assert any("on the stack" in text and f"class {scalar}" in text for text in scheduled.in_memory)
+    assert any("on the stack" in text and f"class {scalar}" in text for text in scheduled.waiting)
     assert [r for r in schedule_remarks(scheduled) if r.kind == "spilled"]
 
 
@@ -249,7 +256,7 @@ def test_code_that_lacks_registers_is_given_up_where_it_is_too_slow_or_large() -
 def test_other_code_that_is_as_good_is_asked_for_once_before_values_wait_in_memory() -> None:
     crowded = Crowded(TARGET, 80).crowd(100, 0, 0, between=False)
     alone = schedule(crowded, TARGET)
-    assert alone.cycles is not None and alone.in_memory
+    assert alone.cycles is not None and alone.waiting
     asked: list[float] = []
 
     def tells(cycles: float) -> Callable[[], float]:
