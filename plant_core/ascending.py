@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plant_core.affine import domain_of
-from plant_core.boxes import affine_in_parameters
 from plant_core.ir import Comp, Func
+from plant_core.piecewise import affine_in_parameters
 from plant_core.schedule import Line, Step, position, restepped
 
 

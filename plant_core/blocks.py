@@ -386,15 +386,15 @@ class _Blocking:
                 if not outside:
                     raise _refused(self.func, f"'{buf.name}' is of use to others, and its size known at run time only")
                 shape = self.rooms.get(buf.name, tuple(n if isinstance(n, int) else 1 for n in buf.shape))
-                all_there = tuple(Reach(0, (), Length(n)) for n in shape)
-                made = Window(name, buf.name, buf.dtype, shape, all_there, True, writes, outside, buf.shape)
-                return replace(made, layout=layout)
+                written = not self.counters and self._written_whole(users, buf.shape)
+                load = not written or self.boxes.is_live(buf.name)
+                all_of = tuple(Reach(0, (), Length(n)) for n in shape)
+                return Window(name, buf.name, buf.dtype, shape, all_of, load, writes, outside, buf.shape, layout=layout)
             all_of = tuple(Reach(0, (), Length(n)) for n in shape)
-            covered = bool(buf.shape) and self._covers(users, all_of)
-            load = not writes or not covered or self.boxes.is_live(buf.name)
+            load = not buf.shape or not self._covers(users, all_of) or self.boxes.is_live(buf.name)
             shape = shape if layout is None else self._padded(shape, 0)
-            made = Window(name, buf.name, buf.dtype, shape, all_of, load and outside, writes and outside, outside)
-            return replace(made, layout=layout)
+            load, writes = load and outside, writes and outside
+            return Window(name, buf.name, buf.dtype, shape, all_of, load, writes, outside, layout=layout)
         dims: list[Reach] = []
         clipped = bool(self.boxes.axes) and outside
         for d, moves in enumerate(key.moves):
@@ -467,10 +467,7 @@ class _Blocking:
     def _covers(self, users: Sequence[Use], dims: Sequence[Reach]) -> bool:
         """Whether one of the statements writes all of a window; in a single block, whether all together do."""
         if not self.counters:
-            writers = [u.comp for u in users if u.writes]
-            return bool(writers) and covers(
-                surely_written(writers, writers[0].target.buf), [d.extent.full for d in dims]
-            )
+            return self._written_whole(users, [d.extent.full for d in dims])
         along = {k for d in dims for k, _ in d.steps}
         for use in users:
             if (
@@ -485,6 +482,11 @@ class _Blocking:
                     if all(s == (d.low, d.low + d.extent.full - 1) for s, d in zip(spans, dims, strict=True)):
                         return True
         return False
+
+    def _written_whole(self, users: Sequence[Use], shape: Sequence[Extent]) -> bool:
+        """Whether the statements of a single block write all elements of an array, one or the other of them each."""
+        writers = [u.comp for u in users if u.writes]
+        return bool(writers) and covers(surely_written(writers, writers[0].target.buf), shape)
 
     def _may_not_run(self, comp: Comp, along: set[int]) -> bool:
         """Whether another loop round the comp than these may have no iterations."""

@@ -13,6 +13,7 @@ from plant_core.affine import Linear, access_map, accesses, all_bufs, from_linea
 from plant_core.dependence import Dependence, live_in, memory_dependences
 from plant_core.ir import Comp, Extent, Func, Load
 from plant_core.loc import PlantError
+from plant_core.piecewise import affine_in_parameters
 from plant_core.schedule import Line, position
 from plant_core.windows import Counter, Layout, Reach
 
@@ -253,21 +254,6 @@ def ends_of(comp: Comp, depth: int) -> tuple[int, int, Linear | None]:
     return int(low.to_python()), int(high.to_python()) if form is None else 0, form
 
 
-def affine_in_parameters(value: isl.PwAff) -> Linear | None:
-    """A single function of the parameters, whatever these are."""
-    pieces = value.coalesce().get_pieces()
-    if len(pieces) != 1:
-        return None
-    found = pieces[0][1]
-    names = [str(found.get_dim_name(isl.dim_type.param, k)) for k in range(found.dim(isl.dim_type.param))]
-    factors = [found.get_coefficient_val(isl.dim_type.param, k) for k in range(len(names))]
-    constant = found.get_constant_val()
-    if found.dim(isl.dim_type.div) or not all(v.is_int() for v in (constant, *factors)):
-        return None
-    known = {n: int(f.to_python()) for n, f in zip(names, factors, strict=True)}
-    return int(constant.to_python()), {n: f for n, f in known.items() if f}
-
-
 def assumed(func: Func) -> dict[str, int]:
     """Of each integer parameter that decides how often statements run, the value that sizes are chosen for: the largest
     for which arrays of known size have all elements that are accessed, or a large one."""
@@ -307,17 +293,20 @@ def surely_written(comps: Sequence[Comp], buf: str) -> isl.Set | None:
 
 
 def covers(elements: isl.Set | None, shape: Sequence[Extent]) -> bool:
-    """Whether these are surely all elements of an array."""
-    return elements is not None and _known(shape) and bool(_all_of(elements.get_space(), shape).is_subset(elements))
+    """Whether these are surely all elements of an array, whatever the parameters in its extents."""
+    extents = [linear(extent) if not isinstance(extent, int) else (extent, {}) for extent in shape]
+    if elements is None or None in extents:
+        return False
+    indices = [f"x{d}" for d in range(len(shape))]
+    inside = [f"0 <= {x} < {in_text(e)}" for x, e in zip(indices, extents, strict=True) if e is not None]
+    names = sorted({name for e in extents if e is not None for name in e[1]})
+    text = f"[{', '.join(names)}] -> {{ [{', '.join(indices)}] : {' and '.join(inside) or 'true'} }}"
+    return bool(isl.Set(text).is_subset(elements.reset_tuple_id()))
 
 
 def meets(elements: isl.Set | None, shape: Sequence[Extent]) -> bool:
     """Whether any of these may be an element of an array."""
     return elements is not None and not elements.intersect(_all_of(elements.get_space(), shape)).is_empty()
-
-
-def _known(shape: Sequence[Extent]) -> bool:
-    return all(isinstance(extent, int) for extent in shape)
 
 
 def _all_of(space: isl.Space, shape: Sequence[Extent]) -> isl.Set:

@@ -6,7 +6,7 @@ back, as no other iteration has anything to do with them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 
 from plant_core.affine import children, is_integer
@@ -40,7 +40,9 @@ def grouped(
         None if c.extent is None else _in_rows(boxes, {comp: names[k] for comp, names in iterators.items()}, whole)
         for k, c in enumerate(counters)
     ]
-    vectors = _VECTORS if True in rows else _OVERLAPPING if _overlap(boxes) else _ALONE
+    in_rows = True in rows or any(_few_rows(boxes, c, {names[k] for names in iterators.values()})
+                                  for k, c in enumerate(counters))  # fmt: skip
+    vectors = _VECTORS if in_rows else _OVERLAPPING if _overlap(boxes) else _ALONE
     sizes = {None: 1, True: _ROWS, False: boxes.granule}
     able = [k for k, row in enumerate(rows) if row is not None]
     hiding = rows.index(True) if True in rows else able[0] if able else None
@@ -84,6 +86,13 @@ def _in_rows(boxes: Boxes, iterators: Mapping[str, str | None], whole: Collectio
         telling = [u for u in uses if len(u.forms) > 1 and (u.writes or len(comp.target.indices) == 1)]
         found += [form is not None and name in form[1] for u in telling for form in u.forms[:-1]]
     return any(found)
+
+
+def _few_rows(boxes: Boxes, counter: Counter, names: Set[str | None]) -> bool:
+    """Whether a loop of known size goes over a few rows of what is written, as those at the borders of an image."""
+    few = counter.extent is None and counter.trips == 1 and counter.span < _ROWS
+    before_last = (form for use in boxes.uses if use.writes for form in use.forms[:-1])
+    return few and any(form is not None and not names.isdisjoint(form[1]) for form in before_last)
 
 
 def _own_elements(boxes: Boxes, comp: Comp, iterators: Mapping[str, str | None]) -> bool:

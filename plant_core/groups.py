@@ -26,21 +26,20 @@ iteration, have elements for one group's only.
 from __future__ import annotations
 
 import itertools
-from collections import Counter as Counts
+from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import islpy as isl
 
-from plant_core.affine import add, children, from_linear, integer, linear, rebuild, sub
 from plant_core.blocks import strips_of
-from plant_core.boxes import Boxes, Form, NoBlocks, accesses_of, in_text
-from plant_core.defined import definition_of
+from plant_core.boxes import Boxes, Form, NoBlocks, accesses_of
+from plant_core.contracted import contracted
 from plant_core.excess import SUMS, without_batches
-from plant_core.group_counts import all_of, batches_of, count_of, excess_of, few_of
-from plant_core.ir import Binary, Buf, Comp, DType, Expr, Func, Iter, Load, Param
-from plant_core.schedule import Line, Position, schedule_map
+from plant_core.group_counts import Counts
+from plant_core.group_parts import Kind, Part, conditions_apart
+from plant_core.ir import Buf, Comp, DType, Func
+from plant_core.schedule import Position, schedule_map
 from plant_core.vectors_at_ends import Ends, ends_of
 from plant_core.windows import Counter
 
@@ -65,21 +64,14 @@ def in_groups(
         return None
     maker = _Maker(func, reassoc, anywhere, unit, on_lanes, batches=registers >= 2 * SUMS)
     for names in nests:
-        part = replace(func, comps=tuple(func.comp(n) for n in names))
+        part, wheres = conditions_apart(replace(func, comps=tuple(func.comp(n) for n in names)))
         others = {a.buf for c in func.comps if c.name not in names for a in accesses_of(c)}
+        part = maker.without(part, others, only_known=True)
         try:
-            maker.nest(Boxes(part, granule), others)
+            maker.nest(Boxes(part, granule), others, wheres)
         except NoBlocks:
-            maker.as_it_is(part)
+            maker.as_it_is(replace(func, comps=tuple(func.comp(n) for n in names)), others)
     return maker.made()
-
-
-def _at_once(counter: Counter, batch: int) -> int:
-    """Iterations of a group, or of a batch: a large one, a small one, or one of those that come where there are fewer
-    iterations than that has."""
-    if counter.batches is None:
-        return counter.group
-    return counter.group * (*counter.batches, max(counter.batches[1] // 3, _FEWEST))[batch]
 
 
 def _worth_while(
@@ -99,7 +91,7 @@ def _worth_while(
 def _shared(boxes: Boxes, iterators: Mapping[str, Sequence[str | None]], k: int) -> int:
     """How many accesses load what they or others load in another iteration of a loop, too."""
     loads = [(u, tuple(map(_moves, u.forms))) for u in boxes.uses if not u.writes and u.access.indices]
-    alike = Counts((u.access.buf, moves) for u, moves in loads)
+    alike = Tally((u.access.buf, moves) for u, moves in loads)
     number = 0
     for use, moves in loads:
         name = iterators[use.comp.name][k]
@@ -113,15 +105,11 @@ def _moves(form: Form) -> frozenset[str] | None:
     return None if form is None else frozenset(form[1])
 
 
-def _least(names: Sequence[str]) -> Expr:
-    """The least of some parameters."""
-    found: Expr = Param(names[0], "i32")
-    for name in names[1:]:
-        found = Binary("min", found, Param(name, "i32"), "i32")
-    return found
-
-
-_FEWEST = 2  # groups of a batch
+_ONCE: tuple[Kind, Kind] = ("whole", "over")
+_AGAIN: tuple[Kind, ...] = ("all",)
+_APART: tuple[Kind, ...] = ("whole", "last")
+_BATCHES: tuple[Kind, ...] = ("large", "small", "few", "short")
+_ANY: tuple[Kind] = ("any",)
 
 
 class _Maker:
@@ -138,13 +126,8 @@ class _Maker:
         self.func, self.reassoc, self.anywhere, self.unit, self.in_batches = func, reassoc, anywhere, unit, batches
         self.on_lanes = on_lanes
         self.bufs = {b.name: b for b in func.bufs}
-        self.counts: dict[tuple[Expr, int], str] = {}
-        self.alls: dict[tuple[Expr, int], str] = {}
-        self.fews: dict[tuple[Expr, int], str] = {}
-        self.wholes: dict[tuple[Expr, int], str] = {}
-        self.excesses: dict[tuple[Expr, int], str] = {}
-        self.least: dict[tuple[str, ...], str] = {}
-        self.batched: dict[tuple[Expr, tuple[int, int, int]], tuple[str, str]] = {}
+        self.counts = Counts()
+        self.names = {c.name for c in func.comps}
         self.placed: list[tuple[Comp, Position]] = []
         self.ends: Ends | None = None
         self.number = 0
@@ -157,14 +140,7 @@ class _Maker:
         ):
             return None
         length = max(2 * len(c.iters) + 1 for c, _ in self.placed)
-        comps = [count_of(extent, group, name, self.func.loc) for (extent, group), name in self.counts.items()]
-        comps += [count_of(extent, unit, name, self.func.loc) for (extent, unit), name in self.wholes.items()]
-        comps += [all_of(extent, group, name, self.func.loc) for (extent, group), name in self.alls.items()]
-        comps += [few_of(extent, batch, name, self.func.loc) for (extent, batch), name in self.fews.items()]
-        comps += [excess_of(extent, group, name, self.func.loc) for (extent, group), name in self.excesses.items()]
-        comps += [definition_of(name, _least(counts), self.func.loc) for counts, name in self.least.items()]
-        for (extent, sizes), names in self.batched.items():
-            comps += batches_of(extent, sizes, names, self.func.loc)
+        comps = self.counts.definitions(self.func.loc)
         comps += self.ends.definitions() if self.ends is not None else ()
         made = [c.defines for c in comps if c.defines is not None]
         first = len(comps)
@@ -174,19 +150,33 @@ class _Maker:
         known = [str(params.get_dim_name(isl.dim_type.param, k)) for k in range(params.dim(isl.dim_type.param))]
         every = isl.Set(f"[{', '.join([*known, *made])}] -> {{ : }}").get_space()
         placed = [(replace(c, domain=c.domain.align_params(every)), p) for c, p in placed]
-        done = tuple(replace(c, schedule=schedule_map(c, p, length).intersect_domain(c.domain)) for c, p in placed)
+        done = tuple(replace(c, schedule=schedule_map(c, p, length)) for c, p in placed)
         counts = tuple(Buf(n, "i32", (), "local", False, self.func.loc) for n in made)
         bufs = tuple(b for b in self.bufs.values() if b.kind == "param" or b.name in used)
         return replace(self.func, bufs=(*bufs, *counts), comps=done)
 
-    def as_it_is(self, part: Func) -> None:
+    def as_it_is(self, part: Func, others: set[str]) -> None:
+        """A nest without groups; `others`: the arrays that other nests use."""
+        part = self.without(part, others)
+        self._small(part, others)
         boxes = Boxes(part, 1, known=())
         for comp in part.comps:
             place = boxes.places[comp.name]
             self.placed.append((comp, replace(place, constants=(self.number, *place.constants[1:]))))
         self.number += 1
 
-    def nest(self, boxes: Boxes, others: set[str]) -> None:
+    def without(self, part: Func, others: set[str], *, only_known: bool = False) -> Func:
+        """A nest without elements of local arrays of unknown size for each iteration, as far as can be."""
+        unknown = {b.name for b in part.bufs if b.kind == "local" and not all(isinstance(x, int) for x in b.shape)}
+        return contracted(part, unknown - others, only_known=only_known)
+
+    def _small(self, part: Func, others: set[str]) -> None:
+        """Arrays that only one nest uses have the shapes that they have there."""
+        used = {a.buf for c in part.comps for a in accesses_of(c)} - others
+        self.bufs |= {b.name: b for b in part.bufs if b.name in used}
+
+    def nest(self, boxes: Boxes, others: set[str], wheres: Mapping[str, isl.Set]) -> None:
+        """A nest in groups; `wheres`: the parameters for which a statement runs, where its loops don't tell."""
         counters, iterators, strips = strips_of(boxes, reassoc=self.reassoc)
         if not strips:
             raise NoBlocks("no loop of it has groups", loc=boxes.func.loc)
@@ -202,7 +192,7 @@ class _Maker:
             counters = tuple(map(without_batches, counters))
         if buf := next((b for b in local if b.name in others), None):
             raise NoBlocks(f"'{buf.name}' is of use to several groups", loc=boxes.func.loc)
-        if strips == every == (0,) and self._with_ends(boxes, counters[0], iterators, local):
+        if strips == every == (0,) and not wheres and self._with_ends(boxes, counters[0], iterators, local):
             return
         # Where groups are all that the innermost loop runs over, they follow each other at a constant distance.
         ways = [_AGAIN if counters[k].batches is None else _BATCHES for k in strips]
@@ -224,13 +214,16 @@ class _Maker:
         # What the same sizes run comes together.
         ways_in_units.sort(key=lambda way: [not whole for whole in way[1].values()] or [True])
         parts = [
-            _Part(self, boxes, counters, iterators, {**kind, **plain}, units, whole) for kind, whole in ways_in_units
+            Part(self.counts, boxes, counters, iterators, {**kind, **plain}, units, whole)
+            for kind, whole in ways_in_units
         ]
+        self._small(boxes.func, others)
         shapes = self._shapes(parts[0], local)
         for part in parts:
-            self._add([part.of(comp, shapes, self.number) for comp in boxes.func.comps])
+            made = self._part(part, shapes)
+            self._add([(_only(c, wheres.get(old.name)), p) for (c, p), old in zip(made, boxes.func.comps, strict=True)])
 
-    def _shapes(self, part: _Part, local: Sequence[Buf]) -> dict[str, tuple[int, ...]]:
+    def _shapes(self, part: Part, local: Sequence[Buf]) -> dict[str, tuple[int, ...]]:
         """The shapes of local arrays, which have elements for one group only."""
         shapes = {}
         for buf in local:
@@ -250,43 +243,34 @@ class _Maker:
             return False
         if not all(map(self.on_lanes, boxes.func.comps)):
             return False
-        whole = _Part(self, boxes, (counter,), iterators, {0: "whole"}, {0: 1}, {})
+        whole = Part(self.counts, boxes, (counter,), iterators, {0: "whole"}, {0: 1}, {})
         one = replace(counter, group=boxes.granule)
-        short = _Part(self, boxes, (one,), iterators, {0: "short"}, {0: 1}, {})
+        short = Part(self.counts, boxes, (one,), iterators, {0: "short"}, {0: 1}, {})
         shapes = self._shapes(whole, local)
         self.ends = ends
         self.bufs |= {b.name: b for b in ends.bufs()}
         self._add(list(ends.before(self.number)))
-        self._add([whole.of(comp, shapes, self.number) for comp in boxes.func.comps])
+        self._add(self._part(whole, shapes))
         self._add(list(ends.after(self.number)))
-        self._add([short.of(comp, shapes, self.number) for comp in boxes.func.comps])
+        self._add(self._part(short, shapes))
         return True
+
+    def _part(self, part: Part, shapes: dict[str, tuple[int, ...]]) -> list[tuple[Comp, Position]]:
+        """The statements of a part, by names that no others have."""
+        made = []
+        for comp in part.boxes.func.comps:
+            name = f"{comp.name}_{self.number}"
+            while name in self.names:
+                name += "_"
+            self.names.add(name)
+            made.append(part.of(comp, name, shapes, self.number))
+        return made
 
     def _add(self, placed: Sequence[tuple[Comp, Position]]) -> None:
         """A nest more."""
         self.placed += placed
         self.number += 1
         self.apart = True
-
-    def count(self, counter: Counter) -> str:
-        """The parameter that tells how many groups there are whole."""
-        assert counter.extent is not None
-        return self.counts.setdefault((counter.extent, counter.group), f"groups{len(self.counts)}")
-
-    def every(self, counter: Counter) -> str:
-        """The parameter that tells how many groups hold all iterations."""
-        assert counter.extent is not None
-        return self.alls.setdefault((counter.extent, counter.group), f"all{len(self.alls)}")
-
-    def few(self, counter: Counter) -> str:
-        """The parameter that tells how many of the smallest batches hold all iterations."""
-        assert counter.extent is not None
-        return self.fews.setdefault((counter.extent, _at_once(counter, 2)), f"few{len(self.fews)}")
-
-    def enough(self, counter: Counter) -> str:
-        """The parameter that is above 0 where there are as many iterations as a group, or a smaller batch, has."""
-        assert counter.extent is not None
-        return self.excesses.setdefault((counter.extent, _at_once(counter, 1)), f"enough{len(self.excesses)}")
 
     def unit_along(self, boxes: Boxes, iterators: Sequence[str | None]) -> int:
         """How many elements lie between places where it is worth while that accesses along a loop are."""
@@ -297,34 +281,10 @@ class _Maker:
                 along[use.comp.name] = along.get(use.comp.name, 0) + 1
         return max((self.unit(boxes.func.comp(name), count) for name, count in along.items()), default=1)
 
-    def whole_units(self, counter: Counter, unit: int) -> str:
-        """The parameter that tells how many times so many iterations there are."""
-        assert counter.extent is not None
-        return self.wholes.setdefault((counter.extent, unit), f"units{len(self.wholes)}")
 
-    def batches(self, counter: Counter) -> tuple[str, str]:
-        """The parameters that tell how many larger batches there are, and how many smaller ones."""
-        assert counter.extent is not None
-        key = (counter.extent, (_at_once(counter, 0), _at_once(counter, 1), counter.group))
-        number = len(self.batched)
-        return self.batched.setdefault(key, (f"larger{number}", f"smaller{number}"))
-
-    def least_of(self, counts: Sequence[str]) -> str:
-        return self.least.setdefault(tuple(counts), f"fewest{len(self.least)}")
-
-
-# What a part of a nest does of a loop that is taken apart: its whole groups, or what is left over; where iterations may
-# run again, groups of which the last ends where the loop does, or that one alone, all of a loop that is shorter than a
-# group, or all of it where one of the loops in groups is so short; batches of either size instead of groups, or where
-# there are fewer iterations than a small one has, yet smaller ones; or all of it, whatever others do.
-Kind = Literal["whole", "over", "all", "last", "short", "any", "large", "small", "few", "each"]
-_ONCE: tuple[Kind, Kind] = ("whole", "over")
-_AGAIN: tuple[Kind, ...] = ("all",)
-_APART: tuple[Kind, ...] = ("whole", "last")
-_BATCHES: tuple[Kind, ...] = ("large", "small", "few", "short")
-_ANY: tuple[Kind] = ("any",)
-# Those that come one after the other, of each size.
-_MANY: dict[Kind, int] = {"whole": 1, "all": 1, "large": 0, "small": 1, "few": 2}
+def _only(comp: Comp, where: isl.Set | None) -> Comp:
+    """The statement for such parameters only."""
+    return comp if where is None else replace(comp, domain=comp.domain.intersect_params(where))
 
 
 def _in_units(kinds: dict[int, Kind], units: dict[int, int]) -> Iterator[dict[int, bool]]:
@@ -341,157 +301,3 @@ def _again(ways: Sequence[tuple[Kind, ...]]) -> Iterator[tuple[Kind, ...]]:
     for first in ways[0]:
         yield from ((first, *others) for others in _again(ways[1:]))
     yield from (("short", *others) for others in itertools.product(_ONCE, repeat=len(ways) - 1))
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The iterations that are of such `kinds` by some of the counters. `units`: how many iterations make a unit, and
-    `whole`, where it matters, whether there are whole units only."""
-
-    maker: _Maker
-    boxes: Boxes
-    counters: tuple[Counter, ...]
-    iterators: dict[str, list[str | None]]
-    kinds: dict[int, Kind]
-    units: dict[int, int]
-    whole: dict[int, bool]
-
-    @property
-    def strips(self) -> list[int]:
-        """The counters that have groups."""
-        return [k for k, kind in self.kinds.items() if kind != "each"]
-
-    def _along(self, comp: Comp) -> dict[str, int]:
-        """The counters that groups are of, or could be, by a statement's iterators."""
-        return {name: k for k in self.kinds if (name := self.iterators[comp.name][k]) is not None}
-
-    def of(self, comp: Comp, shapes: dict[str, tuple[int, ...]], number: int) -> tuple[Comp, Position]:
-        """A statement of it, and its place."""
-        loops = self._along(comp)
-        groups = {name: f"{name}_group" for name, k in loops.items() if self.kinds[k] in _MANY}
-        iters = (*groups.values(), *comp.iters)
-        sizes, ranges = list(self.boxes.sizes), [f"0 <= {g} < {self._number(loops[n])}" for n, g in groups.items()]
-        for k, kind in self.kinds.items():
-            counter = self.counters[k]
-            if kind in ("whole", "over", "last"):
-                sizes.append(self.maker.count(counter))
-            elif kind in ("large", "small"):
-                sizes += self.maker.batches(counter)
-            elif kind in ("all", "few"):
-                sizes.append(self._number(k))
-        if "any" in self.kinds.values():
-            plain = [self.counters[k] for k in self.strips if self.counters[k].batches is None]
-            sizes.append(self.maker.least_of([self.maker.enough(c) for c in plain]))
-            ranges.append(f"{sizes[-1]} <= 0")
-        for depth, name in enumerate(comp.iters):
-            low, high = self.boxes.range_of(comp, depth)
-            last = str(high) if isinstance(high, int) else in_text(high)
-            first = str(low)
-            if name in loops and loops[name] in self.strips:
-                counter, kind = self.counters[loops[name]], self.kinds[loops[name]]
-                if kind == "last":
-                    count = self.maker.count(counter)
-                    ranges.append(f"{count} > 0 and {counter.group}*{count} < {last} - {low} + 1")
-                if kind == "short":
-                    ranges.append(f"{last} - {low} + 1 < {_at_once(counter, 2)}")
-                if kind == "few":
-                    ranges.append(f"{_at_once(counter, 2)} <= {last} - {low} + 1 < {_at_once(counter, 1)}")
-                if (whole := self.whole.get(loops[name])) is not None:
-                    unit = self.units[loops[name]]
-                    sizes.append(self.maker.whole_units(counter, unit))
-                    ranges.append(f"{last} - {low} + 1 {'=' if whole else '>='} {unit}*{sizes[-1]} + {int(not whole)}")
-                if kind in _MANY or kind == "last":
-                    first, last = "0", str(self._at_once(loops[name]) - 1)
-                elif kind == "over":
-                    first = f"{low} + {counter.group} * {self.maker.count(counter)}"
-            ranges.append(f"{first} <= {name} <= {last}")
-        new = f"{comp.name}_{number}"
-        domain = isl.Set(f"[{', '.join(sizes)}] -> {{ {new}[{', '.join(iters)}] : {' and '.join(ranges) or 'true'} }}")
-        old = self.boxes.places[comp.name]
-        outer = tuple(Line(0, ((g, 1),)) for g in groups.values())
-        constants = (number, *(0 for _ in outer), *old.constants[1:])
-        target = self._rewritten(comp.target, loops, groups, shapes)
-        assert isinstance(target, Load)
-        value = self._rewritten(comp.value, loops, groups, shapes)
-        made = replace(comp, name=new, iters=iters, domain=domain, target=target, value=value)
-        return made, Position(constants, (*outer, *old.loops))
-
-    def _at_once(self, k: int) -> int:
-        """The iterations of a group or batch of the part's."""
-        return _at_once(self.counters[k], _MANY.get(self.kinds[k], 1))
-
-    def _number(self, k: int) -> str:
-        """How many groups or batches come one after the other."""
-        counter, kind = self.counters[k], self.kinds[k]
-        if kind in ("large", "small"):
-            return self.maker.batches(counter)[_MANY[kind]]
-        return {"whole": self.maker.count, "all": self.maker.every, "few": self.maker.few}[kind](counter)
-
-    def shape_of(self, buf: Buf) -> tuple[int, ...] | None:
-        """An array's extents for one group of iterations; None where it may not be so small."""
-        found: set[tuple[tuple[int | None, int], ...]] = set()
-        for use in self.boxes.uses:
-            if use.access.buf != buf.name:
-                continue
-            along = self._along(use.comp)
-            dims: list[tuple[int | None, int]] = []
-            for form in use.forms:
-                moving = {} if form is None else {n: f for n, f in form[1].items() if n in along}
-                if form is None or (moving and (len(form[1]) > 1 or set(moving.values()) != {1})):
-                    return None
-                dims.append((along[next(iter(moving))], form[0]) if moving else (None, 0))
-            found.add(tuple(dims))
-        if len(found) != 1:
-            return None
-        (dims_of,) = found
-        shape = [
-            extent if k is None else 1 if self.kinds[k] == "each" else self.counters[k].group
-            for (k, _), extent in zip(dims_of, buf.shape, strict=True)
-        ]
-        return tuple(x for x in shape if isinstance(x, int)) if all(isinstance(x, int) for x in shape) else None
-
-    def _rewritten(
-        self, expr: Expr, loops: dict[str, int], groups: dict[str, str], shapes: dict[str, tuple[int, ...]]
-    ) -> Expr:
-        match expr:
-            case Iter(name) if name in groups or (name in loops and self.kinds[loops[name]] == "last"):
-                counter = self.counters[loops[name]]
-                before = self._before(loops[name], groups.get(name))
-                return add(add(before, Iter(name)), integer(counter.low)) if counter.low else add(before, Iter(name))
-            case Load() if expr.buf in shapes:
-                return replace(expr, indices=tuple(self._within(i, loops) for i in expr.indices))
-            case _:
-                parts = tuple(self._rewritten(p, loops, groups, shapes) for p in children(expr))
-                return rebuild(expr, parts) if parts else expr
-
-    def _before(self, k: int, group: str | None) -> Expr:
-        """The iterations before the first one of a group, or of the last one."""
-        counter, kind = self.counters[k], self.kinds[k]
-        size, extent = integer(self._at_once(k)), counter.extent
-        assert extent is not None
-        if self.whole.get(k):
-            unit = self.units[k]
-            extent = Binary("mul", integer(unit), Param(self.maker.whole_units(counter, unit), "i32"), "i32")
-        if group is None:
-            return sub(extent, size)
-        before: Expr = Binary("mul", size, Iter(group), "i32")
-        if kind == "small":
-            larger = Param(self.maker.batches(counter)[0], "i32")
-            before = add(Binary("mul", integer(_at_once(counter, 0)), larger, "i32"), before)
-        return before if kind == "whole" else Binary("min", before, sub(extent, size), "i32")
-
-    def _within(self, index: Expr, loops: dict[str, int]) -> Expr:
-        """A subscript as it is counted from the first iteration of the group."""
-        form = linear(index)
-        assert form is not None
-        name = next((n for n in form[1] if n in loops), None)
-        if name is None:
-            return index
-        if self.kinds[loops[name]] == "each":
-            return integer(0)
-        if self.kinds[loops[name]] in ("whole", "all", "last"):
-            return Iter(name)
-        counter = self.counters[loops[name]]
-        before = Binary("mul", integer(counter.group), Param(self.maker.count(counter), "i32"), "i32")
-        here = from_linear((-counter.low, {name: 1}), (name,))
-        return Binary("sub", here, before, "i32")

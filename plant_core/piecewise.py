@@ -1,4 +1,4 @@
-"""Products of quasi-affine values, of which one has but a few values in each of its pieces."""
+"""Quasi-affine values in pieces: products, of which one factor has but a few values, and what is affine as a whole."""
 
 from __future__ import annotations
 
@@ -17,6 +17,21 @@ def product(a: isl.PwAff, b: isl.PwAff) -> isl.PwAff | None:
             pieces = [piece for some in found for piece in some or ()]
             return reduce(isl.PwAff.union_add, (value.scale_val(c).intersect_domain(where) for where, c in pieces))
     return None
+
+
+def affine_in_parameters(value: isl.PwAff) -> tuple[int, dict[str, int]] | None:
+    """A single function of the parameters, whatever these are: constant, and factors."""
+    pieces = value.coalesce().get_pieces()
+    if len(pieces) != 1:
+        return None
+    found = pieces[0][1]
+    names = [str(found.get_dim_name(isl.dim_type.param, k)) for k in range(found.dim(isl.dim_type.param))]
+    factors = [found.get_coefficient_val(isl.dim_type.param, k) for k in range(len(names))]
+    constant = found.get_constant_val()
+    if found.dim(isl.dim_type.div) or not all(v.is_int() for v in (constant, *factors)):
+        return None
+    known = {n: int(f.to_python()) for n, f in zip(names, factors, strict=True)}
+    return int(constant.to_python()), {n: f for n, f in known.items() if f}
 
 
 def _constants(aff: isl.Aff, where: isl.Set) -> list[tuple[isl.Set, isl.Val]] | None:

@@ -209,6 +209,14 @@ def _stride(comp: Comp, iterator: str, depth: int) -> Step | None:
     return step, (*start, ("", base), ("sign", line.terms[0][1]))
 
 
+def from_zero(comp: Comp, depth: int, start: tuple[int, dict[str, int]]) -> Comp:
+    """Have the loop over an iterator, which counts by 1 from a value in parameters on, count from 0 on.
+
+    Before: `for (i = n - 2; i < n; i++) a[i]`. After: `for (i = 0; i < 2; i++) a[i + n - 2]`.
+    """
+    return _restep(comp, comp.iters[depth], depth, 1, (*start[1].items(), ("", start[0]), ("sign", 1)))
+
+
 def _restep(comp: Comp, iterator: str, depth: int, step: int, start: tuple[tuple[int | str, int], ...]) -> Comp:
     """Replace `iterator` by `start + step * iterator` throughout `comp`."""
     values = dict(start)
@@ -234,9 +242,9 @@ def _restep(comp: Comp, iterator: str, depth: int, step: int, start: tuple[tuple
         target=_tidy_access(comp, comp.target, {iterator: replacement}),
         value=_tidy(comp, substitute(comp.value, {iterator: replacement})),
     )
+    # Not on the domain alone, where isl would tell the place of a loop of one iteration by a constant.
     loops = tuple(Line(0, ((iterator, sign),)) if k == depth else line for k, line in enumerate(place.loops))
-    schedule = schedule_map(new, Position(place.constants, loops), length).intersect_domain(domain)
-    return replace(new, schedule=schedule)
+    return replace(new, schedule=schedule_map(new, Position(place.constants, loops), length))
 
 
 def _tidy_access(comp: Comp, access: Load, names: dict[str, Expr]) -> Load:

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import islpy as isl
 
 from plant_core.affine import Linear, children, linear, read_accesses, sub, to_pw_aff
-from plant_core.boxes import NoBlocks, affine_in_parameters, assumed, ends_of
+from plant_core.boxes import NoBlocks, assumed, ends_of
 from plant_core.defined import defined_parameters
 from plant_core.ir import Binary, Comp, Expr, Func, Param, ScalarParam
+from plant_core.piecewise import affine_in_parameters
 from plant_core.values import is_float
 
 # Iterations of the loops of a statement, outermost first, by how many it has; of deeper ones the outer have few.

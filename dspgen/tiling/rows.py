@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import islpy as isl
 
 from plant_core.affine import Linear
-from plant_core.boxes import affine_in_parameters
 from plant_core.ir import Comp
+from plant_core.piecewise import affine_in_parameters
 from plant_core.schedule import Line, position
 
 
