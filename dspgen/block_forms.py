@@ -15,6 +15,7 @@ from dspgen.lacking import Lacking
 from dspgen.options import Options
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
+from dspgen.tiling.isolating import isolated
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import pair_unit
 from dspgen.tiling.nests import nests
@@ -96,8 +97,11 @@ def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[
     `anywhere` tells whether vectors of a type may be stored at any place."""
     if not options.vectorize or not any(c.domain.dim(isl.dim_type.param) for c in source.comps):
         return None  # or all sizes are known
-    func = with_sums_begun(canonical(source, reassoc=options.fp == "reassoc", symbolic=True))
-    names, reassoc = [n.names for n in nests(func)], options.fp == "reassoc"
+    reassoc = options.fp == "reassoc"
+    func = with_sums_begun(canonical(source, reassoc=reassoc, symbolic=True))
+    if (cut := isolated(func, reassoc=reassoc)) is not None:
+        func = cut
+    names = [n.names for n in nests(func)]
     registers = max((len(c.names) for c in target.registers if c.kind == "vector" and c.pair_of is None), default=0)
     machine = Machine(target, OperationTable(target))
     unit = partial(pair_unit, machine)

@@ -409,7 +409,7 @@ class _Search:
         where the first is not scheduled, being slower in any case."""
         evaluate = _Evaluate(self, mode)
         try:
-            return search(
+            found = search(
                 self._hopeful(before),
                 self.fallback,
                 evaluate,
@@ -424,6 +424,7 @@ class _Search:
             )
         except Slower as bound:
             raise Outdone(bound.cycles, known=False) from None
+        return replace(found, volume=self.nest.heaviest.volume)
 
     def _hopeful(self, before: Choice | None) -> list[Candidate]:
         """The finalists without ways of strips that took far more cycles than others by fewer rules."""
@@ -440,8 +441,7 @@ class _Search:
 
             def planned() -> Planned:
                 func = candidate.form or self.alone
-                known = self.known if candidate.form is None else None
-                strips = candidate.form is not None
+                strips, known = (True, None) if candidate.form is not None else (False, self.known)
                 others = self.chooser.func.comps
                 return plan_program(
                     func, plan, target, options, known=known, candidate=most is not None, strips=strips, others=others

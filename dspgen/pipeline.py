@@ -66,6 +66,7 @@ from plant_core.loc import PlantError
 from plant_core.remembered import forget
 
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
+RARE = 1 / 64  # of a form's iterations: what has no tiles there is no reason to look for another form
 FAR = 2.0  # times the cycles of unrolled code: nests of which the model expects more are not looked at
 _Form = Callable[[], Func | None]  # makes a form of a function, where it has that
 
@@ -136,7 +137,8 @@ def _first_tiled(
     code: Callable[[View, OnStage], Made],
     seen: OnStage,
 ) -> Made:
-    """The code of the first form whose nests all have tiles; where there is none, of the one that lacks the fewest."""
+    """The code of the first form whose nests have tiles, but for few iterations; where there is none, of the one that
+    lacks them for the smallest share of its iterations."""
     best = Best()
     for form in forms:
         try:
@@ -146,16 +148,17 @@ def _first_tiled(
             continue
         if func is not None:
             best.offer(partial(best_view, func, target, choosers, code), _without_tiles)
-        if best.cost == 0:
+        if best.cost <= RARE:
             break
     if best.made is None:
         raise best.refusals[-1]
     return best.told(seen)
 
 
-def _without_tiles(made: Compiled) -> int:
-    """The nests for which only the fallback was left."""
-    return sum(math.isinf(choice.candidate.cycles) for choice in made.choices)
+def _without_tiles(made: Compiled) -> float:
+    """The share of iterations in nests for which only the fallback was left."""
+    lacking = sum(c.volume for c in made.choices if math.isinf(c.candidate.cycles))
+    return lacking / max(sum(c.volume for c in made.choices), 1)
 
 
 def _off_chip(source: Func, target: Target, options: Options, seen: OnStage) -> Made:

@@ -9,6 +9,13 @@ After:  for i < 3: ...;
 A loop is cut where all statements in it keep the iterations of their other loops from one of its iterations to the
 next, for long enough. The pieces of a loop follow each other as its iterations do; those of an inner one are taken out
 of the loops around it, into loops of their own, as far as all dependences are kept.
+
+Where sizes are parameters, pieces have the sizes for which none of a loop's pieces is empty, and the nest as it was has
+the others. What isn't in an interior counts from 0, and borders that are alike are one nest:
+Before: for i < n: for k < 3: if (0 <= i + k - 1 < n) out[i] += in[i + k - 1] * f[k];
+After:  for i < 1: { for 1 <= k < 3: out[0] += ..; for k < 2: out[i + n - 1] += ..; }       if n >= 3
+        for 1 <= i < n - 1: for k < 3: ..;
+        for i < n: ..                                                                       if n <= 2
 """
 
 from __future__ import annotations
@@ -20,28 +27,27 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
+from dspgen.tiling.interiors import Cuts, cuts_of
 from dspgen.tiling.nests import Nest, nests
 from dspgen.tiling.splitting import fresh, named
-from plant_core.affine import accesses, children, is_integer, rebuild
+from plant_core.affine import Linear, accesses, children, is_integer, rebuild
+from plant_core.boxes import in_text
 from plant_core.budget import at_most
+from plant_core.defined import aligned
 from plant_core.dependence import Dependence, memory_dependences
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load
 from plant_core.loc import PlantError
-from plant_core.schedule import Line, Position, position, schedule_map
+from plant_core.schedule import Line, Position, from_zero, position, schedule_map
 
-# An interior has so many iterations, and one in so many of those of its loop; other pieces are looked at for interiors
-# of their own where they have one in so many.
-_FEWEST = 2
+# Pieces without guards have one of so many iterations.
 _SHARE = 2
-_REST = 4
-# Nests that one nest may become.
+# Nests that one nest may become, of known size and of any size, when those for small sizes come on top.
 _MOST_NESTS = 9
+_MOST_OF_ANY_SIZE = 12
 # Of isl's, for one function.
 _MOST_OPERATIONS = 3_000_000
 # Elements of a local array that each nest may have for itself.
 _MOST_ELEMENTS = 65536
-
-Span = tuple[int, int]
 
 
 def isolated(func: Func, *, reassoc: bool) -> Func | None:
@@ -51,6 +57,8 @@ def isolated(func: Func, *, reassoc: bool) -> Func | None:
     """
     if func.effects or any(c.defines for c in func.comps):
         return None
+    if any(c.domain.dim(isl.dim_type.param) for c in func.comps):
+        func = replace(func, comps=aligned(func.comps))
     changed = func
     for nest in nests(func):
         if not _guarded(nest):
@@ -66,11 +74,24 @@ def isolated(func: Func, *, reassoc: bool) -> Func | None:
 
 
 def _guarded(nest: Nest) -> bool:
-    """Whether sizes are known, and statements have no boxes, or not the same iterations of a loop that they share."""
+    """Whether statements have no boxes, or not the same iterations of a loop that they share."""
     if not all(x.known for c in nest.comps for x in c.loops):
-        return False
+        return not all(c.settled for c in nest.comps) or not _alike(nest)
     loops = {(x.id, x.low, x.high) for c in nest.comps for x in c.loops}
     return len({id for id, _, _ in loops}) < len(loops) or not all(c.box for c in nest.comps)
+
+
+def _alike(nest: Nest) -> bool:
+    """Whether statements have the same iterations of each loop that they share."""
+    found: dict[tuple[int, ...], isl.Set] = {}
+    for info in nest.comps:
+        for depth, loop in enumerate(info.loops):
+            number = len(info.loops)
+            here = info.comp.domain.project_out(isl.dim_type.set, depth + 1, number - depth - 1)
+            here = here.project_out(isl.dim_type.set, 0, depth).reset_tuple_id()
+            if not here.is_equal(found.setdefault(loop.id, here)):
+                return False
+    return True
 
 
 def _gains(nest: Nest, after: Func) -> bool:
@@ -78,7 +99,9 @@ def _gains(nest: Nest, after: Func) -> bool:
     names = {c.comp.loc for c in nest.comps}
     found = [n for n in nests(after) if {c.comp.loc for c in n.comps} & names]
     whole = nest.heaviest.volume
-    return len(found) <= _MOST_NESTS and _SHARE * sum(n.heaviest.volume for n in found if not _guarded(n)) >= whole
+    known = all(x.known for c in nest.comps for x in c.loops)
+    most = _MOST_NESTS if known else _MOST_OF_ANY_SIZE
+    return len(found) <= most and _SHARE * sum(n.heaviest.volume for n in found if not _guarded(n)) >= whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +113,8 @@ class _Piece:
     domain: isl.Set
     constants: tuple[int, ...]
     loops: tuple[Line, ...]
+    starts: tuple[tuple[int, Linear], ...] = ()  # of loops that are to count from 0, by depth
+    home: int = 0  # which nest it was in before nests became one
 
     @property
     def depth(self) -> int:
@@ -109,6 +134,7 @@ class _Cutter:
             self.pieces[comp.name] = _Piece(comp, comp.name, comp.domain, place.constants, place.loops)
         self.names = set(names)
         self.cuts = 0
+        self.where: list[isl.Set] = []  # the parameters for which there are the pieces, all of these
         self.known: list[Dependence] | None = None
 
     def cut(self) -> Func | None:
@@ -117,8 +143,12 @@ class _Cutter:
             self._visit(self.names, 0)
         if not self.cuts:
             return None
+        self.pieces = {name: replace(p, home=p.constants[0]) for name, p in self.pieces.items()}
+        if self.where:
+            self._fuse()
+            self._add_other_sizes()
         bufs, names = self._private()
-        comps = [self._made(piece, names.get(piece.constants[0], {})) for piece in self.pieces.values()]
+        comps = [self._made(piece, names.get(piece.home, {})) for piece in self.pieces.values()]
         return replace(self.func, comps=tuple(comps), bufs=(*self.func.bufs, *bufs))
 
     # --- cutting --------------------------------------------------------------------------------------------------
@@ -132,20 +162,23 @@ class _Cutter:
                 loops.setdefault(piece.constants[: depth + 1], []).append(name)
         for prefix in sorted(loops):
             members = [self.pieces[n] for n in loops[prefix]]
-            spans = _spans([p.domain for p in members], depth)
-            if len(spans) < 2:
+            cuts = cuts_of([p.domain for p in members], depth)
+            if cuts is None:
                 self._visit(loops[prefix], depth + 1)
                 continue
-            made = self._split(members, depth, [s for s, _ in spans])
+            made = self._split(members, depth, cuts)
             self.cuts += 1
+            if cuts.where is not None and not any(cuts.where.is_equal(w) for w in self.where):
+                self.where.append(cuts.where)
             if depth and all(_moves(p.of, depth) for p in members):
                 self._take_out(made, depth)
-            for here, (_, interior) in zip(made, spans, strict=True):
-                if interior:
+            for here, span in zip(made, cuts.spans, strict=True):
+                if span.interior or cuts.where is not None:
                     self._visit(here, depth + 1)
 
-    def _split(self, members: Sequence[_Piece], depth: int, spans: Sequence[Span]) -> list[list[str]]:
+    def _split(self, members: Sequence[_Piece], depth: int, cuts: Cuts) -> list[list[str]]:
         """The members in so many loops, one after the other; their names."""
+        spans = cuts.spans
         around = members[0].constants[:depth]
         mine = {p.name for p in members}
         made: list[list[str]] = [[] for _ in spans]
@@ -158,9 +191,9 @@ class _Cutter:
             if piece.name not in mine:
                 found[piece.name] = moved
                 continue
-            for number, (low, high) in enumerate(spans):
-                domain = piece.domain.lower_bound_val(isl.dim_type.set, depth, isl.Val(low))
-                domain = domain.upper_bound_val(isl.dim_type.set, depth, isl.Val(high))
+            for number, span in enumerate(spans):
+                domain = span.of(piece.domain, depth)
+                domain = domain if cuts.where is None else domain.intersect_params(cuts.where)
                 domain = domain.coalesce().remove_redundancies()
                 if domain.is_empty():
                     continue
@@ -169,7 +202,10 @@ class _Cutter:
                     name = fresh(f"{piece.of.name}_{number}", self.taken)
                     self.taken.add(name)
                 here = (*constants[:depth], constants[depth] + number, *constants[depth + 1 :])
-                found[name] = replace(moved, name=name, domain=domain, constants=here)
+                starts = piece.starts
+                if cuts.where is not None and not span.interior:
+                    starts = (*starts, (depth, span.low))
+                found[name] = replace(moved, name=name, domain=domain, constants=here, starts=starts)
                 made[number].append(name)
         self.pieces = found
         return made
@@ -199,6 +235,60 @@ class _Cutter:
                     constants = list(piece.constants)
                     constants[level] = constants[level] * (len(made) + 2) + number
                     self.pieces[piece.name] = replace(piece, constants=tuple(constants))
+
+    def _fuse(self) -> None:
+        """Borders that have the same iterations as one nest, where nothing depends on what moves."""
+        mine: dict[int, list[_Piece]] = {}
+        for piece in sorted(self.pieces.values(), key=lambda p: p.constants):
+            if piece.of.name in self.names:
+                mine.setdefault(piece.constants[0], []).append(piece)
+        for first, second in itertools.combinations(sorted(mine), 2):
+            if first not in mine or second not in mine or not _alike_borders(mine[first], mine[second]):
+                continue
+            passed = [p for p in self.pieces.values() if first <= p.constants[0] < second]
+            if self._independent(mine[second], passed):
+                depth = _shared(mine[second])
+                around, last = mine[first][0].constants[:depth], mine[first][-1].constants[depth]
+                for piece in mine.pop(second):
+                    constants = (*around, last + 1 + piece.constants[depth], *piece.constants[depth + 1 :])
+                    self.pieces[piece.name] = replace(piece, constants=constants)
+                    mine[first].append(self.pieces[piece.name])
+
+    def _independent(self, pieces: Sequence[_Piece], others: Sequence[_Piece]) -> bool:
+        """Whether no dependence is between any of the pieces and any of the others."""
+        names, rest = {p.name for p in pieces}, {p.name for p in others}
+        if not {p.of.name for p in others} <= self.names:
+            return False
+        for dependence, source, sink in self._pairs():
+            if (source.name in names and sink.name in rest) or (source.name in rest and sink.name in names):
+                if not self._free(dependence) and not _between(dependence, source, sink, 0).is_empty():
+                    return False
+        return True
+
+    def _add_other_sizes(self) -> None:
+        """The statements as they were for parameters that the pieces aren't for, in nests of their own behind these."""
+        mine = [p for p in self.pieces.values() if p.of.name in self.names]
+        rest, others = isl.Set.universe(self.where[0].get_space()), list[isl.Set]()
+        for where in self.where:
+            others += rest.subtract(where).make_disjoint().get_basic_sets()
+            rest = rest.intersect(where)
+        last = max(p.constants[0] for p in mine)
+        for name, piece in self.pieces.items():
+            moved = (piece.constants[0] * (len(others) + 1), *piece.constants[1:])
+            domain = piece.domain
+            if piece in mine:
+                domain = domain.intersect_params(rest).remove_redundancies()
+            self.pieces[name] = replace(piece, domain=domain, constants=moved)
+        for name in sorted(self.names):
+            comp = self.func.comp(name)
+            place = position(comp)
+            for number, other in enumerate(others):
+                domain = comp.domain.intersect_params(other).coalesce().remove_redundancies()
+                if not domain.is_empty():
+                    name = fresh(f"{comp.name}_small", self.taken)
+                    self.taken.add(name)
+                    constants = (last * (len(others) + 1) + number + 1, *place.constants[1:])
+                    self.pieces[name] = _Piece(comp, name, domain, constants, place.loops, home=-1 - number)
 
     # --- dependences ----------------------------------------------------------------------------------------------
 
@@ -234,14 +324,14 @@ class _Cutter:
 
     def _private(self) -> tuple[list[Buf], dict[int, dict[str, str]]]:
         """Local arrays of which no nest reads what another wrote are others in each nest: these, and by the nests'
-        textual positions their names."""
+        homes their names."""
         mine = [p for p in self.pieces.values() if p.of.name in self.names]
         used = {n: [p for p in mine if n in _buffers(p.of)] for n in {n for p in mine for n in _buffers(p.of)}}
         outside = {n for p in self.pieces.values() if p.of.name not in self.names for n in _buffers(p.of)}
         shared = {
             d.buf
             for d, source, sink in self._pairs()
-            if d.kind == "flow" and source.constants[0] != sink.constants[0]
+            if d.kind == "flow" and source.home != sink.home
             and not _between(d, source, sink, 0).is_empty()
         }  # fmt: skip
         taken = {*(b.name for b in self.func.bufs), *(p.name for p in self.func.params)}
@@ -250,8 +340,9 @@ class _Cutter:
         for buf in self.func.bufs:
             if buf.kind != "local" or buf.name not in used or buf.name in outside | shared:
                 continue
-            places = sorted({p.constants[0] for p in used[buf.name]})
-            if len(places) * math.prod(buf.extents) > _MOST_ELEMENTS:
+            places = sorted({p.home for p in used[buf.name]})
+            known = all(isinstance(n, int) for n in buf.shape)
+            if known and len(places) * math.prod(buf.extents) > _MOST_ELEMENTS:
                 continue
             for place in places[1:]:
                 name = fresh(f"{buf.name}_{len(bufs)}", taken)
@@ -262,21 +353,22 @@ class _Cutter:
 
     def _made(self, piece: _Piece, names: Mapping[str, str]) -> Comp:
         """The piece as a statement, its arrays under these names."""
-        domain = piece.domain
-        comp = replace(piece.of, name=piece.name, domain=named(domain, piece.name))
+        comp = replace(piece.of, name=piece.name, domain=named(piece.domain, piece.name))
         if names:
             target, value = _renamed(comp.target, names), _renamed(comp.value, names)
             assert isinstance(target, Load)
             comp = replace(comp, target=target, value=value)
+        # Not on the domain alone, where isl would tell the place of a loop of one iteration by a constant.
         place = Position(piece.constants, piece.loops)
-        schedule = schedule_map(comp, place, piece.of.schedule.dim(isl.dim_type.out))
-        return replace(comp, schedule=schedule.intersect_domain(comp.domain))
+        comp = replace(comp, schedule=schedule_map(comp, place, piece.of.schedule.dim(isl.dim_type.out)))
+        for depth, start in piece.starts:
+            comp = from_zero(comp, depth, start)
+        return comp
 
 
 def _plain(piece: _Piece) -> bool:
-    """Whether its loops run upwards over its iterators, in their order, and its sizes are known."""
-    known = piece.domain.dim(isl.dim_type.param) == 0
-    return known and all(x == Line(0, ((i, 1),)) for i, x in zip(piece.of.iters, piece.loops, strict=True))
+    """Whether its loops run upwards over its iterators, in their order."""
+    return all(x == Line(0, ((i, 1),)) for i, x in zip(piece.of.iters, piece.loops, strict=True))
 
 
 def _moves(comp: Comp, depth: int) -> bool:
@@ -288,6 +380,34 @@ def _within(expr: Expr) -> Iterator[Expr]:
     yield expr
     for part in children(expr):
         yield from _within(part)
+
+
+def _shared(pieces: Sequence[_Piece]) -> int:
+    """How many loops are around all of the pieces."""
+    depth = min(p.depth for p in pieces)
+    while len({p.constants[:depth] for p in pieces}) > 1:
+        depth -= 1
+    return depth
+
+
+def _alike_borders(first: Sequence[_Piece], second: Sequence[_Piece]) -> bool:
+    """Whether a nest is of the statements that another one begins with, in loops of the same iterations from their
+    starts on."""
+    pairs = list(zip(first, second, strict=False))
+    depth = _shared(second)
+    if not all(p.starts for p in second) or len(first) < len(second) or _shared(first) != depth:
+        return False
+    return all(a.of is b.of and _from_starts(a, depth).is_equal(_from_starts(b, depth)) for a, b in pairs)
+
+
+def _from_starts(piece: _Piece, depth: int) -> isl.Set:
+    """The iterations of so many loops around a piece."""
+    around = piece.domain.project_out(isl.dim_type.set, depth, piece.depth - depth).reset_tuple_id()
+    iterators = [f"i{k}" for k in range(depth)]
+    starts = {k: in_text(start) for k, start in piece.starts}
+    moved = [f"{name} - ({starts[k]})" if k in starts else name for k, name in enumerate(iterators)]
+    names = [str(around.get_dim_name(isl.dim_type.param, k)) for k in range(around.dim(isl.dim_type.param))]
+    return around.apply(isl.Map(f"[{', '.join(names)}] -> {{ [{', '.join(iterators)}] -> [{', '.join(moved)}] }}"))
 
 
 def _buffers(comp: Comp) -> set[str]:
@@ -320,56 +440,3 @@ def _between(dependence: Dependence, source: _Piece, sink: _Piece, level: int) -
     for k in range(level):
         pairs = pairs.equate(isl.dim_type.in_, k, isl.dim_type.out, k)
     return pairs
-
-
-# --- interiors ----------------------------------------------------------------------------------------------------
-
-
-def _spans(domains: Sequence[isl.Set], depth: int) -> list[tuple[Span, bool]]:
-    """The pieces of a loop in their order, and which of them are interiors."""
-    low = min(int(d.dim_min_val(depth).to_python()) for d in domains)
-    high = max(int(d.dim_max_val(depth).to_python()) for d in domains)
-    return _parts_of(domains, depth, (low, high), _SHARE)
-
-
-def _parts_of(domains: Sequence[isl.Set], depth: int, span: Span, share: int) -> list[tuple[Span, bool]]:
-    low, high = span
-    count = high - low + 1
-    best: Span | None = None
-    for at in dict.fromkeys((low + count // 2, low + count // 4, low + 3 * count // 4)):
-        found = _steady(domains, depth, at, span)
-        if best is None or found[1] - found[0] > best[1] - best[0]:
-            best = found
-        if share * (best[1] - best[0] + 1) >= count:
-            break
-    if best is None or best[1] - best[0] + 1 < _FEWEST or share * (best[1] - best[0] + 1) < count:
-        return [(span, False)]
-    made = [(best, True)]
-    if low < best[0]:
-        made = [*_parts_of(domains, depth, (low, best[0] - 1), _REST), *made]
-    if best[1] < high:
-        made += _parts_of(domains, depth, (best[1] + 1, high), _REST)
-    return made
-
-
-def _steady(domains: Sequence[isl.Set], depth: int, at: int, span: Span) -> Span:
-    """The iterations around `at` that have the same iterations of all other loops as this one."""
-    low, high = span
-    for domain in domains:
-        here = domain.fix_val(isl.dim_type.set, depth, isl.Val(at)).eliminate(isl.dim_type.set, depth, 1).coalesce()
-        here = _within_span(here, depth, (low, high))
-        domain = _within_span(domain, depth, (low, high))
-        other = domain.subtract(here).union(here.subtract(domain))
-        # isl takes 0 for the least value of an empty part of a set, unless it knows that the part is empty.
-        before = other.upper_bound_val(isl.dim_type.set, depth, isl.Val(at - 1)).coalesce()
-        after = other.lower_bound_val(isl.dim_type.set, depth, isl.Val(at + 1)).coalesce()
-        if not before.is_empty():
-            low = int(before.dim_max_val(depth).to_python()) + 1
-        if not after.is_empty():
-            high = int(after.dim_min_val(depth).to_python()) - 1
-    return low, high
-
-
-def _within_span(domain: isl.Set, depth: int, span: Span) -> isl.Set:
-    domain = domain.lower_bound_val(isl.dim_type.set, depth, isl.Val(span[0]))
-    return domain.upper_bound_val(isl.dim_type.set, depth, isl.Val(span[1]))

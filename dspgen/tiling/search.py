@@ -94,13 +94,14 @@ class Trial:
 class Choice:
     """What was chosen for the nest of `comps`, and every candidate's fate. `modest`: the smallest candidate with lanes
     whose code was not refused, where other nests leave few registers; `light`: the smallest about as good as the best
-    one."""
+    one; `volume`: the iterations of the nest's heaviest statement, as far as sizes are known."""
 
     comps: tuple[str, ...]
     candidate: Candidate
     trials: tuple[Trial, ...]
     modest: Candidate | None = None
     light: Candidate | None = None
+    volume: int = 1
 
     @property
     def cycles(self) -> float:

@@ -247,6 +247,21 @@ def test_code_for_any_size(name: str, tmp_path: Path) -> None:
         assert result.verified, (given, result.details)
 
 
+def test_guards_of_any_size_are_cut_out(tmp_path: Path, ft_m7002: Target) -> None:
+    text = """void causal(int n, const float x[n], const float h[16], float y[n]) {
+      for (int i = 0; i < n; i++) {
+        float s = 0; for (int k = 0; k < 16; k++) if (i - k >= 0) s += h[k] * x[i - k];
+        y[i] = s; } }"""
+    path = tmp_path / "kernel.c"
+    path.write_text(text, encoding="utf-8")
+    options = Options(data="ddr")
+    compiled = compile_file(str(path), ft_m7002, options)
+    for n in (0, 1, 15, 16, 17, 150, 1000):
+        result = run_compiled(compiled, str(path), ft_m7002, options, inputs={"n": n})
+        assert result.verified, n
+    assert result.cycles < 2500
+
+
 def test_trips_that_data_tell_are_one_block(tmp_path: Path) -> None:
     text = """/* @input at expr arange(5) * 2 */
     void f(const int at[5], const float x[12], float y[4]) {

@@ -2,6 +2,7 @@
 statements, updates in place.
 
     text = random_guarded(random.Random(7))       a C file, its function is called `kernel`
+    text = random_guarded_of_any_size(random.Random(7))     its sizes are the parameters n and m
 """
 
 from __future__ import annotations
@@ -30,12 +31,21 @@ def random_guarded(rng: random.Random) -> str:
     )
 
 
-def _nest(rng: random.Random, n: int, m: int, taps: int) -> str:
+def random_guarded_of_any_size(rng: random.Random) -> str:
+    taps = rng.randint(2, 4)
+    body = "\n".join(_nest(rng, "n", "m", taps) for _ in range(rng.choice((1, 1, 2))))
+    return (
+        f"void kernel(int n, int m, const float x[n][m], const float f[{taps}][{taps}], float y[n][m], float z[n][m])\n"
+        f"{{\n{body}\n}}\n"
+    )
+
+
+def _nest(rng: random.Random, n: int | str, m: int | str, taps: int) -> str:
     kind = rng.choice(("filter", "filter", "scalar", "stencil", "clamped", "place"))
     head = f"  for (int i = 0; i < {n}; i++)\n    for (int j = 0; j < {m}; j++)"
     if kind in ("filter", "scalar"):
         return _filter(rng, n, m, taps, head, scalar=kind == "scalar")
-    condition = rng.choice(_CONDITIONS).format(n=n, m=m, h=n // 2)
+    condition = rng.choice(_CONDITIONS).format(n=n, m=m, h=4 if isinstance(n, str) else n // 2)
     if kind == "stencil":
         other = rng.choice(("", " else z[i][j] = x[i][j];", " else { y[i][j] = 1.0f; z[i][j] = 2.0f; }"))
         return f"{head} {{\n      if ({condition}) y[i][j] = x[i][j] * f[0][1] + z[i][j];{other}\n    }}"
@@ -49,7 +59,7 @@ def _nest(rng: random.Random, n: int, m: int, taps: int) -> str:
     )
 
 
-def _filter(rng: random.Random, n: int, m: int, taps: int, head: str, *, scalar: bool) -> str:
+def _filter(rng: random.Random, n: int | str, m: int | str, taps: int, head: str, *, scalar: bool) -> str:
     read = rng.choice(_FILTERS)
     guards = []
     row, column = read[2 : read.index("]")], read[read.index("]") + 2 : -1]

@@ -8,13 +8,17 @@ from random import Random
 import numpy as np
 import pytest
 
+from dspgen.block_forms import grouped
 from dspgen.frontend.read import read_c
+from dspgen.options import Options
+from dspgen.target.load import load_target
 from dspgen.tiling.isolating import isolated
 from dspgen.tiling.nests import nests
 from plant_core.canonical.passes import canonical
 from plant_core.evaluate import evaluate
 from plant_core.ir import Buf, Func
-from tests.generators.guarded import random_guarded
+from plant_core.printer import print_expr
+from tests.generators.guarded import random_guarded, random_guarded_of_any_size
 
 FILTER = """void f(const float x[20][24], const float f[3][3], float y[22][26]) {
   for (int i = 0; i < 22; i++)
@@ -38,13 +42,17 @@ def func_of(text: str, folder: Path) -> Func:
     return canonical(read_c(str(path)), reassoc=False)
 
 
-def check_same(before: Func, after: Func) -> None:
+def check_same(before: Func, after: Func, sizes: dict[str, int] | None = None) -> None:
     generator = np.random.default_rng(1)
-    inputs = {
-        p.name: generator.integers(-9, 9, p.extents).astype(np.float32) for p in before.params if isinstance(p, Buf)
+    shapes = {
+        p.name: tuple(n if isinstance(n, int) else eval(print_expr(n), {}, dict(sizes or {})) for n in p.shape)
+        for p in before.params
+        if isinstance(p, Buf)
     }
-    expected, got = evaluate(before, inputs), evaluate(after, inputs)
-    assert all(np.array_equal(expected[name], got[name]) for name in expected)
+    inputs = {name: generator.integers(-9, 9, shape).astype(np.float32) for name, shape in shapes.items()}
+    expected, got = evaluate(before, inputs | (sizes or {})), evaluate(after, inputs | (sizes or {}))
+    for name in expected:
+        np.testing.assert_array_equal(got[name], expected[name], err_msg=f"{name} {sizes}")
 
 
 def test_a_filter_over_borders_has_an_interior_that_is_a_box(tmp_path: Path) -> None:
@@ -82,3 +90,60 @@ def test_random_guarded_nests_compute_the_same(seed: int, tmp_path: Path) -> Non
     func = func_of(random_guarded(Random(seed)), tmp_path)
     cut = isolated(func, reassoc=False)
     check_same(func, func if cut is None else cut)
+
+
+PADDED = """void f(int n, int m, const float x[n][m], const float f[3][3], float y[n][m]) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < m; j++) {
+      y[i][j] = 0.0f;
+      for (int k = 0; k < 3; k++)
+        for (int l = 0; l < 3; l++)
+          if (i + k - 1 >= 0 && i + k - 1 < n && j + l - 1 >= 0 && j + l - 1 < m)
+            y[i][j] += x[i + k - 1][j + l - 1] * f[k][l];
+    }
+}"""
+CAUSAL = """void f(int n, const float x[n], const float h[16], float y[n]) {
+  for (int i = 0; i < n; i++) {
+    y[i] = 0.0f;
+    for (int k = 0; k < 16; k++) if (i >= k) y[i] += h[k] * x[i - k];
+  }
+}"""
+SIZES = ((0, 5), (1, 1), (1, 40), (2, 2), (3, 3), (4, 1), (9, 2), (5, 33), (17, 9), (20, 36), (41, 70))
+
+
+def symbolic(text: str, folder: Path) -> Func:
+    path = folder / "f.c"
+    path.write_text(text, encoding="utf-8")
+    return canonical(read_c(str(path)), reassoc=False, symbolic=True)
+
+
+def test_any_size_has_an_interior_and_borders_that_are_alike_are_one_nest(tmp_path: Path) -> None:
+    func = symbolic(PADDED, tmp_path)
+    cut = isolated(func, reassoc=False)
+    assert cut is not None
+    found = nests(cut)
+    # The corners, the rows, the columns, the interior, and two nests for images of fewer than three rows or columns.
+    assert sorted(len(n.comps) for n in found) == [2, 2, 2, 4, 4, 8]
+    assert sum(not c.settled for n in found for c in n.comps) == 2
+    assert all(c.loops[0].low is not None for n in found for c in n.comps)
+    for n, m in SIZES:
+        check_same(func, cut, {"n": n, "m": m})
+
+
+def test_borders_of_one_side(tmp_path: Path) -> None:
+    func = symbolic(CAUSAL, tmp_path)
+    cut = isolated(func, reassoc=False)
+    assert cut is not None and len(nests(cut)) == 3
+    for n in (0, 1, 14, 15, 16, 17, 40):
+        check_same(func, cut, {"n": n})
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_guarded_nests_of_any_size_compute_the_same(seed: int, tmp_path: Path) -> None:
+    func = symbolic(random_guarded_of_any_size(Random(seed)), tmp_path)
+    cut = isolated(func, reassoc=False)
+    source = read_c(str(tmp_path / "f.c"))
+    made = grouped(source, load_target("ft_m7002"), Options(fp="strict"), lambda dtype: True)
+    for n, m in SIZES:
+        for form in (cut, made):
+            check_same(source, source if form is None else form, {"n": n, "m": m})

@@ -1,0 +1,177 @@
+"""Where a loop is cut, so that most of its iterations have the same iterations of all other loops.
+
+Spans of known loops are found from exact sets. Where ends depend on parameters, they are found at large values of
+these, and told as what is affine in them; sizes for which a loop has no such spans are apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from plant_core.affine import Linear
+from plant_core.boxes import in_text
+
+# An interior has so many iterations, and one in so many of those of its loop; other pieces are looked at for interiors
+# of their own where they have one in so many.
+_FEWEST = 2
+_SHARE = 2
+_REST = 4
+# Values of parameters at which ends are found: of each so much, and so much more to tell what depends on it.
+_LARGE = 240
+_MORE = 32
+
+_Ends = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Iterations from `low` to `high`, both in parameters; `interior`: all have the same iterations of other loops."""
+
+    low: Linear
+    high: Linear
+    interior: bool
+
+    def of(self, domain: isl.Set, depth: int) -> isl.Set:
+        """Those of a domain whose iterator at this depth is in the span."""
+        if not self.low[1] and not self.high[1]:
+            domain = domain.lower_bound_val(isl.dim_type.set, depth, isl.Val(self.low[0]))
+            return domain.upper_bound_val(isl.dim_type.set, depth, isl.Val(self.high[0]))
+        iterators = [f"i{k}" for k in range(domain.dim(isl.dim_type.set))]
+        within = f"{in_text(self.low)} <= i{depth} <= {in_text(self.high)}"
+        box = isl.Set(f"[{', '.join(_names(domain))}] -> {{ [{', '.join(iterators)}] : {within} }}")
+        if (name := domain.get_tuple_name()) is not None:
+            box = box.set_tuple_name(name)
+        return domain.intersect(box)
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """The spans of a loop in their order; `where`: the parameters for which there are those, None: any."""
+
+    spans: tuple[Span, ...]
+    where: isl.Set | None = None
+
+
+def cuts_of(domains: Sequence[isl.Set], depth: int) -> Cuts | None:
+    """Where to cut the loop at this depth, which statements with these domains share; None where it stays whole.
+
+    Requires: the domains have the same parameters.
+    """
+    names = _names(domains[0])
+    first = _spans_at(domains, depth, names, {})
+    if len(first) < 2:
+        return None
+    changed = [_spans_at(domains, depth, names, {name: _MORE}) for name in names]
+    if any([interior for _, interior in each] != [interior for _, interior in first] for each in changed):
+        return None
+    spans = []
+    for number, (ends, interior) in enumerate(first):
+        low, high = (_affine(ends[k], names, [each[number][0][k] for each in changed]) for k in (0, 1))
+        if low is None or high is None:
+            return None
+        spans.append(Span(low, high, interior))
+    found = tuple(spans)
+    if not names:
+        return Cuts(found)
+    where = _where(found, names)
+    if any(not domain.intersect_params(where).is_subset(_union(found, domain, depth)) for domain in domains):
+        return None
+    return Cuts(found, where)
+
+
+def _names(domain: isl.Set) -> list[str]:
+    return [str(domain.get_dim_name(isl.dim_type.param, k)) for k in range(domain.dim(isl.dim_type.param))]
+
+
+def _spans_at(
+    domains: Sequence[isl.Set], depth: int, names: Sequence[str], more: Mapping[str, int]
+) -> list[tuple[_Ends, bool]]:
+    """The spans at large parameters, some of which have so much more."""
+    fixed = []
+    for domain in domains:
+        for k, name in enumerate(names):
+            domain = domain.fix_val(isl.dim_type.param, k, isl.Val(_LARGE + more.get(name, 0)))
+        domain = domain.project_out(isl.dim_type.param, 0, len(names))
+        if not domain.is_empty():
+            fixed.append(domain)
+    return _spans(fixed, depth) if fixed else []
+
+
+def _affine(value: int, names: Sequence[str], changed: Sequence[int]) -> Linear | None:
+    """What has this value at large parameters, and the others where one of them is changed."""
+    factors = {}
+    for name, other in zip(names, changed, strict=True):
+        if (other - value) % _MORE:
+            return None
+        factors[name] = (other - value) // _MORE
+    return value - _LARGE * sum(factors.values()), {n: f for n, f in factors.items() if f}
+
+
+def _where(spans: Sequence[Span], names: Sequence[str]) -> isl.Set:
+    """The parameters for which none of the spans is empty."""
+    each = " and ".join(f"{in_text(s.low)} <= {in_text(s.high)}" for s in spans)
+    return isl.Set(f"[{', '.join(names)}] -> {{ : {each} }}")
+
+
+def _union(spans: Sequence[Span], domain: isl.Set, depth: int) -> isl.Set:
+    universe = isl.Set.universe(domain.get_space())
+    found = isl.Set.empty(domain.get_space())
+    for span in spans:
+        found = found.union(span.of(universe, depth))
+    return found
+
+
+# --- known loops --------------------------------------------------------------------------------------------------
+
+
+def _spans(domains: Sequence[isl.Set], depth: int) -> list[tuple[_Ends, bool]]:
+    """The pieces of a loop in their order, and which of them are interiors."""
+    low = min(int(d.dim_min_val(depth).to_python()) for d in domains)
+    high = max(int(d.dim_max_val(depth).to_python()) for d in domains)
+    return _parts_of(domains, depth, (low, high), _SHARE)
+
+
+def _parts_of(domains: Sequence[isl.Set], depth: int, span: _Ends, share: int) -> list[tuple[_Ends, bool]]:
+    low, high = span
+    count = high - low + 1
+    best: _Ends | None = None
+    for at in dict.fromkeys((low + count // 2, low + count // 4, low + 3 * count // 4)):
+        found = _steady(domains, depth, at, span)
+        if best is None or found[1] - found[0] > best[1] - best[0]:
+            best = found
+        if share * (best[1] - best[0] + 1) >= count:
+            break
+    if best is None or best[1] - best[0] + 1 < _FEWEST or share * (best[1] - best[0] + 1) < count:
+        return [(span, False)]
+    made = [(best, True)]
+    if low < best[0]:
+        made = [*_parts_of(domains, depth, (low, best[0] - 1), _REST), *made]
+    if best[1] < high:
+        made += _parts_of(domains, depth, (best[1] + 1, high), _REST)
+    return made
+
+
+def _steady(domains: Sequence[isl.Set], depth: int, at: int, span: _Ends) -> _Ends:
+    """The iterations around `at` that have the same iterations of all other loops as this one."""
+    low, high = span
+    for domain in domains:
+        here = domain.fix_val(isl.dim_type.set, depth, isl.Val(at)).eliminate(isl.dim_type.set, depth, 1).coalesce()
+        here = _within_span(here, depth, (low, high))
+        domain = _within_span(domain, depth, (low, high))
+        other = domain.subtract(here).union(here.subtract(domain))
+        # isl takes 0 for the least value of an empty part of a set, unless it knows that the part is empty.
+        before = other.upper_bound_val(isl.dim_type.set, depth, isl.Val(at - 1)).coalesce()
+        after = other.lower_bound_val(isl.dim_type.set, depth, isl.Val(at + 1)).coalesce()
+        if not before.is_empty():
+            low = int(before.dim_max_val(depth).to_python()) + 1
+        if not after.is_empty():
+            high = int(after.dim_min_val(depth).to_python()) - 1
+    return low, high
+
+
+def _within_span(domain: isl.Set, depth: int, span: _Ends) -> isl.Set:
+    domain = domain.lower_bound_val(isl.dim_type.set, depth, isl.Val(span[0]))
+    return domain.upper_bound_val(isl.dim_type.set, depth, isl.Val(span[1]))
