@@ -10,11 +10,12 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _KEPT = 4096  # results of each function, before all are dropped
+_FEW = 4  # of large ones
 
 _dropped: list[Callable[[], None]] = []
 
 
-def by_identity(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def by_identity(function: Callable[_P, _R], kept: int = _KEPT) -> Callable[_P, _R]:
     """`function`, run once for the same objects. Requires: nothing but its arguments decides the result, and neither
     these nor that change. Arguments are kept with their results, so that no other object takes their place."""
     known: dict[tuple[int, ...], tuple[tuple[object, ...], _R]] = {}
@@ -26,12 +27,17 @@ def by_identity(function: Callable[_P, _R]) -> Callable[_P, _R]:
         key = tuple(map(id, given))
         found = known.get(key)
         if found is None:
-            if len(known) >= _KEPT:
+            if len(known) >= kept:
                 known.clear()
             found = known[key] = given, function(*args, **named)
         return found[1]
 
     return remembered
+
+
+def few_by_identity(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The same for large results, of which only a few are kept."""
+    return by_identity(function, _FEW)
 
 
 def forget() -> None:

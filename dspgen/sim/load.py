@@ -16,6 +16,7 @@ from dspgen.sim.memory import MemoryMap, float_bits, zero_registers
 from dspgen.sim.registers import RegisterFile
 from dspgen.sim.symbols import split_symbol
 from dspgen.target.model import Memory, Target
+from plant_core.remembered import few_by_identity
 
 Array = Any
 Argument = Any  # a NumPy array, or an int or float, Python's or NumPy's
@@ -131,19 +132,34 @@ def load(
         memories.named.append((f"{name}, which is not defined in this file,", symbols[name], PACKET_BYTES))
     symbols |= _place_data(program, memories, placer, symbols)
     places = _place_arrays(arguments, placement, memories, placer)
-    code = lower(program, target, symbols, code_addresses)
-    if (
-        target.abi.red_zone is not None
-        and (pointer := RegisterFile(target).cell_of(target.abi.scalar_stack)) is not None
-    ):
-        lowest = placer.end(target.memory(target.abi.stack_memory))
-        code = replace(code, stack=(pointer, lowest, target.abi.red_zone))
+    code = _code(program, target, symbols, code_addresses, placer.end(target.memory(target.abi.stack_memory)))
     setter = _Setter(target, RegisterFile(target), zero_registers(code), set())
     top = setter.machine_state(code_end)
     setter.call([(n, v) for n, v in arguments], {n: a for n, a, _ in places}, memories, top)
     entry = _entry(program, function)
     start = Start(setter.registers, frozenset(setter.written), entry, code_end, strict, limit)
     return Loaded(code, memories, start, tuple(places))
+
+
+def _code(
+    program: Assembled, target: Target, symbols: dict[str, int], code_addresses: dict[int, int], lowest: int
+) -> Code:
+    """The program on the machine, made once for all runs; `lowest`: the stack's lowest address."""
+    known = _codes(program, target)
+    key = (tuple(symbols.items()), tuple(code_addresses.items()), lowest)
+    if key not in known:
+        code = lower(program, target, symbols, code_addresses)
+        pointer = RegisterFile(target).cell_of(target.abi.scalar_stack)
+        if target.abi.red_zone is not None and pointer is not None:
+            code = replace(code, stack=(pointer, lowest, target.abi.red_zone))
+        known[key] = code
+    return known[key]
+
+
+@few_by_identity
+def _codes(program: Assembled, target: Target) -> dict[object, Code]:
+    """What is made of a program, by what places of data tell."""
+    return {}
 
 
 def _entry(program: Assembled, function: str | None) -> int:

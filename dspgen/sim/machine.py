@@ -74,10 +74,16 @@ class Machine:
         self.pairs = [() if start.strict else pairs(slot) for slot in code.slots]
         self.touched: dict[int, int] = {}
         self.forwarded: dict[int, Array] = {}
-        self.ready = [
-            [self._prepare(op) for op in sorted(slot.ops, key=lambda op: op.after_makers)] for slot in code.slots
-        ]
+        self.known: list[list[Ready] | None] = [None] * len(code.slots)
         self.full = (1 << next((c.lanes for c in code.cells if c.lanes), 1)) - 1
+
+    def _ready(self, at: int) -> list[Ready]:
+        """A packet's instructions, prepared where it is first reached."""
+        found = self.known[at]
+        if found is None:
+            ops = sorted(self.code.slots[at].ops, key=lambda op: op.after_makers)
+            found = self.known[at] = [self._prepare(op) for op in ops]
+        return found
 
     def _prepare(self, op: Op) -> Ready:
         return Ready(
@@ -109,7 +115,7 @@ class Machine:
     def alone(self, at: int) -> None:
         """Packet `at` issues and all that it does lands, as in linear assembly. Raises SourceError at a fault."""
         self.reserved.clear()
-        for ready in self.ready[at]:
+        for ready in self._ready(at):
             self._issue(ready, 0)
         self._finish()
 
@@ -143,7 +149,7 @@ class Machine:
                 self.idle += 1
             if self.trace is not None:
                 self._trace(slot)
-            for ready in self.ready[at]:
+            for ready in self._ready(at):
                 self._issue(ready, delay)
             if self.pairs[at]:
                 self._tell_together(at)

@@ -21,10 +21,12 @@ from dspgen.errors import DspgenError, Problem
 from dspgen.sim.cframe import FAULTS
 from dspgen.sim.cgen import HEAD, Block, Generated, generate, register_bytes
 from dspgen.sim.dma import Transfers
+from dspgen.sim.ir import Code
 from dspgen.sim.load import Loaded
 from dspgen.sim.machine import Outcome
 from dspgen.sim.memory import fault, warning
 from dspgen.target.model import Target
+from plant_core.remembered import few_by_identity
 
 # A thousand packets of straight code take the optimizer seconds; unoptimized they still run by the million a second.
 LONG_TEXT = 600_000
@@ -53,19 +55,28 @@ def default_cache() -> Path:
 
 def run(loaded: Loaded, target: Target, cache_dir: str | None = None) -> Outcome:
     """Runs to the return, as `Machine.run` does, from the same state to the same result. Raises TooManyStates."""
-    start = loaded.start
-    made = generate(
-        loaded.code,
-        target.memories,
-        dma=target.dma,
-        entry=start.entry,
-        delay=target.pipeline.branch_delay,
-        return_address=start.return_address,
-        strict=start.strict,
-        initial=start.written,
-    )
+    start, known = loaded.start, _generated(loaded.code, target)
+    key = start.entry, start.return_address, start.strict, frozenset(start.written)
+    if key not in known:
+        known[key] = generate(
+            loaded.code,
+            target.memories,
+            dma=target.dma,
+            entry=start.entry,
+            delay=target.pipeline.branch_delay,
+            return_address=start.return_address,
+            strict=start.strict,
+            initial=start.written,
+        )
+    made = known[key]
     library = _library(made.text, Path(cache_dir) if cache_dir is not None else default_cache())
     return _call(library, made, loaded)
+
+
+@few_by_identity
+def _generated(code: Code, target: Target) -> dict[object, Generated]:
+    """The C text of a program that is run again and again, by how it is entered."""
+    return {}
 
 
 def _library(text: str, cache: Path) -> ctypes.CDLL:

@@ -20,6 +20,7 @@ from dspgen.sim.registers import RegisterFile
 from dspgen.sim.states import TooManyStates
 from dspgen.target.model import Target
 from plant_core.loc import Loc
+from plant_core.remembered import few_by_identity
 
 Array = Any
 Engine = Literal["auto", "python", "native"]
@@ -86,7 +87,7 @@ def simulate(
     arrays, at least.
     Raises SourceError (DG4xx) for text that can't be assembled and for what the machine would refuse.
     """
-    assembled = program if isinstance(program, Assembled) else assemble(program, target, file)
+    assembled = program if isinstance(program, Assembled) else _assembled(program, target, file)
     top = limit if limit is not None else (PYTHON_CYCLE_LIMIT if engine == "python" else CYCLE_LIMIT)
 
     def fresh() -> Loaded:
@@ -119,6 +120,12 @@ def simulate(
     if not strict:
         extra += lucky(loaded, outcome, target)
     return _result(loaded, assembled, target, outcome, used, extra)
+
+
+@few_by_identity
+def _assembled(text: str, target: Target, file: str) -> Assembled:
+    """Text is read once for all runs."""
+    return assemble(text, target, file)
 
 
 def cycles_only(
