@@ -63,6 +63,7 @@ from plant_core.defined import with_sizes
 from plant_core.ir import Func
 from plant_core.lane_sums import with_lane_sums
 from plant_core.loc import PlantError
+from plant_core.quotients import with_quotients
 from plant_core.remembered import forget
 
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
@@ -180,6 +181,7 @@ def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) ->
         what = f"{target.name} has no engine that moves data onto the chip"
         raise NoSchedule(Problem("DG317", what, source.loc, "describe one in [dma], or compile with --data onchip"))
     sized, sizes = with_sizes(source)
+    sized, parts = with_quotients(sized)
     func = in_few_nests(sized, options)
     if not func.comps:
         return _on_chip(source, target, options, seen)
@@ -193,7 +195,7 @@ def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) ->
             for made in ways:
                 if best is not None and made.cycles >= best[0]:
                     continue
-                whole = compile_blocked(made.nests, source, view, options, pieces.code, sizes)
+                whole = compile_blocked(made.nests, source, view, options, pieces.code, {**sizes, **parts})
                 lost = lost_loops(whole, [pieces.code(nest) for nest in flat(made.nests)])
                 cycles = cycles_far(whole, source, target) if lost or best is not None else None
                 if best is None or (cycles is not None and cycles < best[0]):

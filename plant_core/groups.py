@@ -110,6 +110,7 @@ _AGAIN: tuple[Kind, ...] = ("all",)
 _APART: tuple[Kind, ...] = ("whole", "last")
 _BATCHES: tuple[Kind, ...] = ("large", "small", "few", "short")
 _ANY: tuple[Kind] = ("any",)
+_NARROW: list[tuple[Kind, Kind]] = [("short", "all"), ("each", "short")]  # of vectors, and of rows
 
 
 class _Maker:
@@ -201,7 +202,9 @@ class _Maker:
             kinds = list(itertools.product(_ONCE, repeat=len(strips)) if once else _again(ways))
         else:
             kinds = list(itertools.product(*ways))
-            if any(counters[k].batches is None for k in strips):
+            if [(counters[k].batches, counters[k].in_rows) for k in strips] == [(None, False), (None, True)]:
+                kinds += _NARROW
+            elif any(counters[k].batches is None for k in strips):
                 kinds.append(_ANY * len(strips))
         units = {
             k: 1 if counters[k].in_rows else self.unit_along(boxes, [n[k] for n in iterators.values()]) for k in strips

@@ -367,6 +367,14 @@ def products(of: Size) -> tuple[tuple[int, tuple[str, ...]], ...]:
     return tuple((factor, names) for names, factor in found.items() if factor)
 
 
+def part_of(of: Size) -> tuple[Size, int] | None:
+    """Of a size over a power of two, rounded towards 0, the dividend, and which power."""
+    match of:
+        case Binary(op="div", left=left, right=Val(value=int() as divisor)) if divisor & (divisor - 1) == 0:
+            return left, divisor.bit_length() - 1
+    return None
+
+
 def _products(of: Size) -> list[tuple[tuple[str, ...], int]]:
     match of:
         case int():
@@ -387,7 +395,7 @@ def _products(of: Size) -> list[tuple[tuple[str, ...], int]]:
             others = _products(right)
             return [((*a, *b), m * n) for a, m in _products(left) for b, n in others]
     raise PlantError(
-        f"the size {print_expr(of)} of an array is no sum of products of parameters",
+        f"the size {print_expr(of)} of an array is no sum of products of parameters, nor one over a power of two",
         code="DG205",
         remedy="make it a parameter of its own, or give the parameters' values with -D NAME=VALUE",
     )

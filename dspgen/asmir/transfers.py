@@ -20,7 +20,7 @@ from dspgen.target.model import Dma, Target
 from dspgen.target.operations import Form
 from dspgen.target.query import Index
 from dspgen.vecdsl.ir import Address, Const, Load, Op, Store, Term, Var, VType
-from plant_core.windows import Clip, Counter, Length, Rows, Size, products
+from plant_core.windows import Clip, Counter, Length, Rows, Size, part_of, products
 
 I32 = VType("i32", False)
 _LONGEST = 256  # cycles to stand still: of what takes longer, looks cost a small part
@@ -359,6 +359,11 @@ def iterations(counters: Sequence[Counter], k: int) -> Term:
 
 def amount(of: Size, share: int = 1) -> Term:
     """A size in the function's integer parameters, one of `share` equal parts of it."""
+    if share == 1 and (halved := part_of(of)) is not None:
+        whole, bits = amount(halved[0]), halved[1]
+        below = Op("shr", (whole, Const(31, I32)), I32)
+        up = Op("and", (below, Const((1 << bits) - 1, I32)), I32)  # towards 0, as in C
+        return Op("shr", (Op("add", (whole, up), I32), Const(bits, I32)), I32)
     found: Term | None = None
     for factor, names in products(of):
         assert factor % share == 0

@@ -329,7 +329,7 @@ def test_what_does_nothing_moves_nothing(tmp_path: Path) -> None:
             "DG318",
         ),
         (
-            "void t(int n, const int x[n], int y[n / 2]) { for (int i = 0; i < n / 2; i++) y[i] = 2 * x[i]; }",
+            "void t(int n, const int x[n], int y[n / 3]) { for (int i = 0; i < n / 3; i++) y[i] = 2 * x[i]; }",
             "DG205",
         ),
     ],
