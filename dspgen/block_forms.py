@@ -99,7 +99,7 @@ def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[
         return None  # or all sizes are known
     reassoc = options.fp == "reassoc"
     func = with_sums_begun(canonical(source, reassoc=reassoc, symbolic=True))
-    if (cut := isolated(func, reassoc=reassoc)) is not None:
+    if (cut := isolated(func, reassoc=reassoc, any_size=True)) is not None:
         func = cut
     names = [n.names for n in nests(func)]
     registers = max((len(c.names) for c in target.registers if c.kind == "vector" and c.pair_of is None), default=0)

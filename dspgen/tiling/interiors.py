@@ -19,8 +19,10 @@ from plant_core.boxes import in_text
 _FEWEST = 2
 _SHARE = 2
 _REST = 4
-# Values of parameters at which ends are found: of each so much, and so much more to tell what depends on it.
+# Values of parameters at which ends are found: the first's, by how much each is larger than the one before it, and by
+# how much it is changed to tell what depends on it.
 _LARGE = 240
+_APART = 96
 _MORE = 32
 
 _Ends = tuple[int, int]
@@ -93,11 +95,15 @@ def _spans_at(
     fixed = []
     for domain in domains:
         for k, name in enumerate(names):
-            domain = domain.fix_val(isl.dim_type.param, k, isl.Val(_LARGE + more.get(name, 0)))
+            domain = domain.fix_val(isl.dim_type.param, k, isl.Val(_large(k) + more.get(name, 0)))
         domain = domain.project_out(isl.dim_type.param, 0, len(names))
         if not domain.is_empty():
             fixed.append(domain)
     return _spans(fixed, depth) if fixed else []
+
+
+def _large(k: int) -> int:
+    return _LARGE + _APART * k
 
 
 def _affine(value: int, names: Sequence[str], changed: Sequence[int]) -> Linear | None:
@@ -107,7 +113,8 @@ def _affine(value: int, names: Sequence[str], changed: Sequence[int]) -> Linear 
         if (other - value) % _MORE:
             return None
         factors[name] = (other - value) // _MORE
-    return value - _LARGE * sum(factors.values()), {n: f for n, f in factors.items() if f}
+    constant = value - sum(_large(k) * factors[name] for k, name in enumerate(names))
+    return constant, {n: f for n, f in factors.items() if f}
 
 
 def _where(spans: Sequence[Span], names: Sequence[str]) -> isl.Set:

@@ -50,18 +50,20 @@ _MOST_OPERATIONS = 3_000_000
 _MOST_ELEMENTS = 65536
 
 
-def isolated(func: Func, *, reassoc: bool) -> Func | None:
-    """`func` with its guarded nests cut; None where that leaves no large nests without guards.
+def isolated(func: Func, *, reassoc: bool, any_size: bool = False) -> Func | None:
+    """`func` with its guarded nests cut, those whose sizes are parameters if they may be of `any_size`; None where that
+    leaves no large nests without guards.
 
     Requires: 2d+1 schedules. Ensures: the same contents of every parameter.
     """
     if func.effects or any(c.defines for c in func.comps):
         return None
-    if any(c.domain.dim(isl.dim_type.param) for c in func.comps):
+    if any_size:
         func = replace(func, comps=aligned(func.comps))
     changed = func
     for nest in nests(func):
-        if not _guarded(nest):
+        known = not any(c.comp.domain.dim(isl.dim_type.param) for c in nest.comps)
+        if not (known or any_size) or not _guarded(nest):
             continue
         try:
             with at_most(_MOST_OPERATIONS):
