@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from plant_core.affine import all_bufs, children, integer, linear, read_accesses, rebuild
 from plant_core.ir import Comp, Expr, Func, Load
-from plant_core.schedule import Line, position
+from plant_core.schedule import Line, position, shared_depth
 
 
 def contracted(nest: Func, names: Collection[str], *, only_known: bool = False) -> Func:
@@ -71,12 +71,10 @@ def _told(index: Expr, comp: Comp, around: dict[str, int]) -> tuple[object, ...]
 def _shared(comps: Sequence[Comp]) -> int:
     """How many loops, in the order of the iterators, are around all of these statements."""
     places = [position(c) for c in comps]
-    depth = min(len(c.iters) for c in comps)
+    depth = min(shared_depth(places[0], place) for place in places)
     for comp, place in zip(comps, places, strict=True):
         plain = [place.loops[k] == Line(0, ((n, 1),)) for k, n in enumerate(comp.iters)]
         depth = min(depth, plain.index(False) if False in plain else depth)
-    while len({p.constants[:depth] for p in places}) > 1:
-        depth -= 1
     return depth
 
 

@@ -39,6 +39,7 @@ from plant_core.excess import SUMS, without_batches
 from plant_core.group_counts import Counts
 from plant_core.group_parts import Kind, Part, conditions_apart
 from plant_core.ir import Buf, Comp, DType, Func
+from plant_core.piecewise import parameters_of
 from plant_core.schedule import Position, schedule_map
 from plant_core.vectors_at_ends import Ends, ends_of
 from plant_core.windows import Counter
@@ -148,8 +149,7 @@ class _Maker:
         placed = [(c, Position((k,), ())) for k, c in enumerate(comps)]
         placed += [(c, replace(p, constants=(p.constants[0] + first, *p.constants[1:]))) for c, p in self.placed]
         params = self.func.comps[0].domain.get_space().params()
-        known = [str(params.get_dim_name(isl.dim_type.param, k)) for k in range(params.dim(isl.dim_type.param))]
-        every = isl.Set(f"[{', '.join([*known, *made])}] -> {{ : }}").get_space()
+        every = isl.Set(f"[{', '.join([*parameters_of(params), *made])}] -> {{ : }}").get_space()
         placed = [(replace(c, domain=c.domain.align_params(every)), p) for c, p in placed]
         done = tuple(replace(c, schedule=schedule_map(c, p, length)) for c, p in placed)
         counts = tuple(Buf(n, "i32", (), "local", False, self.func.loc) for n in made)

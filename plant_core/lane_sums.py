@@ -34,6 +34,7 @@ from plant_core.boxes import Boxes, NoBlocks, in_text
 from plant_core.dependence import memory_dependences, reduction_of
 from plant_core.group_counts import count_of
 from plant_core.ir import Binary, BinaryOp, Buf, Comp, Expr, Func, Iter, Load, Param, Val
+from plant_core.piecewise import parameters_of
 from plant_core.schedule import Line, Position, line_value, position, schedule_map
 from plant_core.starts import iterators_of, with_starts
 from plant_core.values import is_float
@@ -226,7 +227,7 @@ class _Apart:
         outer = comp.iters[:-1]
         name, iters = comp.name + suffix, (*outer, *inner)
         space = comp.domain.get_space()
-        params = [str(space.get_dim_name(isl.dim_type.param, k)) for k in range(space.dim(isl.dim_type.param))]
+        params = parameters_of(space)
         around = [
             f"{low} <= {i} <= {last if isinstance(last, int) else in_text(last)}"
             for i, (low, last) in zip(outer, self.sum.ranges, strict=True)

@@ -19,13 +19,18 @@ def product(a: isl.PwAff, b: isl.PwAff) -> isl.PwAff | None:
     return None
 
 
+def parameters_of(of: isl.Set | isl.BasicSet | isl.Space | isl.Aff) -> list[str]:
+    """The names of its parameters, in their order."""
+    return [str(of.get_dim_name(isl.dim_type.param, k)) for k in range(of.dim(isl.dim_type.param))]
+
+
 def affine_in_parameters(value: isl.PwAff) -> tuple[int, dict[str, int]] | None:
     """A single function of the parameters, whatever these are: constant, and factors."""
     pieces = value.coalesce().get_pieces()
     if len(pieces) != 1:
         return None
     found = pieces[0][1]
-    names = [str(found.get_dim_name(isl.dim_type.param, k)) for k in range(found.dim(isl.dim_type.param))]
+    names = parameters_of(found)
     factors = [found.get_coefficient_val(isl.dim_type.param, k) for k in range(len(names))]
     constant = found.get_constant_val()
     if found.dim(isl.dim_type.div) or not all(v.is_int() for v in (constant, *factors)):

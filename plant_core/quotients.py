@@ -14,6 +14,7 @@ from plant_core.affine import Linear, children, from_linear, integer, linear, re
 from plant_core.boxes import in_text
 from plant_core.defined import aligned
 from plant_core.ir import Binary, Buf, Comp, Expr, Func, Param, ScalarParam
+from plant_core.piecewise import parameters_of
 from plant_core.schedule import position, schedule_map
 
 _Key = tuple[tuple[tuple[str, int], ...], int, int]  # of what is divided the terms and the constant, and by how much
@@ -86,8 +87,7 @@ class _Maker:
                 ends.append(end)
         if not ends:
             return comp
-        params = [str(domain.get_dim_name(isl.dim_type.param, k)) for k in range(domain.dim(isl.dim_type.param))]
-        head = ", ".join([*params, *self.names.values()])
+        head = ", ".join([*parameters_of(domain), *self.names.values()])
         within = isl.Set(f"[{head}] -> {{ {comp.name}[{', '.join(comp.iters)}] : {' and '.join(ends)} }}")
         whole = domain.to_set().set_tuple_name(comp.name).intersect(within)
         made = replace(comp, domain=whole)

@@ -11,7 +11,7 @@ from plant_core.affine import Linear, children, linear, read_accesses, sub, to_p
 from plant_core.boxes import NoBlocks, assumed, ends_of
 from plant_core.defined import defined_parameters
 from plant_core.ir import Binary, Comp, Expr, Func, Param, ScalarParam
-from plant_core.piecewise import affine_in_parameters
+from plant_core.piecewise import affine_in_parameters, parameters_of
 from plant_core.values import is_float
 
 # Iterations of the loops of a statement, outermost first, by how many it has; of deeper ones the outer have few.
@@ -108,7 +108,7 @@ def _running(comp: Comp, func: Func, found: Mapping[str, int], most: Mapping[str
     can be, for which it does, some groups of it if there can be; none if it does already, or can't with no more than
     the `most`."""
     params = _as_defined(comp, func, found)
-    names = _parameters(params)
+    names = parameters_of(params)
     for k, name in enumerate(names):
         if name in most and name in found:
             params = params.upper_bound_val(isl.dim_type.param, k, isl.Val(max(most[name], found[name])))
@@ -137,7 +137,7 @@ def _as_defined(comp: Comp, func: Func, found: Mapping[str, int]) -> isl.Set:
     """The parameters for which a statement runs, where others than these are what the program makes them; some groups
     where that is not quasi-affine."""
     params = comp.domain.params()
-    for name in (n for n in _parameters(params) if n not in found):
+    for name in (n for n in parameters_of(params) if n not in found):
         definition = next((c for c in func.comps if c.defines == name and not c.iters), None)
         apart = None if definition is None else to_pw_aff(sub(definition.value, Param(name, "i32")), definition)
         if apart is not None:
@@ -146,10 +146,6 @@ def _as_defined(comp: Comp, func: Func, found: Mapping[str, int]) -> isl.Set:
             k = params.find_dim_by_name(isl.dim_type.param, name)
             params = params.fix_val(isl.dim_type.param, k, isl.Val(_GROUPS))
     return params
-
-
-def _parameters(params: isl.Set) -> list[str]:
-    return [str(params.get_dim_name(isl.dim_type.param, k)) for k in range(params.dim(isl.dim_type.param))]
 
 
 def _runs(comp: Comp, values: Mapping[str, int]) -> tuple[int, set[str]] | None:

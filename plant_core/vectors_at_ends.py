@@ -23,6 +23,7 @@ from plant_core.affine import add, children, integer, linear, rebuild, sub
 from plant_core.boxes import Boxes, in_text
 from plant_core.defined import definition_of
 from plant_core.ir import Binary, Buf, Comp, Expr, Iter, Load, Param
+from plant_core.piecewise import parameters_of
 from plant_core.schedule import Line, Position
 from plant_core.verbs.common import fresh
 from plant_core.windows import Counter
@@ -140,7 +141,7 @@ class Ends:
     def _comp(self, name: str, iters: tuple[str, ...], ranges: list[str], target: Load, value: Expr) -> Comp:
         main = self.boxes.main
         space = main.domain.get_space()
-        params = [str(space.get_dim_name(isl.dim_type.param, k)) for k in range(space.dim(isl.dim_type.param))]
+        params = parameters_of(space)
         where = " and ".join([*ranges, self._there()])
         domain = isl.Set(f"[{', '.join(params)}] -> {{ {name}[{', '.join(iters)}] : {where} }}")
         return Comp(name, iters, domain, main.schedule, target, value, main.loc)

@@ -149,8 +149,10 @@ def _code(
     key = (tuple(symbols.items()), tuple(code_addresses.items()), lowest)
     if key not in known:
         code = lower(program, target, symbols, code_addresses)
-        pointer = RegisterFile(target).cell_of(target.abi.scalar_stack)
-        if target.abi.red_zone is not None and pointer is not None:
+        if (
+            target.abi.red_zone is not None
+            and (pointer := RegisterFile(target).cell_of(target.abi.scalar_stack)) is not None
+        ):
             code = replace(code, stack=(pointer, lowest, target.abi.red_zone))
         known[key] = code
     return known[key]

@@ -56,7 +56,7 @@ def default_cache() -> Path:
 def run(loaded: Loaded, target: Target, cache_dir: str | None = None) -> Outcome:
     """Runs to the return, as `Machine.run` does, from the same state to the same result. Raises TooManyStates."""
     start, known = loaded.start, _generated(loaded.code, target)
-    key = start.entry, start.return_address, start.strict, frozenset(start.written)
+    key = start.entry, start.return_address, start.strict, start.written
     if key not in known:
         known[key] = generate(
             loaded.code,

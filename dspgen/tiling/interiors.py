@@ -13,6 +13,7 @@ import islpy as isl
 
 from plant_core.affine import Linear
 from plant_core.boxes import in_text
+from plant_core.piecewise import parameters_of
 
 # An interior has so many iterations, and one in so many of those of its loop; other pieces are looked at for interiors
 # of their own where they have one in so many.
@@ -43,7 +44,7 @@ class Span:
             return domain.upper_bound_val(isl.dim_type.set, depth, isl.Val(self.high[0]))
         iterators = [f"i{k}" for k in range(domain.dim(isl.dim_type.set))]
         within = f"{in_text(self.low)} <= i{depth} <= {in_text(self.high)}"
-        box = isl.Set(f"[{', '.join(_names(domain))}] -> {{ [{', '.join(iterators)}] : {within} }}")
+        box = isl.Set(f"[{', '.join(parameters_of(domain))}] -> {{ [{', '.join(iterators)}] : {within} }}")
         if (name := domain.get_tuple_name()) is not None:
             box = box.set_tuple_name(name)
         return domain.intersect(box)
@@ -62,7 +63,7 @@ def cuts_of(domains: Sequence[isl.Set], depth: int) -> Cuts | None:
 
     Requires: the domains have the same parameters.
     """
-    names = _names(domains[0])
+    names = parameters_of(domains[0])
     first = _spans_at(domains, depth, names, {})
     if len(first) < 2:
         return None
@@ -82,10 +83,6 @@ def cuts_of(domains: Sequence[isl.Set], depth: int) -> Cuts | None:
     if any(not domain.intersect_params(where).is_subset(_union(found, domain, depth)) for domain in domains):
         return None
     return Cuts(found, where)
-
-
-def _names(domain: isl.Set) -> list[str]:
-    return [str(domain.get_dim_name(isl.dim_type.param, k)) for k in range(domain.dim(isl.dim_type.param))]
 
 
 def _spans_at(

@@ -37,7 +37,8 @@ from plant_core.defined import aligned
 from plant_core.dependence import Dependence, memory_dependences
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load
 from plant_core.loc import PlantError
-from plant_core.schedule import Line, Position, from_zero, position, schedule_map
+from plant_core.piecewise import parameters_of
+from plant_core.schedule import Line, Position, from_zero, position, schedule_map, shared_depth
 
 # Pieces without guards have one of so many iterations.
 _SHARE = 2
@@ -386,10 +387,8 @@ def _within(expr: Expr) -> Iterator[Expr]:
 
 def _shared(pieces: Sequence[_Piece]) -> int:
     """How many loops are around all of the pieces."""
-    depth = min(p.depth for p in pieces)
-    while len({p.constants[:depth] for p in pieces}) > 1:
-        depth -= 1
-    return depth
+    places = [Position(p.constants, p.loops) for p in pieces]
+    return min(shared_depth(places[0], place) for place in places)
 
 
 def _alike_borders(first: Sequence[_Piece], second: Sequence[_Piece]) -> bool:
@@ -408,8 +407,9 @@ def _from_starts(piece: _Piece, depth: int) -> isl.Set:
     iterators = [f"i{k}" for k in range(depth)]
     starts = {k: in_text(start) for k, start in piece.starts}
     moved = [f"{name} - ({starts[k]})" if k in starts else name for k, name in enumerate(iterators)]
-    names = [str(around.get_dim_name(isl.dim_type.param, k)) for k in range(around.dim(isl.dim_type.param))]
-    return around.apply(isl.Map(f"[{', '.join(names)}] -> {{ [{', '.join(iterators)}] -> [{', '.join(moved)}] }}"))
+    return around.apply(
+        isl.Map(f"[{', '.join(parameters_of(around))}] -> {{ [{', '.join(iterators)}] -> [{', '.join(moved)}] }}")
+    )
 
 
 def _buffers(comp: Comp) -> set[str]:

@@ -20,6 +20,7 @@ from plant_core.block_tree import Around, Blocks
 from plant_core.canonical.passes import canonical
 from plant_core.ir import Func
 from plant_core.loc import PlantError
+from tests.support.any_size import verified_at
 
 SMALL = load_target("ft_m7002", [("memories.AM.size", "16384")])
 DDR = Options(data="ddr", tile="one")
@@ -221,11 +222,7 @@ def test_what_is_put_back_is_not_fetched_before(tmp_path: Path) -> None:
     text = """void f(int n, int m, float y[m], const float a[m][n], const float b[m][n]) {
       for (int i = 0; i < m; i++) for (int j = 0; j < m; j++)
         for (int k = 0; k < n; k++) y[j] += a[i][k] - b[i][k]; }"""
-    path = tmp_path / "kernel.c"
-    path.write_text(text, encoding="utf-8")
-    compiled = compile_file(str(path), SMALL, DDR)
-    for n, m in ((40, 21), (0, 13), (70, 50)):
-        assert run_compiled(compiled, str(path), SMALL, DDR, inputs={"n": n, "m": m}).verified
+    verified_at(text, tmp_path, SMALL, DDR, [{"n": n, "m": m} for n, m in ((40, 21), (0, 13), (70, 50))])
 
 
 def test_more_arrays_than_channels_take_turns(tmp_path: Path) -> None:
@@ -239,12 +236,7 @@ def test_more_arrays_than_channels_take_turns(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "rows" else ()) for n in SIZES])
 def test_code_for_any_size(name: str, tmp_path: Path) -> None:
     text, sizes = SIZES[name]
-    path = tmp_path / "kernel.c"
-    path.write_text(text, encoding="utf-8")
-    compiled = compile_file(str(path), SMALL, DDR)
-    for given in sizes:
-        result = run_compiled(compiled, str(path), SMALL, DDR, inputs=given)
-        assert result.verified, (given, result.details)
+    verified_at(text, tmp_path, SMALL, DDR, sizes)
 
 
 def test_guards_of_any_size_are_cut_out(tmp_path: Path, ft_m7002: Target) -> None:
@@ -252,14 +244,8 @@ def test_guards_of_any_size_are_cut_out(tmp_path: Path, ft_m7002: Target) -> Non
       for (int i = 0; i < n; i++) {
         float s = 0; for (int k = 0; k < 16; k++) if (i - k >= 0) s += h[k] * x[i - k];
         y[i] = s; } }"""
-    path = tmp_path / "kernel.c"
-    path.write_text(text, encoding="utf-8")
-    options = Options(data="ddr")
-    compiled = compile_file(str(path), ft_m7002, options)
-    for n in (0, 1, 15, 16, 17, 150, 1000):
-        result = run_compiled(compiled, str(path), ft_m7002, options, inputs={"n": n})
-        assert result.verified, n
-    assert result.cycles < 2500
+    sizes = [{"n": n} for n in (0, 1, 15, 16, 17, 150, 1000)]
+    assert verified_at(text, tmp_path, ft_m7002, Options(data="ddr"), sizes).cycles < 2500
 
 
 def test_trips_that_data_tell_are_one_block(tmp_path: Path) -> None:

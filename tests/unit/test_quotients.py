@@ -9,13 +9,13 @@ import pytest
 
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled
 from dspgen.target.model import Target
 from plant_core.canonical.passes import canonical
 from plant_core.evaluate import evaluate
 from plant_core.ir import Buf, Func
 from plant_core.quotients import with_quotients
 from plant_core.values import integer_of
+from tests.support.any_size import verified_at
 
 KERNELS = {
     "pairs": (
@@ -74,11 +74,5 @@ def check(func: Func, made: Func, sizes: dict[str, int], parts: dict[str, int]) 
 def test_arrays_of_parts_have_blocks(tmp_path: Path, ft_m7002: Target) -> None:
     text = """void pairs(int n, const float x[n], float low[n / 2], float high[n / 2]) {
       for (int i = 0; i < n / 2; i++) { low[i] = x[2 * i] + x[2 * i + 1]; high[i] = x[2 * i] - x[2 * i + 1]; } }"""
-    path = tmp_path / "kernel.c"
-    path.write_text(text, encoding="utf-8")
-    options = Options(data="ddr")
-    compiled = compile_file(str(path), ft_m7002, options)
-    for n in (0, 1, 2, 3, 64, 1001, 300_000):
-        result = run_compiled(compiled, str(path), ft_m7002, options, inputs={"n": n})
-        assert result.verified, n
-    assert result.efficiency > 0.9
+    sizes = [{"n": n} for n in (0, 1, 2, 3, 64, 1001, 300_000)]
+    assert verified_at(text, tmp_path, ft_m7002, Options(data="ddr"), sizes).efficiency > 0.9
