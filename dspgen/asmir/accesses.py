@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dspgen.asmir.forms import scattered
 from dspgen.target.model import Side, Target
-from dspgen.vecdsl.ir import ELEM_BYTES, Address, If, Let, Load, Loop, Stmt, Store, Term, Var
+from dspgen.vecdsl.ir import ELEM_BYTES, Address, Const, If, Let, Load, Loop, Stmt, Store, Term, Var
 from dspgen.vecdsl.terms import children, statements, terms_in
 
 _COMPUTED = 2  # address registers kept free for computed addresses
@@ -228,6 +228,19 @@ def accesses_below(loop: Loop) -> list[Access]:
     for inner in loops_of(loop.body):
         found += accesses_below(inner)
     return found
+
+
+def made_below(body: tuple[Stmt, ...]) -> Iterator[str]:
+    """The names of values that are made anew each time: of definitions, and of loops that run once from there on."""
+    for stmt in body:
+        match stmt:
+            case Let(name):
+                yield name
+            case Loop(iterator=name, start=start, trip=Const(value=1), body=inner) if not isinstance(start, Const):
+                yield name
+                yield from made_below(inner)
+            case Loop(body=inner) | If(then=inner):
+                yield from made_below(inner)
 
 
 def stores_below(body: tuple[Stmt, ...]) -> list[Store]:

@@ -140,7 +140,8 @@ class Loop:
     """`trip` iterations: an int, or a scalar register whose value is at least `min_trip` (0 possible: guard it).
 
     `iterator` is the name that MemRefs use, advancing by `step` an iteration. `pipeline` False: no software pipeline.
-    `fixed`: the iterator has the same first value whenever the loop is entered.
+    `fixed`: the iterator has the same first value whenever the loop is entered. `varying`: names that MemRefs use of
+    values that the body makes anew in each iteration, which may be any.
     """
 
     label: str
@@ -153,6 +154,7 @@ class Loop:
     pipeline: bool = True
     loc: Loc | None = None
     fixed: bool = True
+    varying: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from dspgen.asmir.accesses import (
     cluster,
     load_access,
     loops_of,
+    made_below,
     store_access,
     stores_below,
     uses_value,
@@ -199,11 +200,13 @@ class _Lowering:
             del self.emitter.values[term]
 
     def _mask(self, active: int) -> VReg:
+        """A register that lasts for the whole statement, which one that is known where it is asked for may not."""
         if active not in self.masks:
             emitter = self.emitter
-            saved, emitter.items = emitter.items, emitter.sink
+            saved = emitter.items, emitter.values
+            emitter.items, emitter.values = emitter.sink, {}
             mask = emitter.lower(Op("mask_first", (), VType("i32", True), (active,)))
-            emitter.items = saved
+            emitter.items, emitter.values = saved
             self.masks[active] = mask.vreg
         return self.masks[active]
 
@@ -269,6 +272,7 @@ class _Lowering:
                 pipeline=self.pipeline and not _always_short(stmt),
                 loc=stmt.loc or next((x.loc for x in stores_below(stmt.body) if x.loc), None),
                 fixed=isinstance(stmt.start, Const),
+                varying=frozenset(made_below(stmt.body)),
             )
         )
 

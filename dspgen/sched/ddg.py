@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from dspgen.asmir.ir import PATTERNS, UNKNOWN, MemRef, VReg
+from dspgen.asmir.ir import PATTERNS, UNKNOWN, Loop, MemRef, VReg
 from dspgen.sched.exclusive import Guard, guards_of
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.forwarding import forwards
@@ -60,11 +60,9 @@ def straight_graph(ops: Sequence[Op], facts: Facts) -> Graph:
     return edges.graph(len(ops))
 
 
-def loop_graph(
-    ops: Sequence[Op], facts: Facts, values: Values, iterator: str, step: int, own: Collection[Atom] = ()
-) -> Graph:
-    """Dependences of a loop body whose renamable webs have a register per iteration. Each write of the registers `own`
-    lands just as its reader reads it (`windows.with_own_values`)."""
+def loop_graph(ops: Sequence[Op], facts: Facts, values: Values, loop: Loop, own: Collection[Atom] = ()) -> Graph:
+    """Dependences of a `loop`'s body whose renamable webs have a register per iteration. Each write of the registers
+    `own` lands just as its reader reads it (`windows.with_own_values`)."""
     edges = _Edges()
     tracked: set[Atom] = {v.atom for v in values.versions}
     physical = {a for op in ops for a, _ in (*op.reads, *op.writes) if not isinstance(a[0], VReg)}
@@ -75,7 +73,7 @@ def loop_graph(
             edges.add(writer, reader, cycles)
             edges.add(reader, writer, -cycles)
     _value_edges(ops, facts, values, tracked - fixed, edges)
-    _carried_memory_edges(ops, edges, iterator, step)
+    _carried_memory_edges(ops, edges, loop)
     _ordered_edges(ops, edges, loop=True)
     return edges.graph(len(ops))
 
@@ -218,7 +216,7 @@ def _extent(ref: MemRef | None) -> tuple[int, int]:
     return (0, 0) if ref is None else _hull(ref)
 
 
-def _carried_memory_edges(ops: Sequence[Op], edges: _Edges, iterator: str, step: int) -> None:
+def _carried_memory_edges(ops: Sequence[Op], edges: _Edges, loop: Loop) -> None:
     """The same in a loop's body, over its iterations."""
     touching = [(k, op) for k, op in enumerate(ops) if op.touches_memory]
     guards = guards_of(ops)
@@ -228,10 +226,10 @@ def _carried_memory_edges(ops: Sequence[Op], edges: _Edges, iterator: str, step:
                 continue
             guard = guards.reading[a]
             apart = guard is not None and guard.complement == guards.reading[b]
-            if a != b and not apart and overlap_distance(first.access, second.access, iterator, step, 0) == 0:
+            if a != b and not apart and overlap_distance(first.access, second.access, loop, 0) == 0:
                 edges.add(a, b, _memory_latency(first, second))
             for x, earlier, y, later in ((a, first, b, second), (b, second, a, first)):
-                distance = overlap_distance(earlier.access, later.access, iterator, step, 1)
+                distance = overlap_distance(earlier.access, later.access, loop, 1)
                 if distance is not None:
                     edges.add(x, y, _memory_latency(earlier, later), distance)
 
@@ -243,15 +241,16 @@ def _memory_latency(first: Op, second: Op) -> int:
     return 1
 
 
-def overlap_distance(first: MemRef | None, second: MemRef | None, iterator: str, step: int, least: int) -> int | None:
+def overlap_distance(first: MemRef | None, second: MemRef | None, loop: Loop, least: int) -> int | None:
     """The least d >= `least` at which `second`, d iterations after `first`, may touch its bytes; None if never."""
     if first is None or second is None:
         return least
     if first.array != second.array:
         return least if may_share(first, second) else None
-    if first.terms != second.terms or (least and any(name.startswith(UNKNOWN) for name, _ in first.terms)):
+    names = [name for name, _ in first.terms]
+    if first.terms != second.terms or (least and any(n.startswith(UNKNOWN) or n in loop.varying for n in names)):
         return least
-    advance = dict(first.terms).get(iterator, 0) * step
+    advance = dict(first.terms).get(loop.iterator, 0) * loop.step
     if advance == 0:
         return least if _overlap(first, second, 0) else None
     low_a, high_a = _hull(first)

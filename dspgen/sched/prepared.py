@@ -94,7 +94,7 @@ def prepare(
     ops = [_placed(op, bases, facts) for op in ops]
     keep_room(ops, facts)
     values = analyse(ops, facts, live_out, bases)
-    graph = loop_graph(ops, facts, values, loop.iterator, loop.step, own)
+    graph = loop_graph(ops, facts, values, loop, own)
     reservations = [op.reservation for op in ops]
     resource, recurrence = resource_bound(reservations, facts), recurrence_bound(graph)
     return Prepared(loop, ops, values, graph, resource, recurrence, set(forced), setup)

@@ -55,7 +55,7 @@ def later_iteration(loop: Loop, count: int) -> list[Instr]:
         replace(instr, operands=tuple(_moved(v, steps, loop.iterator, loop.step * count) for v in instr.operands))
         for instr in instructions(loop.body)
     ]
-    return [_renewed(instr, f"{count}") for instr in body] if count else body
+    return [_renewed(instr, f"{count}", loop) for instr in body] if count else body
 
 
 def _moved(value: OperandValue, steps: dict[VReg, int], iterator: str, advance: int) -> OperandValue:
@@ -81,12 +81,16 @@ def next_iteration(loop: Loop, instrs: Iterable[Instr]) -> list[Instr]:
         replace(instr, operands=tuple(_moved(v, {}, loop.iterator, loop.step) for v in instr.operands))
         for instr in instrs
     )
-    return [_renewed(instr, "next") for instr in moved]
+    return [_renewed(instr, "next", loop) for instr in moved]
 
 
-def _renewed(instr: Instr, time: str) -> Instr:
+def _renewed(instr: Instr, time: str, loop: Loop) -> Instr:
     """The instruction in another iteration of the loop around, where iterators of loops that are gone start anew."""
-    return _with_names(instr, lambda name: f"{UNKNOWN}{time}{name}" if name.startswith(UNKNOWN) else name)
+
+    def name(old: str) -> str:
+        return f"{UNKNOWN}{time}{old}" if old.startswith(UNKNOWN) or old in loop.varying else old
+
+    return _with_names(instr, name)
 
 
 def _with_names(instr: Instr, name: Callable[[str], str]) -> Instr:

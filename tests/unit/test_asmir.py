@@ -30,6 +30,7 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
+from dspgen.vecdsl.ir import If as Branch
 from dspgen.vecdsl.ir import Loop as VLoop
 
 F32, I32, VF32, VI32 = VType("f32", False), VType("i32", False), VType("f32", True), VType("i32", True)
@@ -202,6 +203,13 @@ def test_an_operation_whose_result_is_read_elsewhere_keeps_it(ft_m7002: Target) 
     assert predicate_operations(items) == items
     changed = [product_of(ft_m7002, a, b, c, t), move_of(ft_m7002, e, a), move_of(ft_m7002, c, d), under]
     assert predicate_operations(changed) == changed
+
+
+def test_a_mask_for_all_of_a_statement_is_not_one_that_a_branch_has_made(ft_m7002: Target) -> None:
+    first, i = Op("mask_first", (), VI32, (8,)), Var("i", I32)
+    masked = Store("y", Address(0), 1, "f32", ld(0), mask=first)
+    few = Store("y", Address(16), 1, "f32", ld(16), active=8)
+    lowered(ft_m7002, loop("i", 4, (Branch(i, (masked, few)), Branch(Op("lt", (i, number(2)), I32), (few,)))))
 
 
 def test_verify_finds_a_read_of_nothing(ft_m7002: Target) -> None:

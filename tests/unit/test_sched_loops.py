@@ -19,6 +19,7 @@ from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
 from dspgen.sched import attempts, prepared
+from dspgen.sched.ddg import overlap_distance
 from dspgen.sched.facts import Facts
 from dspgen.sched.fit import fit_block
 from dspgen.sched.ir import LoopReport, Method, Packet, Scheduled
@@ -424,3 +425,12 @@ def test_what_a_schedule_lacks_is_told_before_that_others_were_not_found() -> No
     ):
         loop = report(schedule(matrix_product(TARGET, 2, 1, 64), TARGET), "product_k")
     assert not loop.pipelined and {why for _, why in loop.tried} == {"no registers"}
+
+
+def test_places_that_iterations_compute_anew_may_meet() -> None:
+    """Groups of rows of which the last begins early, `start = min(8 * g, n - 8)`, overlap with those before them."""
+    loop = Loop("groups", "g", 1, 8, (), (), varying=frozenset({"start"}))
+    first, second = (MemRef("y", constant, (("start", 8),), 4, 1, 4) for constant in (0, 16))
+    assert overlap_distance(first, second, loop, 0) is None
+    assert overlap_distance(first, second, loop, 1) == 1
+    assert overlap_distance(first, second, replace(loop, varying=frozenset()), 1) is None
