@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter as Counted
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.places import may_slide, place_bytes, room_of, window_bytes
@@ -13,7 +14,8 @@ from dspgen.options import Options
 from dspgen.target.model import Dma
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.block_tree import Blocks
-from plant_core.blocks import Rooms, blocks
+from plant_core.block_windows import Rooms
+from plant_core.blocks import blocks
 from plant_core.boxes import Boxes, NoBlocks
 from plant_core.ir import Buf, Func
 from plant_core.windows import Counter, Window
@@ -26,19 +28,26 @@ _SHORTER = 0.02
 # How much longer arithmetic takes without lanes, for each of them, where slopes cut rows off.
 RAGGED = 8
 _FEWEST = 8  # iterations of a loop in a block
+_MOST_SIZES = 2048  # of tiles of a band that are looked at
+_FEW_SIZES = 3  # where a loop has more, it is looked first whether any of them fits
+_ROWS = (32, 16, 8, 1)  # iterations of the other loops in blocks that have loops of unknown size whole
+_LENGTHS = (2048, 512, 128, 32)  # or of a loop by itself
+_LONG = (640, 1024)  # elements: rooms that are longer are as good, of nests with guards and others
+CUT = (1,)  # what bounds blocks of all loops is less
 MODERATE = 256  # iterations of a short loop of unknown size
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Iterations of each loop in a block, the order of the loops over blocks, and the cycles that the model expects.
-    `rooms`: the shapes that there is room for of arrays of run-time size that blocks touch all of. `small`: less is
-    better where loops are short. `places`: of windows that slide how many places they have."""
+    `rooms`: the shapes that there is room for of windows as large as sizes tell. `bounding`: less is better, as arrays
+    may be larger; `small`: where loops are short. `places`: of windows that slide how many places they have."""
 
     spans: tuple[int, ...]
     order: tuple[int, ...]
     cycles: float
     rooms: Rooms
+    bounding: tuple[int, ...]
     small: tuple[int, int, int]
     places: Mapping[str, int] = field(default_factory=dict)
     in_step: bool = False
@@ -105,23 +114,40 @@ def placed(found: Sequence[Window], places: Mapping[str, int]) -> tuple[Window, 
 def rooms_of(
     counters: Sequence[Counter], found: Sequence[Window], room: int, lanes: int
 ) -> dict[str, tuple[int, ...]] | None:
-    """The shapes that there is room for of arrays of run-time size, alike in all dimensions; None where the windows
-    don't fit."""
-    fixed = [w for w in found if not w.extents]
+    """The shapes that there is room for of windows as large as sizes tell that are known at run time only, alike in
+    all such dimensions; None where the windows don't fit."""
+    fixed = [w for w in found if not w.sized]
     left = room - sum(room_of(w, may_slide(w, counters) if w.places else None) for w in fixed)
-    sized = [w for w in found if w.extents]
+    sized = [w for w in found if w.sized]
 
     def shapes(most: int) -> dict[str, tuple[int, ...]]:
-        return {w.buf: tuple(n if isinstance(n, int) else most for n in w.extents) for w in sized}
+        return {w.name: tuple(n if m is None else most for n, m in zip(w.shape, w.room, strict=True)) for w in sized}
 
     def fits(most: int) -> bool:
-        made = [replace(w, shape=shapes(most)[w.buf]) for w in sized]
-        return sum(place_bytes(window_bytes(w)) for w in made) <= left
+        return sum(room_of(replace(w, shape=shapes(most)[w.name]), None) for w in sized) <= left
 
     most, step = 0, 1 << left.bit_length()
     while sized and (step := step // 2) >= lanes:
         most += step if fits(most + step) else 0
     return shapes(most) if left >= 0 and (most or not sized) else None
+
+
+def bounding(boxes: Boxes, order: Sequence[int], found: Sequence[Window]) -> tuple[int, ...]:
+    """By how much blocks bound the size of arrays: those that have any loop whole more than others, and yet more those
+    that have all of the arrays; then by how many arrays, all or a part of which is whole, those first that have whole
+    rows, and how long these may be."""
+    sized = [w for w in found if w.sized]
+    kind = 0
+    if sized and not any(w.counters for w in found):
+        kind = 2
+    elif order and len(order) < len(boxes.loops):
+        kind = 1
+    longest = 0
+    if kind == 1:
+        enough = _LONG[all(map(boxes.is_box, boxes.func.comps))]
+        longest = min([enough, *(n for w in sized for n in w.room if n is not None)])
+    columns = kind == 1 and any(w.room[-1] is None for w in sized)
+    return kind, sum(not w.counters for w in sized), len(sized), columns, -longest
 
 
 def room_beside(touched: Sequence[set[str]], bufs: Mapping[str, Buf], room: int, boxes: Boxes) -> int:
@@ -165,6 +191,53 @@ def _extent(counter: Counter) -> int:
     return (counter.trips - 1) * counter.span + counter.last
 
 
+Way = tuple[tuple[int, ...], tuple[int, ...]]  # spans of all loops, and which of them are counted, outermost first
+
+
+def ways_of(boxes: Boxes, may_fit: Callable[[Sequence[Sequence[int]], Sequence[tuple[int, ...]]], bool]) -> list[Way]:
+    """Blocks that are looked at, none of which are all of the nest; of all loops only if data of any size `may_fit`."""
+    outer = len(boxes.around)
+    try:
+        every = range(len(boxes.loops))
+        known = [bool(boxes.axes) or boxes.symbolic(boxes.main, d) is None for d in every]
+        sizes = [spans_of(extent, k) for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
+    except NoBlocks:
+        return []
+    if any(len(layout.shape) > 2 for layout in boxes.layouts.values()):
+        sizes = [[*s, 1] if s[-1] > 1 else s for s in sizes]  # one plane at once can be turned round
+    elif boxes.sizes and any(len(boxes.bufs[use.access.buf].shape) > 2 for use in boxes.uses):
+        sizes = [s if k else [*s[:-1], 1] for s, k in zip(sizes, known, strict=True)]  # or is rows
+    sizes[:outer] = [[1]] * outer
+    if boxes.axes:
+        sizes = with_halves(sizes, _MOST_SIZES)
+    inner = [tuple(every)] if boxes.axes else itertools.permutations(every[outer:])
+    orders = [(*range(outer), *o) for o in inner]
+    extents = [extent if k else None for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
+    whole = list(_whole_loops(boxes, known)) if boxes.sizes and not boxes.layouts else []
+    if any(len(s) > _FEW_SIZES for s in sizes) and not may_fit(sizes, orders):
+        return whole
+    ways = [way for spans in itertools.product(*sizes) for way in in_orders(spans, extents, orders)]
+    if not (outer or boxes.axes or None in extents):
+        ways += [(spans, tuple(every)) for spans in in_thirds([e for _, _, e in boxes.loops])]
+    return [*ways, *whole]
+
+
+def _whole_loops(boxes: Boxes, known: Sequence[bool]) -> Iterator[Way]:
+    """Blocks of few iterations that have all of one or several loops of unknown size; or of known size, where not all
+    iterations are boxes."""
+    unknown = [k for k, is_known in enumerate(known) if not is_known]
+    guarded = len(unknown) == 1 < len(known) and not all(map(boxes.is_box, boxes.func.comps))
+    for number in range(0 if guarded else 1, len(unknown) + 1):
+        for whole in itertools.combinations(unknown, number):
+            few = tuple(k for k in unknown if k not in whole) or tuple(
+                k for k, is_known in enumerate(known[:1]) if is_known
+            )
+            long = not whole and len(few) == 1
+            for rows in ((*_LENGTHS, *_ROWS) if long else _ROWS) if few else ():
+                spans = (min(rows, extent) if k in few else extent for k, (_, _, extent) in enumerate(boxes.loops))
+                yield tuple(spans), few
+
+
 def spans_of(extent: int, known: bool) -> list[int]:
     """Halves of a loop, halves of these, and so on; powers of two where its size is a guess."""
     found = [extent if known else 1 << max(extent, _FEWEST).bit_length() - 1]
@@ -188,7 +261,7 @@ def in_thirds(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 def in_orders(
     spans: tuple[int, ...], extents: Sequence[int | None], orders: Sequence[tuple[int, ...]]
-) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+) -> Iterator[Way]:
     """These spans with the orders that make different blocks, the first of those that are alike: a loop that is whole
     in a block is the same at any place. `extents` has None where they are known at run time only."""
     seen: set[tuple[int, ...]] = set()

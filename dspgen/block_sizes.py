@@ -21,12 +21,12 @@ from dspgen.block_groups import Group, cheapest
 from dspgen.block_layouts import Estimate, turns
 from dspgen.block_model import (
     BETWEEN_BLOCKS,
+    CUT,
     RAGGED,
     Sizes,
     array_bytes,
+    bounding,
     expected,
-    in_orders,
-    in_thirds,
     inner_first,
     most_different,
     placed,
@@ -34,8 +34,7 @@ from dspgen.block_model import (
     room_beside,
     rooms_of,
     small,
-    spans_of,
-    with_halves,
+    ways_of,
 )
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
@@ -57,11 +56,8 @@ from plant_core.windows import NOTHING, Counter, Window, rows_of, slide_of
 # The part of the near memory that is left to local arrays of the blocks.
 _SPARE = 4
 _TRIED = 40
-_MOST_SIZES = 2048  # of tiles of a band that are looked at
 # What is expected of blocks that are alike, at most.
 _ALIKE = 1.01
-# Where a loop has more sizes, it is looked first whether any of them fits.
-_FEW_SIZES = 3
 # Feedback: how many sizes are compiled, how near to the model's cycles is good enough, and how much above the best
 # a size may be expected to be.
 _COMPILED = 3
@@ -262,23 +258,29 @@ class _Parts:
         refusal = self.refused = None
         # Copies that are shorter than others at run time are not proven to agree.
         for in_step in (False, True) if self.means != "apart" and not boxes.sizes else (False,):
-            # What bounds the size of arrays comes last.
-            ways = sorted(self._sizes(boxes, work, in_step), key=lambda s: (len(s.rooms), s.cycles))
+            ways = sorted(self._sizes(boxes, work, in_step), key=lambda s: (s.bounding, s.cycles))
             if boxes.sizes and ways:
                 # What is expected of large sizes hardly tells shapes apart that matter to smaller ones.
-                near = [w for w in ways if len(w.rooms) == len(ways[0].rooms) and w.cycles <= _ALIKE * ways[0].cycles]
+                near = [w for w in ways if w.bounding == ways[0].bounding and w.cycles <= _ALIKE * ways[0].cycles]
                 # Where blocks have single iterations of a loop, the inner ones are those that go on for long.
                 ways = sorted(near, key=lambda w: (w.small, inner_first(w.spans))) + ways[len(near) :]
-            for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if not w.spans)):
+            for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if w.bounding > CUT or not w.spans)):
                 try:
                     made = sizes.made(boxes, self.options, self.spare)
                 except NoBlocks as reason:
                     refusal = reason
                 else:
-                    why = refusal or self.refused if boxes.sizes and not sizes.spans else None
-                    made = replace(made, why="" if why is None else why.message.rpartition(": ")[2])
+                    if boxes.sizes and not sizes.spans:
+                        made = replace(made, why=self._why(refusal or self.refused, ways))
                     return _Form(boxes, ways, sizes, made)
         raise NoSchedule(problem(func, refusal or (None if ways else self.refused), self.source))
+
+    def _why(self, refusal: NoBlocks | None, ways: Sequence[Sizes]) -> str:
+        """Why a nest is one block; empty where that isn't known."""
+        if refusal is not None:
+            return refusal.message.rpartition(": ")[2]
+        names = sorted({name for w in ways if w.spans for name in w.rooms})
+        return f"smaller ones would touch all of {', '.join(names)}" if names else ""
 
     def _in_rounds(
         self, comps: tuple[Comp, ...], kept: Collection[str], around: tuple[tuple[int, int], ...]
@@ -402,27 +404,7 @@ class _Parts:
     def _sizes(self, boxes: Boxes, work: float, in_step: bool) -> Iterator[Sizes]:
         """Sizes whose windows fit, with what the model expects of them."""
         outer = len(boxes.around)
-        try:
-            every = range(len(boxes.loops))
-            known = [bool(boxes.axes) or boxes.symbolic(boxes.main, d) is None for d in every]
-            sizes = [spans_of(extent, k) for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
-            if any(len(layout.shape) > 2 for layout in boxes.layouts.values()):
-                sizes = [[*s, 1] if s[-1] > 1 else s for s in sizes]  # one plane at once can be turned round
-            elif boxes.sizes and any(len(boxes.bufs[use.access.buf].shape) > 2 for use in boxes.uses):
-                sizes = [s if k else [*s[:-1], 1] for s, k in zip(sizes, known, strict=True)]  # or is rows
-            sizes[:outer] = [[1]] * outer
-            if boxes.axes:
-                sizes = with_halves(sizes, _MOST_SIZES)
-            inner = [tuple(every)] if boxes.axes else itertools.permutations(every[outer:])
-            orders = [(*range(outer), *o) for o in inner]
-            if any(len(s) > _FEW_SIZES for s in sizes) and not self._may_fit(boxes, sizes, orders, in_step):
-                return
-            extents = [extent if k else None for (_, _, extent), k in zip(boxes.loops, known, strict=True)]
-            ways = [way for spans in itertools.product(*sizes) for way in in_orders(spans, extents, orders)]
-            if not (outer or boxes.axes or None in extents):
-                ways += [(spans, tuple(range(len(extents)))) for spans in in_thirds([e for _, _, e in boxes.loops])]
-        except NoBlocks:
-            ways = []
+        ways = ways_of(boxes, partial(self._may_fit, boxes, in_step))
         for spans, order in ways if outer or boxes.axes else [((), ()), *ways]:
             try:
                 counters, found = windows(boxes, spans, order, in_step=in_step)
@@ -438,17 +420,18 @@ class _Parts:
                     found = placed(apart, places)
             rooms = rooms_of(counters, found, self._room(boxes), self.lanes)
             if rooms is not None:
-                sized = [replace(w, shape=rooms[w.buf]) if w.extents else w for w in found]
+                sized = [replace(w, shape=rooms[w.name]) if w.sized else w for w in found]
                 cycles = expected(self.dma, counters, sized, work, outer)
                 if boxes.axes:
                     runs = busy_blocks(boxes, counters)
                     slow = work * (1 + RAGGED * self.lanes * runs.ragged)
                     cycles = expected(self.dma, counters, sized, slow, outer, runs.blocks)
                 hidden = bool(boxes.sizes) and cycles <= _ALIKE * expected(self.dma, counters, sized, 0.0, outer)
-                yield Sizes(spans, order, cycles, rooms, small(counters, sized, hidden=hidden), places, in_step)
+                less = small(counters, sized, hidden=hidden)
+                yield Sizes(spans, order, cycles, rooms, bounding(boxes, order, sized), less, places, in_step)
 
     def _may_fit(
-        self, boxes: Boxes, sizes: Sequence[Sequence[int]], orders: Sequence[tuple[int, ...]], in_step: bool
+        self, boxes: Boxes, in_step: bool, sizes: Sequence[Sequence[int]], orders: Sequence[tuple[int, ...]]
     ) -> bool:
         """Whether data of the smallest blocks fit, or all of the arrays."""
         for spans, order in [((), ()), *((tuple(s[-1] for s in sizes), o) for o in orders)]:

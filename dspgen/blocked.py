@@ -24,7 +24,7 @@ from dspgen.target.model import Target
 from dspgen.vecdsl.ir import ArrayDecl, ScalarDecl
 from plant_core.affine import all_bufs
 from plant_core.block_tree import Around, Blocks, flat
-from plant_core.ir import Buf, Func
+from plant_core.ir import Buf, Extent, Func
 from plant_core.windows import Size, Window
 
 
@@ -45,7 +45,7 @@ def compile_blocked(
     pieces = [compiled(m) for m in made]
     blocked = _blocked(parts, source, pieces, sizes)
     function = composed(blocked, target)
-    rooms = tuple((w.buf, w.shape) for w in blocked.sized)
+    rooms = tuple((w.buf, _most(w, source.buf(w.buf).shape)) for w in blocked.sized)
     lessons, known = Lessons(), dict[object, Packed]()
     for n, code in enumerate(pieces):
         for k, piece in enumerate(code):
@@ -113,6 +113,12 @@ def _scheduled(
     raise refusal
 
 
+def _most(window: Window, shape: Sequence[Extent]) -> tuple[int | None, ...]:
+    """The largest array of a `shape` that there is room for: of each dimension its elements, None for any number."""
+    known = (extent if isinstance(extent, int) else None for extent in shape)
+    return tuple(n if most is None else most for most, n in zip(window.room, known, strict=True))
+
+
 def _title(made: Blocks) -> str:
     spans = ", ".join(f"{c.name} {c.span}" for c in made.counters if c.several)
     return f"blocks of {spans}" if spans else "one block"
@@ -122,8 +128,7 @@ def _told(made: Blocks) -> str:
     known = all(c.extent is None for c in made.counters)
     number = math.prod(c.trips for c in made.counters) if known else "as many as sizes tell"
     sizes = ", ".join(
-        f"{w.name}{_turned(w)} {'up to ' * bool(w.extents)}{window_bytes(w)}{_places(w, made.outer)}"
-        for w in made.windows
+        f"{w.name}{_turned(w)} {'up to ' * w.sized}{window_bytes(w)}{_places(w, made.outer)}" for w in made.windows
     )
     why = f"; not cut, as {made.why}" if made.why else ""
     return f"{_title(made)}, {number} of them; bytes on the chip: {sizes}{why}"
@@ -174,5 +179,14 @@ def _nest(made: Blocks, pieces: Sequence[Compiled]) -> BlockedNest:
         inlined.append(Piece(code.assembly, given))
     loc = made.func.comps[0].loc
     return BlockedNest(
-        made.counters, windows, tuple(inlined), made.piece, made.origins, made.counts, made.kinds, made.outer, loc
+        made.counters,
+        windows,
+        tuple(inlined),
+        made.piece,
+        made.origins,
+        made.counts,
+        made.kinds,
+        made.outer,
+        loc,
+        made.left,
     )

@@ -18,9 +18,10 @@ from dspgen.stages import Compiled, OnStage, Packets, Planned, cycles_of, plan_p
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.bound import count
-from dspgen.tiling.candidates import Candidate, scalar_candidate
+from dspgen.tiling.candidates import Candidate
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
+from dspgen.tiling.scalar import scalar_candidates
 from dspgen.tiling.search import PATIENT, Choice, Experience, Slower, search
 from dspgen.variants import Variants, modes_up_to
 from plant_core.beside import beside
@@ -364,11 +365,9 @@ class _Search:
     """One nest, as a function of its own, `alone`, and its candidates; their code is made once for each mode."""
 
     def __init__(self, chooser: Chooser, nest: Nest, alone: Func) -> None:
-        self.chooser = chooser
-        self.alone = alone
-        self.nest = nest
+        self.chooser, self.nest, self.alone = chooser, nest, alone
         self.finalists: list[Candidate] = []
-        self.fallback = scalar_candidate(nest)
+        self.fallbacks = scalar_candidates(nest)
         self.most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
         self.made: dict[tuple[Plan, bool], Variants] = {}
         self.packets = chooser.packets
@@ -411,7 +410,7 @@ class _Search:
         try:
             found = search(
                 self._hopeful(before),
-                self.fallback,
+                self.fallbacks,
                 evaluate,
                 most=self.most,
                 tries=tries,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from dspgen.emit.asm import emit_asm
+from dspgen.emit.needs import shape_text
 from dspgen.errors import DspgenError, Problem
 from dspgen.stages import Compiled, simulate_kernel
 from dspgen.target.model import Target
@@ -15,11 +16,11 @@ from plant_core.ir import Buf, Func
 from plant_core.values import NUMPY
 
 
-def check_room(name: str, value: object, room: tuple[int, ...], func: Func) -> None:
+def check_room(name: str, value: object, room: tuple[int | None, ...], func: Func) -> None:
     """Raises DspgenError where the code has no room for such an array; an empty one has."""
     assert isinstance(value, np.ndarray)
-    if value.size and any(n > most for n, most in zip(value.shape, room, strict=True)):
-        have, most = (" x ".join(map(str, shape)) for shape in (value.shape, room))
+    if value.size and any(most is not None and n > most for n, most in zip(value.shape, room, strict=True)):
+        have, most = shape_text(value.shape), shape_text(room)
         what = f"`{name}` has {have} elements, and the code has room for {most} on the chip"
         remedy = "give the parameters' values with -D NAME=VALUE; --remarks tells how the nest is cut into blocks"
         raise DspgenError(Problem("DG319", what, func.loc, remedy))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from dspgen.tiling.nests import Nest
 from dspgen.tiling.search import Choice
 from plant_core.affine import read_accesses
-from plant_core.defined import aligned, used_parameters
+from plant_core.defined import aligned, known_only, used_parameters
 from plant_core.ir import Buf, Comp, Func, ScalarParam
 from plant_core.tiles import CompPlan, Plan
 from plant_core.windows import products
@@ -21,7 +21,7 @@ def alone(func: Func, nest: Nest, most: int) -> Func:
     Where there are over `most` parameters, what can be computed from others is, and single values stay local, those
     first that it only reads.
     """
-    comps = tuple(c for c in func.comps if c.name in nest.names)
+    comps = known_only([c for c in func.comps if c.name in nest.names])
     found = _alone(func, comps, most)
     if len(found.params) <= most:
         return found

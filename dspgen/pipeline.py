@@ -270,7 +270,8 @@ def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: 
         stages.append((f"{piece.name}.{stage}", value))
 
     machine = for_piece(piece, target)
-    groups = (_groups(piece, machine, options),) if not blocks.counters else ()  # others have groups already
+    apart = blocks.open or not blocks.counters  # others have groups already
+    groups = (_groups(piece, machine, options),) if apart else ()
     made, remarks = _first_tiled((*groups, lambda: piece), machine, chooser, _best_code, told)
     return replace(made, remarks=(*remarks, *made.remarks)), stages
 

@@ -122,7 +122,7 @@ class Compiled:
     remarks: tuple[Remark, ...]
     compile_seconds: float
     tiles: tuple[str, ...] = ()
-    rooms: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    rooms: tuple[tuple[str, tuple[int | None, ...]], ...] = ()
     conditions: tuple[str, ...] = ()
 
     @property

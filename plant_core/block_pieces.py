@@ -10,24 +10,15 @@ from typing import Literal
 import islpy as isl
 
 from plant_core.affine import add as plus
-from plant_core.affine import children, from_linear, integer, linear, rebuild
+from plant_core.affine import children, from_linear, integer, linear, rebuild, sub
 from plant_core.boxes import Boxes, accesses_of, in_text
 from plant_core.defined import aligned, used_parameters
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
 from plant_core.joined import joined
+from plant_core.margins import Margins, all_name, before_name, behind_name, count_name, origin_name
 from plant_core.schedule import Line, Position, schedule_map
 from plant_core.slopes import Cut, Shape
 from plant_core.windows import LAST, ONLY, SHORT, Counter, Place, Window
-
-
-def origin_name(counter: Counter) -> str:
-    """The parameter that tells the iteration with which a block begins."""
-    return f"{counter.name}_first"
-
-
-def count_name(counter: Counter) -> str:
-    """The parameter that tells how many groups of iterations a block has, or larger batches of them."""
-    return f"{counter.name}_count"
 
 
 def rest_name(counter: Counter) -> str:
@@ -40,7 +31,9 @@ class Pieces:
     """What makes them. `iterators`: by comp, of each counter its iterator of that loop, None where it isn't in it.
     `near`: windows that are more than the block's own; `window_of` tells an access's window, and whether that is all of
     the array; None for arrays without one. `strips`: the counters, outermost loop first, round whose groups of
-    iterations short blocks have loops; all comps are in theirs. `cuts`: the comps whose iterations are no boxes."""
+    iterations short blocks have loops; all comps are in theirs. `margins`: all blocks are told how many iterations they
+    have, as short ones are, and those of comps whose iterations are no boxes what is beside them. `cuts`: the comps
+    whose iterations are no boxes in blocks of known size."""
 
     boxes: Boxes
     counters: tuple[Counter, ...]
@@ -49,6 +42,7 @@ class Pieces:
     near: Collection[str]
     window_of: Callable[[Comp, Load], tuple[Window, bool] | None]
     strips: tuple[int, ...]
+    margins: Margins | None
     cuts: Mapping[str, Cut]
 
     def piece(self, place: Place, number: int, comps: Sequence[Comp], shape: Shape) -> Func:
@@ -61,19 +55,33 @@ class Pieces:
             kind: Literal["param", "local"] = "param" if window.name in self.near else "local"
             const = window.buf not in written
             buf = self.boxes.bufs[window.buf]
-            bufs[window.name] = replace(buf, name=window.name, shape=window.shape, kind=kind, const=const)
+            here = self._shape(window)
+            bufs[window.name] = replace(buf, name=window.name, shape=here, kind=kind, const=const)
         seen = {w.buf for w in self.windows}
         bufs |= {b.name: b for b in func.bufs if b.kind == "local" and b.name not in seen}
         names = {p.name for p in func.params}
         scalars = [p for p in func.params if isinstance(p, ScalarParam) and _reads(comps, p.name)]
         told = [n for of in (origin_name, count_name, rest_name) for n in map(of, self.counters) if _reads(comps, n)]
-        assert names.isdisjoint(told)
+        numbers = [ScalarParam(n, "i32") for n in told]
+        for k, (before, behind) in () if self.margins is None else self.margins.most.items():
+            counter = self.counters[k]
+            values = {before_name(counter): (0, before), behind_name(counter): tuple(range(behind + 1))}
+            left = (before_name(counter), behind_name(counter), all_name(counter))
+            numbers += [ScalarParam(n, "i32", values=values.get(n, ())) for n in left if _reads(comps, n)]
+        assert names.isdisjoint(n.name for n in numbers)
         touched = {a.buf for c in comps for a in accesses_of(c)}
         used = tuple(b for n, b in bufs.items() if n in touched)
         arrays = [b for b in used if b.kind == "param"]
-        params: tuple[Buf | ScalarParam, ...] = (*arrays, *scalars, *(ScalarParam(n, "i32") for n in told))
+        params: tuple[Buf | ScalarParam, ...] = (*arrays, *scalars, *numbers)
         made = Func(f"{func.name}_block{number}", params, used, comps, func.loc)
         return joined(made) if self.boxes.axes and shape.like is not None else made
+
+    def _shape(self, window: Window) -> tuple[int, ...]:
+        """A window's shape, and before it what is left of loops before a block."""
+        most = {} if self.margins is None else self.margins.most
+        left = {k: before for k, (before, _) in most.items()}
+        before = [sum(left.get(k, 0) * s // self.counters[k].span for k, s in reach.steps) for reach in window.dims]
+        return tuple(n + b for n, b in zip(window.shape, before, strict=True)) if any(before) else window.shape
 
     def _parts(self, place: Place) -> list[dict[int, int]]:
         """The parts of a block that come one after the other: of each counter with batches which of them."""
@@ -92,7 +100,7 @@ class _Local:
     def __init__(self, pieces: Pieces, comp: Comp, place: Place, shape: Shape, part: Mapping[int, int]) -> None:
         self.pieces, self.comp, self.place, self.shape, self.part = pieces, comp, place, shape, part
         self.cut = None if comp.name in shape.whole else pieces.cuts.get(comp.name)
-        self.short = not SHORT.isdisjoint(place)
+        self.short = pieces.margins is not None or not SHORT.isdisjoint(place)
         names = pieces.iterators[comp.name]
         self.counter = {name: k for k, name in enumerate(names) if name is not None}
         strips = [k for k in pieces.strips if self.short]
@@ -107,6 +115,7 @@ class _Local:
         if not counters:
             return comp
         counts = [n(c) for c in counters for n in (count_name, rest_name) if c.may_be_short] if self.short else []
+        counts += self.pieces.boxes.sizes if self.pieces.margins is not None else []
         ranges = [r for depth, name in enumerate(comp.iters) for r in self._ranges(depth, name)]
         head = f"[{', '.join(counts)}] -> " if counts else ""
         names = "".join(f"_{p}" for p in self.part.values())
@@ -114,6 +123,8 @@ class _Local:
         domain = isl.Set(f"{head}{{ {comp.name}[{', '.join(self.iters)}] : {' and '.join(ranges) or 'true'} }}")
         if self.cut is not None:
             domain = self._left(domain, self.cut)
+        if self.pieces.margins is not None and self.comp.name in self.pieces.margins.domains:
+            domain = self.pieces.margins.domains[self.comp.name]
         comp = replace(comp, domain=domain, iters=self.iters)
         old = self.pieces.boxes.places[self.comp.name]
         outer = tuple(Line(0, ((name, 1),)) for name in self.groups.values())
@@ -136,6 +147,9 @@ class _Local:
             cut = self.cut is not None and self.cut.alone and self.shape.like is None
             whole = cut or counter.extent is not None or self.place[k] not in (LAST, ONLY)
             low, high = 0, (counter.span if whole else counter.last) - 1
+        else:
+            form = self.pieces.boxes.symbolic(self.comp, depth)
+            return [f"{low} <= {name} <= {high if form is None else in_text(form)}"]
         return [f"{low} <= {name} <= {high}"]
 
     def _left(self, box: isl.Set, cut: Cut) -> isl.Set:
@@ -173,6 +187,8 @@ class _Local:
             case Iter(name) if name in self.counter:
                 counter = self.pieces.counters[self.counter[name]]
                 origin: Expr = Param(origin_name(counter), "i32") if counter.several else integer(counter.low)
+                if self.pieces.margins is not None and self.counter[name] in self.pieces.margins.most:
+                    origin = sub(origin, Param(before_name(counter), "i32"))
                 return plus(self._iteration(name, counter), origin)
             case Load() if (found := self.pieces.window_of(self.comp, expr)) is not None:
                 window, whole = found

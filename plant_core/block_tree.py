@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter as Counted
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from plant_core.ir import Func
 from plant_core.windows import (
@@ -21,6 +21,7 @@ from plant_core.windows import (
     SHORT_ONLY,
     Counter,
     Kind,
+    Left,
     Place,
     Window,
 )
@@ -33,7 +34,9 @@ class Blocks:
     do. A piece's parameters are the windows by name, the scalars that it uses, of `origins` (name, counter) the
     iterations that the block begins with, and of `counts` (name, counter, 0 or 1) how many groups of them, or batches
     of the first or second size, it has of a counter whose extent is known at run time, in blocks that may be shorter
-    than others. The first `outer` counters go round other nests. `why` there are no smaller blocks, if that is told."""
+    than others. The first `outer` counters go round other nests. `left`: by counter, what is left of its loop; windows
+    that it moves begin as many iterations earlier for pieces as are left before the block. `open`: pieces have loops of
+    their own whose sizes are known at run time only. `why` there are no smaller blocks, if that is told."""
 
     func: Func
     counters: tuple[Counter, ...]
@@ -44,6 +47,8 @@ class Blocks:
     counts: tuple[tuple[str, int, int], ...] = ()
     kinds: tuple[Kind, ...] = ()
     outer: int = 0
+    left: Mapping[int, Left] = field(default_factory=dict)
+    open: bool = False
     why: str = ""
 
     @property

@@ -13,7 +13,7 @@ from plant_core.affine import Linear, access_map, accesses, all_bufs, from_linea
 from plant_core.dependence import Dependence, live_in, memory_dependences
 from plant_core.ir import Comp, Extent, Func, Load
 from plant_core.loc import PlantError
-from plant_core.piecewise import affine_in_parameters
+from plant_core.piecewise import affine_in_parameters, parameters_of
 from plant_core.schedule import Line, position
 from plant_core.windows import Counter, Layout, Reach
 
@@ -243,7 +243,7 @@ def ends_of(comp: Comp, depth: int) -> tuple[int, int, Linear | None]:
     """The first and the last iteration of a loop, the last in the integer parameters where it depends on them. Raises
     NoBlocks where they are anything else."""
     low, high = comp.domain.dim_min_val(depth), comp.domain.dim_max_val(depth)
-    form = None if high.is_int() else affine_in_parameters(comp.domain.dim_max(depth))
+    form = None if high.is_int() else affine_in_parameters(comp.domain.dim_max(depth)) or _highest(comp, depth)
     if not low.is_int() or (form is None and not high.is_int()):
         raise NoBlocks(
             f"blocks need constant sizes, and the bounds of {comp.iters[depth]} are known at run time only",
@@ -252,6 +252,18 @@ def ends_of(comp: Comp, depth: int) -> tuple[int, int, Linear | None]:
             remedy="give the parameters' values with -D NAME=VALUE",
         )
     return int(low.to_python()), int(high.to_python()) if form is None else 0, form
+
+
+def _highest(comp: Comp, depth: int) -> Linear | None:
+    """The last iteration of a loop that is another one for few parameters only, as of a union of parts."""
+    name, iters = comp.iters[depth], ", ".join(comp.iters)
+    head = f"[{', '.join(parameters_of(comp.domain))}] -> "
+    for where, value in comp.domain.dim_max(depth).coalesce().get_pieces():
+        form = affine_in_parameters(isl.PwAff.alloc(where, value))
+        within = None if form is None else isl.Set(f"{head}{{ {comp.name}[{iters}] : {name} <= {in_text(form)} }}")
+        if within is not None and comp.domain.is_subset(within):
+            return form
+    return None
 
 
 def assumed(func: Func) -> dict[str, int]:

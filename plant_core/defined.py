@@ -114,6 +114,24 @@ def aligned(comps: Sequence[Comp]) -> tuple[Comp, ...]:
     )
 
 
+def known_only(comps: Sequence[Comp]) -> tuple[Comp, ...]:
+    """The statements, whose iterations know of no parameters but those that tell any of them."""
+    every = isl.Set("{ : }").get_space()
+    for comp in comps:
+        every = every.align_params(_involved(comp.domain).get_space().params())
+    return tuple(
+        replace(c, domain=_involved(c.domain).align_params(every), schedule=_involved(c.schedule).align_params(every))
+        for c in comps
+    )
+
+
+def _involved(of: isl.Set | isl.Map) -> isl.Set | isl.Map:
+    for k in reversed(range(of.dim(isl.dim_type.param))):
+        if not of.involves_dims(isl.dim_type.param, k, 1):
+            of = of.project_out(isl.dim_type.param, k, 1)
+    return of
+
+
 def for_any_value(func: Func) -> Func:
     """The program with the instances that any values of its varying parameters give it."""
     names = varying_parameters(func)

@@ -101,13 +101,15 @@ def _own_elements(boxes: Boxes, comp: Comp, iterators: Mapping[str, str | None])
     return len(found) == 1 and None not in found
 
 
-def _place(use: Use, name: str | None) -> tuple[int, int] | None:
-    """The only dimension with an iterator, which is alone there, and what is added to it."""
+def _place(use: Use, name: str | None) -> tuple[int, int, tuple[tuple[str, int], ...]] | None:
+    """The only dimension with an iterator, which is alone there, and the constant and parameters added to it."""
     moving = [d for d, form in enumerate(use.forms) if form is None or name in form[1]]
     if name is None or len(moving) != 1:
         return None
     form = use.forms[moving[0]]
-    return (moving[0], form[0]) if form is not None and form[1] == {name: 1} else None
+    if form is None or form[1][name] != 1 or any(n in form[1] for n in use.comp.iters if n != name):
+        return None
+    return moving[0], form[0], tuple(sorted((n, f) for n, f in form[1].items() if n != name))
 
 
 def _may_trap(expr: Expr) -> bool:

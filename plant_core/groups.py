@@ -80,13 +80,23 @@ def _worth_while(
     counters: Sequence[Counter],
     iterators: Mapping[str, Sequence[str | None]],
     strips: tuple[int, ...],
+    granule: int,
 ) -> tuple[int, ...]:
     """Those of the loops that may have groups which have some: those along vectors, and of those from row to row, each
     of which doubles the parts of a nest, the one along which accesses share most of what they load; the innermost of
-    several."""
+    several. None where all other loops have few iterations, as those over a column at a border do."""
     rows = [k for k in strips if counters[k].in_rows]
+    few = [c for c in counters if c.extent is None and c.trips * c.span < granule]
+    if len(rows) == len(strips) == len(counters) - len(few) and not _side_by_side(boxes, iterators, rows):
+        return ()
     best = max(rows, key=lambda k: (_shared(boxes, iterators, k), strips.index(k)), default=None)
     return tuple(k for k in strips if k not in rows or k == best)
+
+
+def _side_by_side(boxes: Boxes, iterators: Mapping[str, Sequence[str | None]], strips: Sequence[int]) -> bool:
+    """Whether iterations of any of the loops write neighbouring elements."""
+    written = [(iterators[u.comp.name], u.forms[-1]) for u in boxes.uses if u.writes and u.forms]
+    return any(form is None or names[k] in form[1] for names, form in written for k in strips)
 
 
 def _shared(boxes: Boxes, iterators: Mapping[str, Sequence[str | None]], k: int) -> int:
@@ -179,9 +189,9 @@ class _Maker:
     def nest(self, boxes: Boxes, others: set[str], wheres: Mapping[str, isl.Set]) -> None:
         """A nest in groups; `wheres`: the parameters for which a statement runs, where its loops don't tell."""
         counters, iterators, strips = strips_of(boxes, reassoc=self.reassoc)
+        every, strips = strips, _worth_while(boxes, counters, iterators, strips, boxes.granule)
         if not strips:
             raise NoBlocks("no loop of it has groups", loc=boxes.func.loc)
-        every, strips = strips, _worth_while(boxes, counters, iterators, strips)
         plain: dict[int, Kind] = {k: "each" for k in every if k not in strips}
         touched = {a.buf for c in boxes.func.comps for a in accesses_of(c)}
         unknown = (b for b in boxes.func.bufs if not all(isinstance(x, int) for x in b.shape))

@@ -195,9 +195,12 @@ class Buf:
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam:
+    """`values`: those that it may have, from 0 on; none where it may have any."""
+
     name: str
     dtype: DType
     loc: Loc | None = None
+    values: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from plant_core.affine import (
 from plant_core.defined import defined_parameters
 from plant_core.dependence import Flow, flows, reduction_of
 from plant_core.ir import Buf, Comp, Expr, Extent, Func, Iter, Load, Val
+from plant_core.piecewise import parameters_of
 from plant_core.schedule import Position, line_value, position, shared_depth
 
 GUESSED_EXTENT = 1000
@@ -330,19 +331,24 @@ def _bounds(users: list[Comp], iterators: dict[str, str] | None) -> tuple[int, E
 
 
 def _symbolic_bounds(users: list[Comp], iterators: dict[str, str] | None) -> tuple[int, Extent] | None:
-    """Bounds of which the lower one is a number and the upper one affine in parameters, the same for all users."""
+    """Bounds of which the lower one is a number and the upper one affine in parameters, the same for all users, or no
+    lower than that of some, which is one for few parameters only."""
     if iterators is None:
         return None
     found: set[tuple[int, tuple[tuple[str, int], ...]]] = set()
-    lows = []
+    lows, others = [], list[tuple[isl.Set, int]]()
     for comp in users:
         domain = domain_of(comp)
         if domain.is_empty():
             continue
         dim = comp.iters.index(iterators[comp.name])
         low, high = domain.dim_min_val(dim), domain.dim_max(dim)
-        if not low.is_int() or high.n_piece() != 1:
+        if not low.is_int():
             return None
+        lows.append(low.to_python())
+        if high.n_piece() != 1:
+            others.append((domain, dim))
+            continue
         aff = high.get_pieces()[0][1]
         names = [aff.get_dim_name(isl.dim_type.param, k) for k in range(aff.dim(isl.dim_type.param))]
         factors = [aff.get_coefficient_val(isl.dim_type.param, k) for k in range(len(names))]
@@ -350,10 +356,15 @@ def _symbolic_bounds(users: list[Comp], iterators: dict[str, str] | None) -> tup
             return None
         terms = tuple((n, v.to_python()) for n, v in zip(names, factors, strict=True) if not v.is_zero())
         found.add((aff.get_constant_val().to_python(), tuple(sorted(terms))))
-        lows.append(low.to_python())
     if len({terms for _, terms in found}) != 1:
         return None
     constant, terms = max(found)
+    bound = " + ".join([str(constant), *(f"{factor}*{name}" for name, factor in terms)])
+    for domain, dim in others:
+        names = [f"i{k}" for k in range(domain.dim(isl.dim_type.set))]
+        head = f"[{', '.join(parameters_of(domain))}] -> "
+        if not domain.reset_tuple_id().is_subset(isl.Set(f"{head}{{ [{', '.join(names)}] : i{dim} <= {bound} }}")):
+            return None
     return min(lows), from_linear((constant, dict(terms)), ())
 
 

@@ -3,14 +3,14 @@
 Counter ::= name, low, span, trips, last, extent, group, batches, grain, hides     iterations low, low + span, ...
                                                                                   begin a block; the last may be shorter
 Window  ::= name, buf, shape, dims, load, store, places
-Reach   ::= low, steps, extent               elements low + sum(step * counter) and on, of one dimension
+Reach   ::= low, steps, extent, size         elements low + sum(step * counter) and on, of one dimension
 Kind    ::= tests, pieces                    of blocks that have less than all iterations of a box
+Left    ::= before, behind, every, most      what is left of a loop for blocks whose statements look at its ends
 Length  ::= full, less                       shorter by `less` for each iteration that a counter's last block lacks
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -114,6 +114,17 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """The parameters that tell how many iterations of a counter are left before a block and behind it, and how many
+    with the block's own; `most`: how many before and behind there may be."""
+
+    before: str
+    behind: str
+    every: str
+    most: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Length:
     """`full`; for each (counter, n) of `less` shorter by n for each iteration that the counter's last block lacks."""
 
@@ -127,12 +138,14 @@ class Length:
 @dataclass(frozen=True, slots=True)
 class Reach:
     """Of one dimension of an array the elements from `low + sum(step * counter)` on, `extent` of them; `clipped`: less
-    those that lie outside the array."""
+    those that lie outside the array. `size`: of all of a dimension whose size is known at run time only; `extent` is
+    then what there is room for."""
 
     low: int
     steps: tuple[tuple[int, int], ...]
     extent: Length
     clipped: bool = False
+    size: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +163,8 @@ class Window:
     """What a block touches of an array `buf`, kept in an array `name` of `shape`, row-major, that begins with it.
 
     `load`: its contents matter before the block; `store`: after it. `outside` False: `buf` has no other place, so that
-    there is nothing to move. `extents`: those of all of an array whose size is known at run time only; `shape` is then
-    what there is room for. `in_step`: blocks or other windows share elements of it, so that it is fetched anew for each
-    block and put back after it, in the order of the windows.
+    there is nothing to move. `in_step`: blocks or other windows share elements of it, so that it is fetched anew for
+    each block and put back after it, in the order of the windows.
     `places`: how many it has one after the other, if it slides over them (see `Slide`). `layout`: of what `buf` is a
     view, if it is no array itself. `unless`: of windows before it the margins that are all 0 in blocks that have
     both in one place; those use the other one, and this is not moved.
@@ -166,7 +178,6 @@ class Window:
     load: bool
     store: bool
     outside: bool = True
-    extents: tuple[Extent, ...] = ()
     in_step: bool = False
     places: int = 0
     layout: Layout | None = None
@@ -176,6 +187,16 @@ class Window:
     def array(self) -> str:
         """The array in which its elements lie."""
         return self.buf if self.layout is None else self.layout.array
+
+    @property
+    def sized(self) -> bool:
+        """Whether it is as large as sizes tell that are known at run time only."""
+        return any(reach.size is not None for reach in self.dims)
+
+    @property
+    def room(self) -> tuple[int | None, ...]:
+        """Of each dimension that is as large as sizes tell the elements that there is room for."""
+        return tuple(None if d.size is None else n for d, n in zip(self.dims, self.shape, strict=True))
 
     def moves_in(self, numbers: Sequence[int]) -> bool:
         """Whether a block has it for itself."""
@@ -205,7 +226,7 @@ class Slide:
 
 def slide_of(window: Window, counters: Sequence[Counter]) -> Slide | None:
     """None where there is nothing in common."""
-    if window.store or window.in_step or not window.load or not window.outside or window.extents or not window.counters:
+    if window.store or window.in_step or not window.load or not window.outside or window.sized or not window.counters:
         return None
     if window.layout is not None or any(reach.clipped for reach in window.dims):
         return None
@@ -233,18 +254,19 @@ class Clip:
     the window."""
 
     reach: Reach
-    size: int
+    size: Extent
     word: Literal["rows", "row_bytes"]
     each: int
-    far: int
+    far: Extent
     near: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """A window as rows of bytes: `rows` of `row_bytes`, `pitch` apart in the array and `local_pitch` in the window.
-    The first begins at byte `offset + sum(step * counter)` of the array. `whole`: how many rows there are, and of how
-    many bytes, where that is known at run time only. `sizes`: without them above 0, there is nothing to move.
+    The first begins at byte `offset + sum(step * counter)` of the array. `whole`: how many rows there are, or of how
+    many bytes, where only sizes that are known at run time tell. `sizes`: without them above 0, there is nothing to
+    move.
     `element`: 0, or its bytes where the array's rows are the window's columns, which begin an element after each other;
     `local_pitch` is from one of the window's rows to the next then."""
 
@@ -254,7 +276,7 @@ class Rows:
     row_bytes: Length
     pitch: Extent
     local_pitch: int
-    whole: tuple[Extent, Extent] | None = None
+    whole: tuple[Expr | None, Expr | None] = (None, None)
     sizes: tuple[Extent, ...] = ()
     element: int = 0
     clips: tuple[Clip, ...] = ()
@@ -271,8 +293,8 @@ class Rows:
 
 def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None:
     """The window of an array of `shape`, elements of `size` bytes, as rows; None where it is more than that."""
-    if window.extents:
-        return _whole_rows(window, size) if window.layout is None else None
+    if window.sized and window.layout is not None:
+        return None
     strides: list[Extent] = [size]
     for extent in reversed(shape[1:]):
         strides.insert(0, times(strides[0], extent))
@@ -293,13 +315,14 @@ def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None
     cut: list[int | None] = []  # of each run the dimension along which it is cut off
     for d in reversed(range(len(window.dims))):
         reach, stride, pitch = window.dims[d], strides[d], local[d]
-        if reach.extent == Length(1) and not reach.clipped:
+        if reach.extent == Length(1) and not (reach.clipped or reach.size):
             continue
-        joined = _joined(runs[0], reach.extent, stride, pitch) if runs and cut[0] is None else None
+        many = reach.size or reach.extent
+        joined = _joined(runs[0], many, stride, pitch) if runs and cut[0] is None else None
         if joined is not None:
             runs[0] = joined
         else:
-            runs.insert(0, (reach.extent, stride, pitch))
+            runs.insert(0, (many, stride, pitch))
             cut.insert(0, None)
         cut[0] = d if reach.clipped else None
     element = 0
@@ -312,41 +335,32 @@ def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None
         cut.append(None)
     if len(runs) > 2 or (element and len(runs) == 2 and runs[0][2] != size):
         return None
-    row = runs[-1][0].times(size)
+    row, row_bytes = _told(_times(runs[-1][0], size))
     clips = []
     for at, clipped in enumerate(cut):
         if clipped is not None:
-            extent, stride = shape[clipped], strides[clipped]
-            assert isinstance(extent, int) and isinstance(stride, int)
-            rows = at < len(runs) - 1
-            each = 1 if rows else row.full // window.dims[clipped].extent.full
-            word: Literal["rows", "row_bytes"] = "rows" if rows else "row_bytes"
-            clips.append(Clip(window.dims[clipped], extent, word, each, stride, local[clipped]))
+            several = at < len(runs) - 1
+            each = 1 if several else row.full // window.dims[clipped].extent.full
+            word: Literal["rows", "row_bytes"] = "rows" if several else "row_bytes"
+            clips.append(Clip(window.dims[clipped], shape[clipped], word, each, strides[clipped], local[clipped]))
     moves = tuple(sorted(steps.items(), key=lambda s: s[0]))
     sizes = tuple(n for n, reach in zip(shape, window.dims, strict=True) if not isinstance(n, int) and not reach.steps)
-    if len(runs) == 1:
-        pitch = runs[0][2] if element else 0
-        return Rows(offset, moves, Length(1), row, 0, pitch, sizes=sizes, element=element, clips=tuple(clips))
-    pitch = runs[1][2] if element else runs[0][2]
-    return Rows(offset, moves, runs[0][0], row, runs[0][1], pitch, sizes=sizes, element=element, clips=tuple(clips))
+    rows, number = (Length(1), None) if len(runs) == 1 else _told(runs[0][0])
+    far = 0 if len(runs) == 1 else runs[0][1]
+    near = runs[-1][2] if element else 0 if len(runs) == 1 else runs[0][2]
+    return Rows(offset, moves, rows, row, far, near, (number, row_bytes), sizes, element, tuple(clips))
 
 
-_Run = tuple[Length, Extent, int]
+_Many = Length | Expr  # as many as sizes tell that are known at run time only
+_Run = tuple[_Many, Extent, int]
 
 
-def _whole_rows(window: Window, size: int) -> Rows | None:
-    """All of an array whose size is known at run time only: rows along the last dimension of unknown extent, all that
-    is inside of it in each."""
-    shape, extents = window.shape, window.extents
-    inner = max(d for d, extent in enumerate(extents) if not isinstance(extent, int))
-    if not all(isinstance(extent, int) for extent in extents[1:inner]):
-        return None
-    each = size * math.prod(shape[inner + 1 :])
-    row = times(each, extents[inner])
-    rows: Extent = 1
-    for extent in extents[:inner]:
-        rows = times(rows, extent)
-    return Rows(0, (), Length(0), Length(0), row, each * shape[inner], (rows, row), (rows, row))
+def _told(many: _Many) -> tuple[Length, Expr | None]:
+    return (many, None) if isinstance(many, Length) else (Length(0), many)
+
+
+def _times(many: _Many, factor: int) -> _Many:
+    return many.times(factor) if isinstance(many, Length) else _expr(times(many, factor))
 
 
 def times(a: Extent, b: Extent) -> Extent:
@@ -413,9 +427,14 @@ def _expr(of: Extent) -> Expr:
     return integer(of) if isinstance(of, int) else of
 
 
-def _joined(inner: _Run, outer: Length, stride: Extent, pitch: int) -> _Run | None:
+def _joined(inner: _Run, outer: _Many, stride: Extent, pitch: int) -> _Run | None:
     """A run of runs as one run, where they follow each other in the array and in the window alike."""
     length, step, local = inner
-    if length.less or stride != times(step, length.full) or pitch != local * length.full:
+    if (
+        not isinstance(length, Length)
+        or length.less
+        or stride != times(step, length.full)
+        or pitch != local * length.full
+    ):
         return None
-    return outer.times(length.full), step, local
+    return _times(outer, length.full), step, local

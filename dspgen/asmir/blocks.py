@@ -57,9 +57,9 @@ class Blocked:
 
     @property
     def sized(self) -> list[Window]:
-        """Windows of all of an array whose size is known at run time only; of each array those with different rooms."""
-        found = (m.window for nest in self.all_nests for m in nest.windows if m.window.extents)
-        return list({(w.buf, w.shape): w for w in found}.values())
+        """Windows as large as sizes tell that are known at run time only; of each array those with different rooms."""
+        found = (m.window for nest in self.all_nests for m in nest.windows if m.window.sized)
+        return list({(w.buf, w.room): w for w in found}.values())
 
 
 def composed(blocked: Blocked, target: Target) -> Function:
@@ -119,7 +119,7 @@ class _Composer:
         """What is run if there is room for all arrays whose sizes are known at run time only, or nothing in them."""
         found: Term = ONE
         for window in self.blocked.sized:
-            ends = [(e, most) for e, most in zip(window.extents, window.shape, strict=True) if not isinstance(e, int)]
+            ends = [(d.size, most) for d, most in zip(window.dims, window.shape, strict=True) if d.size is not None]
             within = [Op("lt", (amount(e), Const(most + 1, I32)), I32) for e, most in ends]
             fits = reduce(lambda a, b: Op("and", (a, b), I32), within)
             if len(ends) > 1:  # a single extent of 0 fits anyway

@@ -121,10 +121,12 @@ def _moved(k: int, counters: Sequence[Counter], windows: Sequence[Moved]) -> Ter
     for each in windows:
         ways = each.moves(store=False) + each.moves(store=True)
         if each.rows is not None and each.twice and ways:
-            for one, other in ((each.rows.rows, each.rows.row_bytes), (each.rows.row_bytes, each.rows.rows)):
+            rows, row = zip((each.rows.rows, each.rows.row_bytes), each.rows.whole, strict=True)
+            for (one, _), (other, told) in ((rows, row), (row, rows)):
                 factor = ways * dict(one.less).get(k, 0)
                 if factor:
-                    bytes_ = Op("mul", (_at_first(other, k, counters), Const(factor, I32)), I32)
+                    at_once = _at_first(other, k, counters) if told is None else amount(told)
+                    bytes_ = Op("mul", (at_once, Const(factor, I32)), I32)
                     moved = bytes_ if moved == ZERO else Op("add", (moved, bytes_), I32)
     return moved
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from dspgen.asmir.counting import batches, groups
@@ -13,10 +13,10 @@ from dspgen.asmir.ir import Function, If, Item, Reg, VReg
 from dspgen.asmir.places import Moved
 from dspgen.asmir.rename import prefixed
 from dspgen.asmir.sections import section, set_variable
-from dspgen.asmir.transfers import I32, ONE, ZERO, iterations, lacking, low_half, smaller
+from dspgen.asmir.transfers import I32, ONE, ZERO, amount, iterations, lacking, low_half, smaller
 from dspgen.asmir.turn_names import at, last
 from dspgen.target.model import Target
-from dspgen.vecdsl.ir import Const, Op, Term, Var
+from dspgen.vecdsl.ir import ELEM_BYTES, Const, Op, Term, Var
 from plant_core.loc import Loc
 from plant_core.windows import (
     BETWEEN,
@@ -30,6 +30,7 @@ from plant_core.windows import (
     SHORT_ONLY,
     Counter,
     Kind,
+    Left,
     Place,
     Test,
     Window,
@@ -57,6 +58,7 @@ class BlockedNest:
     kinds: tuple[Kind, ...] = ()
     outer: int = 0
     loc: Loc | None = None
+    left: Mapping[int, Left] = field(default_factory=dict)
 
     def is_open(self, counter: int) -> bool:
         """Whether only the run tells how many iterations a counter has."""
@@ -128,8 +130,11 @@ class Dispatch:
         return [*items, If(some, tuple(before)), *pieces, If(some, tuple(after))]
 
     def lone(self) -> int | None:
-        """The piece for a block that is the only one, and short, as only the run tells; None where none always is."""
+        """The piece for a block that is the only one, and short, as only the run tells; None where none always is, or
+        where it is the piece for all others, too."""
         nest = self.nest
+        if len(nest.pieces) == 1:
+            return None
         closed = (c.trips for c in nest.counters if c.extent is None)
         if not nest.open or nest.kinds or any(trips > 1 for trips in closed):
             return None
@@ -212,6 +217,7 @@ class Dispatch:
         piece = self.nest.pieces[number]
         prefix = (lone_prefix if lone else piece_prefix)(self.number, number)
         origins, counts = dict(self.nest.origins), {n: count for n, *count in self.nest.counts}
+        left = {name: k for k, told in self.nest.left.items() for name in (told.before, told.behind, told.every)}
 
         def given() -> None:
             for register, name in piece.given:
@@ -219,7 +225,7 @@ class Dispatch:
                 moved = next((m for m in self.nest.windows if m.window.name == name), None)
                 if moved is not None:
                     low = low_half(made, self.target)
-                    self.emitter.lower(self.place(moved), low)
+                    self.emitter.lower(self._begin(moved), low)
                     if low != made and self.high is not None:
                         self.emitter.move(Reg(made.vreg, "hi"), self.high)
                 elif name in origins:
@@ -229,10 +235,37 @@ class Dispatch:
                     self.emitter.lower(Op("add", (steps, Const(counter.low, I32)), I32), made)
                 elif name in counts:
                     self.emitter.lower(self._count(*counts[name]), made)
+                elif name in left:
+                    self.emitter.lower(self._left(left[name], name), made)
                 else:
                     self.emitter.move(made, self.emitter.names[name])
 
         return [*section(self.emitter, given), *prefixed(piece.function.body, prefix)]
+
+    def _left(self, k: int, name: str) -> Term:
+        """How many iterations of a counter are left, before the block at hand, behind it, or altogether."""
+        told, counters = self.nest.left[k], self.nest.counters
+        first: Term = Op("mul", (Var(at(k), I32), iterations(counters, k)), I32)
+        before = Op("min", (first, Const(told.most[0], I32)), I32)
+        if name == told.before:
+            return before
+        extent, own = counters[k].extent, groups(counters, k, Var(last(k), I32))
+        assert extent is not None
+        rest = Op("sub", (amount(extent), Op("add", (first, own), I32)), I32)
+        behind = Op("min", (rest, Const(told.most[1], I32)), I32)
+        return behind if name == told.behind else Op("add", (Op("add", (before, own), I32), behind), I32)
+
+    def _begin(self, moved: Moved) -> Term:
+        """Where a window begins for pieces."""
+        place, window = self.place(moved), moved.window
+        for d, reach in enumerate(window.dims):
+            each = ELEM_BYTES[window.dtype] * math.prod(window.shape[d + 1 :])
+            for k, step in reach.steps:
+                if k in self.nest.left:
+                    less = Const(each * step // self.nest.counters[k].span, I32)
+                    before = self._left(k, self.nest.left[k].before)
+                    place = Op("sub", (place, Op("mul", (before, less), I32)), I32)
+        return place
 
     def _count(self, k: int, batch: int) -> Term:
         """How many groups of a counter's iterations the block at hand has, or batches of them."""

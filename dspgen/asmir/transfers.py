@@ -101,13 +101,12 @@ class Engine:
         rows = moved.rows
         assert rows is not None
         words: dict[str, Term] = {"element": Const(rows.element, I32)}
-        if rows.whole is not None or rows.rows.less or rows.rows.full > 1 or rows.element:
+        if rows.whole[0] is not None or rows.rows.less or rows.rows.full > 1 or rows.element:
             pitches = (rows.local_pitch, rows.pitch) if store else (rows.pitch, rows.local_pitch)
             words |= {"source_step": amount(pitches[0]), "destination_step": amount(pitches[1])}
         lengths = _lengths(moved, store)
         words |= {n: Const(x.full, I32) for n, x in lengths if not x.less and n not in _clipped(rows)}
-        if rows.whole is not None:
-            words |= {"rows": amount(rows.whole[0]), "row_bytes": amount(rows.whole[1])}
+        words |= {n: amount(x) for n, x in zip(("rows", "row_bytes"), rows.whole, strict=True) if x is not None}
         return {n: t for n, t in words.items() if n in self.dma.words}
 
     def _changing(self, moved: Moved, near: Term, block: Callable[[int], str], *, store: bool) -> dict[str, Term]:
@@ -127,7 +126,7 @@ class Engine:
             far = Op("add", (far, Op("mul", (number, each), I32)), I32)
         for clip in rows.clips:
             under, _ = self._outside(clip, block)
-            far = Op("add", (far, Op("mul", (under, Const(clip.far, I32)), I32)), I32)
+            far = Op("add", (far, Op("mul", (under, amount(clip.far)), I32)), I32)
             near = Op("add", (near, Op("mul", (under, Const(clip.near, I32)), I32)), I32)
         words = {"source": near if store else far, "destination": far if store else near}
         for word, length in _lengths(moved, store):
@@ -152,7 +151,8 @@ class Engine:
         for k, step in clip.reach.steps:
             place = Op("add", (place, Op("mul", (Var(block(k), I32), Const(step, I32)), I32)), I32)
         under = Op("sub", (ZERO, place), I32)
-        over = Op("add", (place, Const(clip.reach.extent.full - clip.size, I32)), I32)
+        over = Op("add", (place, Const(clip.reach.extent.full, I32)), I32)
+        over = Op("sub", (over, amount(clip.size)), I32)
         return _positive(under), _positive(over)
 
     def some(self, moved: Moved, block: Callable[[int], str]) -> Term | None:
@@ -187,7 +187,7 @@ class Engine:
         moving, longest = 0, 0
         for later, each in enumerate(reversed(windows)):
             assert each.rows is not None
-            if self.some(each, at) is not None or each.rows.whole is not None:
+            if self.some(each, at) is not None or each.rows.whole != (None, None):
                 return 0
             size = each.rows.rows.full * each.rows.row_bytes.full
             moving -= -size // self.dma.pace(transposed=bool(each.rows.element))

@@ -18,7 +18,7 @@ def needs(
     apart: bool = True,
     arrays: bool = True,
     moved: bool = False,
-    rooms: Sequence[tuple[str, tuple[int, ...]]] = (),
+    rooms: Sequence[tuple[str, tuple[int | None, ...]]] = (),
 ) -> tuple[str, ...]:
     """One sentence for each condition, in the order in which a reader wants them.
 
@@ -35,14 +35,17 @@ def needs(
     if moved:
         far = ", ".join(m.name for m in target.memories if not m.onchip)
         found.append(f"arrays lie in memory off the chip ({far})")
-        found += [
-            f"{name} has at most {' x '.join(map(str, most))} elements: else nothing is done" for name, most in rooms
-        ]
+        found += [f"{name} has at most {shape_text(most)} elements: else nothing is done" for name, most in rooms]
     elif arrays and memories:
         found.append(f"arrays lie in memory that every unit reaches ({', '.join(memories)})")
     if relies_on_old_values(scheduled.lines, target):
         found.append("interrupts are masked: registers are read while newer values of theirs are in flight")
     return tuple(found)
+
+
+def shape_text(shape: Sequence[int | None]) -> str:
+    """A shape in words; None stands for any number."""
+    return " x ".join("any" if n is None else str(n) for n in shape)
 
 
 def relies_on_old_values(lines: Sequence[Line], target: Target) -> bool:

@@ -294,12 +294,6 @@ def _with_smaller(candidate: Candidate, ranked: list[Candidate]) -> Candidate:
     return candidate if smaller is None else replace(candidate, instead=_with_smaller(smaller, ranked))
 
 
-def scalar_candidate(nest: Nest) -> Candidate:
-    """The program as written, one iteration at a time."""
-    plans = tuple((c.comp.name, CompPlan(order=c.comp.iters, shapes=())) for c in nest.comps)
-    return Candidate(plans, float("inf"), "scalar")
-
-
 def _spans(
     arrangement: Arrangement, lanes: dict[str, Lane], machine: Machine, single: bool, apart: Collection[LoopId]
 ) -> Iterator[dict[LoopId, int]]:

@@ -1,11 +1,13 @@
 """Where a loop is cut, so that most of its iterations have the same iterations of all other loops.
 
 Spans of known loops are found from exact sets. Where ends depend on parameters, they are found at large values of
-these, and told as what is affine in them; sizes for which a loop has no such spans are apart.
+these, and told as what is affine in them; sizes for which a loop has no such spans are apart. Parameters of few values
+(how much of a loop lies beside a block, up to what matters) are 0 there, where there are the most spans.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,8 +27,10 @@ _REST = 4
 _LARGE = 240
 _APART = 96
 _MORE = 32
+_FEW_VALUES = 2  # of a parameter that are tried one by one
 
 _Ends = tuple[int, int]
+_Part = tuple[_Ends, bool]  # a span, and whether it is an interior
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,66 +62,123 @@ class Cuts:
     where: isl.Set | None = None
 
 
-def cuts_of(domains: Sequence[isl.Set], depth: int) -> Cuts | None:
+def cuts_of(domains: Sequence[isl.Set], depth: int, values: Mapping[str, Sequence[int]]) -> Cuts | None:
     """Where to cut the loop at this depth, which statements with these domains share; None where it stays whole.
+    `values`: of parameters that may have those only, from 0 on.
 
     Requires: the domains have the same parameters.
     """
     names = parameters_of(domains[0])
-    first = _spans_at(domains, depth, names, {})
+    large = {name: 0 if name in values else _LARGE + _APART * k for k, name in enumerate(names)}
+    begin = _begin(domains, depth, large | {name: max(values[name]) for name in names if name in values})
+    first = _from(begin, _spans_at(domains, depth, large))
     if len(first) < 2:
         return None
-    changed = [_spans_at(domains, depth, names, {name: _MORE}) for name in names]
-    if any([interior for _, interior in each] != [interior for _, interior in first] for each in changed):
-        return None
+    changed, steps = list[list[_Ends]](), {name: _step(values.get(name, ())) for name in names}
+    for name in names:
+        each = _from(begin, _spans_at(domains, depth, {**large, name: large[name] + steps[name]}))
+        if name in values:
+            each = _filled(each, first) if each else first  # pieces that only run for 0 don't change
+        if [interior for _, interior in each] != [interior for _, interior in first]:
+            return None
+        changed.append([ends for ends, _ in each])
     spans = []
     for number, (ends, interior) in enumerate(first):
-        low, high = (_affine(ends[k], names, [each[number][0][k] for each in changed]) for k in (0, 1))
+        low, high = (_affine(ends[k], large, steps, [each[number][k] for each in changed]) for k in (0, 1))
         if low is None or high is None:
             return None
         spans.append(Span(low, high, interior))
     found = tuple(spans)
     if not names:
         return Cuts(found)
-    where = _where(found, names)
-    if any(not domain.intersect_params(where).is_subset(_union(found, domain, depth)) for domain in domains):
+    known = _told(names, values)
+    where = _where(found, names).gist(known)
+    told = where.intersect(known)
+    if any(not domain.intersect_params(told).is_subset(_union(found, domain, depth)) for domain in domains):
         return None
     return Cuts(found, where)
 
 
-def _spans_at(
-    domains: Sequence[isl.Set], depth: int, names: Sequence[str], more: Mapping[str, int]
-) -> list[tuple[_Ends, bool]]:
-    """The spans at large parameters, some of which have so much more."""
+def _step(values: Sequence[int]) -> int:
+    """By how much a parameter is changed to tell what depends on it."""
+    return ((max(values) or 1) if len(values) == _FEW_VALUES else 1) if values else _MORE
+
+
+def _spans_at(domains: Sequence[isl.Set], depth: int, values: Mapping[str, int]) -> list[_Part]:
+    """The spans where parameters have these values."""
     fixed = []
     for domain in domains:
-        for k, name in enumerate(names):
-            domain = domain.fix_val(isl.dim_type.param, k, isl.Val(_large(k) + more.get(name, 0)))
-        domain = domain.project_out(isl.dim_type.param, 0, len(names))
+        for k, value in enumerate(values.values()):
+            domain = domain.fix_val(isl.dim_type.param, k, isl.Val(value))
+        domain = domain.project_out(isl.dim_type.param, 0, len(values))
         if not domain.is_empty():
             fixed.append(domain)
     return _spans(fixed, depth) if fixed else []
 
 
-def _large(k: int) -> int:
-    return _LARGE + _APART * k
+def _filled(spans: Sequence[_Part], as_in: Sequence[_Part]) -> list[_Part]:
+    """The spans with those of others that they lack at either end, which are out of the loop's iterations."""
+    places = range(len(as_in) - len(spans) + 1)
+    flags = [[interior for _, interior in found] for found in (spans, as_in)]
+    fitting = [k for k in places if flags[1][k : k + len(spans)] == flags[0]]
+    best = max(fitting, key=lambda k: sum(a == b for a, b in zip(spans, as_in[k:], strict=False)), default=None)
+    made = list(spans) if best is None else [*as_in[:best], *spans, *as_in[best + len(spans) :]]
+    return made if all(a[0][1] + 1 == b[0][0] for a, b in itertools.pairwise(made)) else list(spans)
 
 
-def _affine(value: int, names: Sequence[str], changed: Sequence[int]) -> Linear | None:
-    """What has this value at large parameters, and the others where one of them is changed."""
+def _affine(value: int, large: Mapping[str, int], steps: Mapping[str, int], changed: Sequence[int]) -> Linear | None:
+    """What has this value at large parameters, and the others where one of them is a step larger."""
     factors = {}
-    for name, other in zip(names, changed, strict=True):
-        if (other - value) % _MORE:
+    for name, other in zip(large, changed, strict=True):
+        if (other - value) % steps[name]:
             return None
-        factors[name] = (other - value) // _MORE
-    constant = value - sum(_large(k) * factors[name] for k, name in enumerate(names))
+        factors[name] = (other - value) // steps[name]
+    constant = value - sum(large[name] * factor for name, factor in factors.items())
     return constant, {n: f for n, f in factors.items() if f}
 
 
 def _where(spans: Sequence[Span], names: Sequence[str]) -> isl.Set:
-    """The parameters for which none of the spans is empty."""
-    each = " and ".join(f"{in_text(s.low)} <= {in_text(s.high)}" for s in spans)
+    """The parameters for which all spans follow each other; any of them may be empty."""
+    each = " and ".join(f"{in_text(s.low)} <= {in_text(s.high)} + 1" for s in spans)
     return isl.Set(f"[{', '.join(names)}] -> {{ : {each} }}")
+
+
+def _told(names: Sequence[str], values: Mapping[str, Sequence[int]]) -> isl.Set:
+    """What is known of parameters."""
+    each = [f"0 <= {name} <= {max(values[name])}" for name in names if name in values]
+    return isl.Set(f"[{', '.join(names)}] -> {{ : {' and '.join(each) or 'true'} }}")
+
+
+def with_values(domain: isl.Set, values: Mapping[str, Sequence[int]]) -> isl.Set:
+    """The domain in few words, where parameters have only such values."""
+    for k, name in enumerate(parameters_of(domain)):
+        few = values.get(name, ())
+        if 0 < len(few) <= _FEW_VALUES:
+            some = [d for v in few if not (d := domain.fix_val(isl.dim_type.param, k, isl.Val(v))).is_empty()]
+            domain = some[0] if len(some) == 1 else domain
+    return domain.gist_params(_told(parameters_of(domain), values))
+
+
+def _begin(domains: Sequence[isl.Set], depth: int, values: Mapping[str, int]) -> int | None:
+    """The first iteration of a loop where parameters have these values."""
+    lows = []
+    for domain in domains:
+        for k, value in enumerate(values.values()):
+            domain = domain.fix_val(isl.dim_type.param, k, isl.Val(value))
+        if not domain.is_empty():
+            lows.append(int(domain.dim_min_val(depth).to_python()))
+    return min(lows, default=None)
+
+
+def _from(begin: int | None, spans: Sequence[_Part]) -> list[_Part]:
+    """The spans with an interior cut in two where the loop may begin."""
+    made = list[_Part]()
+    for (low, high), interior in spans:
+        if interior and begin is not None and low < begin <= high:
+            made += [((low, begin - 1), True), ((begin, high), True)]
+        else:
+            made.append(((low, high), interior))
+    return made
 
 
 def _union(spans: Sequence[Span], domain: isl.Set, depth: int) -> isl.Set:
@@ -131,14 +192,14 @@ def _union(spans: Sequence[Span], domain: isl.Set, depth: int) -> isl.Set:
 # --- known loops --------------------------------------------------------------------------------------------------
 
 
-def _spans(domains: Sequence[isl.Set], depth: int) -> list[tuple[_Ends, bool]]:
+def _spans(domains: Sequence[isl.Set], depth: int) -> list[_Part]:
     """The pieces of a loop in their order, and which of them are interiors."""
     low = min(int(d.dim_min_val(depth).to_python()) for d in domains)
     high = max(int(d.dim_max_val(depth).to_python()) for d in domains)
     return _parts_of(domains, depth, (low, high), _SHARE)
 
 
-def _parts_of(domains: Sequence[isl.Set], depth: int, span: _Ends, share: int) -> list[tuple[_Ends, bool]]:
+def _parts_of(domains: Sequence[isl.Set], depth: int, span: _Ends, share: int) -> list[_Part]:
     low, high = span
     count = high - low + 1
     best: _Ends | None = None

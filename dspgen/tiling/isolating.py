@@ -10,8 +10,8 @@ A loop is cut where all statements in it keep the iterations of their other loop
 next, for long enough. The pieces of a loop follow each other as its iterations do; those of an inner one are taken out
 of the loops around it, into loops of their own, as far as all dependences are kept.
 
-Where sizes are parameters, pieces have the sizes for which none of a loop's pieces is empty, and the nest as it was has
-the others. What isn't in an interior counts from 0, and borders that are alike are one nest:
+Where sizes are parameters, pieces have the sizes for which those of a loop follow each other, and the nest as it was
+has the others. What isn't in an interior counts from 0, and borders that are alike are one nest:
 Before: for i < n: for k < 3: if (0 <= i + k - 1 < n) out[i] += in[i + k - 1] * f[k];
 After:  for i < 1: { for 1 <= k < 3: out[0] += ..; for k < 2: out[i + n - 1] += ..; }       if n >= 3
         for 1 <= i < n - 1: for k < 3: ..;
@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from dspgen.tiling.interiors import Cuts, cuts_of
+from dspgen.tiling.interiors import Cuts, cuts_of, with_values
 from dspgen.tiling.nests import Nest, nests
 from dspgen.tiling.splitting import fresh, named
 from plant_core.affine import Linear, accesses, children, is_integer, rebuild
@@ -136,6 +136,7 @@ class _Cutter:
             place = position(comp)
             self.pieces[comp.name] = _Piece(comp, comp.name, comp.domain, place.constants, place.loops)
         self.names = set(names)
+        self.values = {p.name: p.values for p in func.params if not isinstance(p, Buf) and p.values}
         self.cuts = 0
         self.where: list[isl.Set] = []  # the parameters for which there are the pieces, all of these
         self.known: list[Dependence] | None = None
@@ -148,7 +149,8 @@ class _Cutter:
             return None
         self.pieces = {name: replace(p, home=p.constants[0]) for name, p in self.pieces.items()}
         if self.where:
-            self._fuse()
+            if not self.values:  # or those at either end of a loop don't have the same blocks
+                self._fuse()
             self._add_other_sizes()
         bufs, names = self._private()
         comps = [self._made(piece, names.get(piece.home, {})) for piece in self.pieces.values()]
@@ -165,7 +167,7 @@ class _Cutter:
                 loops.setdefault(piece.constants[: depth + 1], []).append(name)
         for prefix in sorted(loops):
             members = [self.pieces[n] for n in loops[prefix]]
-            cuts = cuts_of([p.domain for p in members], depth)
+            cuts = cuts_of([p.domain for p in members], depth, self.values)
             if cuts is None:
                 self._visit(loops[prefix], depth + 1)
                 continue
@@ -197,6 +199,7 @@ class _Cutter:
             for number, span in enumerate(spans):
                 domain = span.of(piece.domain, depth)
                 domain = domain if cuts.where is None else domain.intersect_params(cuts.where)
+                domain = with_values(domain, self.values) if self.values else domain
                 domain = domain.coalesce().remove_redundancies()
                 if domain.is_empty():
                     continue

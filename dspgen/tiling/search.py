@@ -131,7 +131,7 @@ class Experience:
 
 def search(
     finalists: Sequence[Candidate],
-    fallback: Candidate,
+    fallbacks: Sequence[Candidate],
     evaluate: Evaluate,
     *,
     most: int | None = None,
@@ -143,7 +143,7 @@ def search(
     several: bool = False,
     begin: Begin | None = None,
 ) -> Choice:
-    """The best of `finalists` by `evaluate`; `fallback` (evaluated last) where none of them works out. No more are
+    """The best of `finalists` by `evaluate`, or of the `fallbacks` where none of them works out. No more are
     tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
     scalar one are, unless the model is sure of them. What `experience` tells of other nests saves trials. Where the
     first that works out takes over `enough` cycles, it is the only one; Slower is raised where that is known of it
@@ -153,7 +153,7 @@ def search(
     loops that is about as good is preferred where there are `several` nests. `begin` has the next candidate evaluated
     beside the one before it, under the limit that there is then; it returns what gives that up.
 
-    Raises what the fallback's own evaluation raises: then the machine can't run the nest at all.
+    Raises what the last fallback's evaluation raises: then the machine can't run the nest at all.
     """
     found = _Search(evaluate, most, tries, experience or Experience(), enough, tiler in PATIENT, several, begin)
     if tiler == "feedback":
@@ -171,13 +171,16 @@ def search(
     if found.outdone is not None:
         raise found.outdone
     if found.best is None:
-        cycles = evaluate(fallback, math.inf)
-        found.trials.append(_trial(fallback, cycles))
-        found.best = (cycles, fallback)
+        for fallback in fallbacks[:-1]:
+            found.visit(fallback, True, last=True)
+        if found.best is None or math.isinf(found.best[0]):
+            cycles = evaluate(fallbacks[-1], math.inf)
+            found.trials.append(_trial(fallbacks[-1], cycles))
+            found.best = (cycles, fallbacks[-1])
     found.prefer_straight()
     modest = _modest(finalists, found.failed)
     light = _light(found.seen, found.best[0])
-    return Choice(tuple(name for name, _ in fallback.plans), found.best[1], tuple(found.trials), modest, light)
+    return Choice(tuple(name for name, _ in fallbacks[-1].plans), found.best[1], tuple(found.trials), modest, light)
 
 
 def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice | None) -> None:

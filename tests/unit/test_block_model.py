@@ -59,7 +59,7 @@ def cut(boxes: Boxes, spans: tuple[int, ...], order: tuple[int, ...]) -> tuple[s
 
 def test_sizes_are_compared_that_differ_most_among_those_that_promise_as_much() -> None:
     def sized(span: int, cycles: float) -> Sizes:
-        return Sizes((span,), (0,), cycles, {}, (1, 0))
+        return Sizes((span,), (0,), cycles, {}, (0,), (1, 0, 0))
 
     near, far, dear, dearest = sized(16, 100), sized(2, 100), sized(1, 105), sized(64, 200)
     ways = [sized(8, 100), near, dearest, far, dear]

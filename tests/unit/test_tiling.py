@@ -15,10 +15,11 @@ from dspgen.target.operations import OperationTable
 from dspgen.target.views import views
 from dspgen.tiling.arrange import Arrangement, arrangements, spaced
 from dspgen.tiling.bound import bound, count
-from dspgen.tiling.candidates import Candidate, candidates, scalar_candidate
+from dspgen.tiling.candidates import Candidate, candidates
 from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
+from dspgen.tiling.scalar import scalar_candidates
 from dspgen.tiling.search import search
 from plant_core.budget import at_most
 from plant_core.dependence import memory_dependences
@@ -127,7 +128,7 @@ def test_the_search_takes_the_fewest_cycles_and_says_what_it_refused(tmp_path: P
         return cycles[candidate.title]
 
     finalists = [Candidate((), 40.0, t) for t in ("a", "b", "c")] + [Candidate((), 400.0, "d")]
-    choice = search(finalists, scalar_candidate(nest), evaluate)
+    choice = search(finalists, scalar_candidates(nest), evaluate)
     assert choice.candidate.title == "b"
     assert [(t.title, t.cycles) for t in choice.trials] == [("a", 50.0), ("b", 30.0), ("c", None), ("d", None)]
     assert choice.trials[2].refused == "no registers"
@@ -143,7 +144,7 @@ def test_the_fallback_is_tried_last(tmp_path: Path) -> None:
             raise NoSchedule(Problem("DG303", "no registers"))
         return 1.0
 
-    assert search([Candidate((), 1.0, "a")], scalar_candidate(nest), evaluate).candidate.title == "scalar"
+    assert search([Candidate((), 1.0, "a")], scalar_candidates(nest), evaluate).candidate.title == "scalar"
     assert seen == ["a", "scalar"]
 
 
@@ -343,7 +344,7 @@ def test_large_tiles_must_be_expected_to_win(tmp_path: Path) -> None:
         tried.append(candidate.title)
         return 2 * candidate.cycles
 
-    search(finalists, scalar_candidate(nest), evaluate)
+    search(finalists, scalar_candidates(nest), evaluate)
     assert tried == ["first", "other"]
 
 

@@ -48,7 +48,7 @@ def _search(
         return cycles[candidate.title]
 
     choice = search(
-        finalists, FALLBACK, evaluate, tries=tries, experience=experience, enough=enough, before=before, tiler=tiler
+        finalists, [FALLBACK], evaluate, tries=tries, experience=experience, enough=enough, before=before, tiler=tiler
     )  # fmt: skip
     return choice, seen
 
@@ -65,7 +65,7 @@ def test_each_candidate_is_begun_beside_the_one_before_it_unless_that_is_in_vain
         told.append(("begun", candidate.title, limit))
         return lambda: told.append(("dropped", candidate.title, 0.0))
 
-    search(finalists, FALLBACK, evaluate, begin=begin)
+    search(finalists, [FALLBACK], evaluate, begin=begin)
     assert told == [
         ("begun", "next", 208.0),
         ("tried", "good", 200.0),
@@ -73,7 +73,7 @@ def test_each_candidate_is_begun_beside_the_one_before_it_unless_that_is_in_vain
     ]
     told.clear()
     finalists[1] = _laned("unwanted", 130.0, 2)
-    search(finalists, FALLBACK, evaluate, begin=begin)
+    search(finalists, [FALLBACK], evaluate, begin=begin)
     assert told == [("begun", "unwanted", 260.0), ("tried", "good", 200.0), ("dropped", "unwanted", 0.0)]
 
 
@@ -87,7 +87,7 @@ def test_beside_other_nests_a_third_tile_must_be_expected_to_win() -> None:
             titles.append(candidate.title)
             return cycles[candidate.title]
 
-        search(finalists, FALLBACK, evaluate, several=several)
+        search(finalists, [FALLBACK], evaluate, several=several)
     assert tried == {False: ["4", "1", "2", "3"], True: ["4", "1"]}
 
 
@@ -190,15 +190,15 @@ def test_of_tiles_that_were_much_too_large_the_smallest_is_tried_last_and_the_ot
 
     times = 2.0
     seen: list[int] = []
-    first = search(finalists, FALLBACK, evaluate)
+    first = search(finalists, [FALLBACK], evaluate)
     assert seen == [8, 1, 4, 2] and first.candidate.size == 1
     seen = []
-    again = search(finalists, FALLBACK, evaluate, before=first)
+    again = search(finalists, [FALLBACK], evaluate, before=first)
     assert seen == [1, 2] and again.candidate.size == 1
     # Those that were a little too large keep their place.
     times = 1.1
     seen = []
-    search(finalists, FALLBACK, evaluate, before=search(finalists, FALLBACK, evaluate))
+    search(finalists, [FALLBACK], evaluate, before=search(finalists, [FALLBACK], evaluate))
     assert seen[4:] == [1, 8, 4, 2]
 
 
@@ -281,7 +281,7 @@ def test_straight_code_is_preferred_beside_other_nests() -> None:
     finalists.append(replace(_laned("slow", 100.0, 4), whole=True))
     cycles = {"loops": 90.0, "straight": 99.0, "slow": 120.0}
     best = {
-        several: search(finalists, FALLBACK, lambda c, limit: cycles[c.title], several=several)
+        several: search(finalists, [FALLBACK], lambda c, limit: cycles[c.title], several=several)
         for several in (False, True)
     }
     assert [best[several].candidate.title for several in (False, True)] == ["loops", "straight"]
