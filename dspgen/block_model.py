@@ -229,9 +229,7 @@ def _whole_loops(boxes: Boxes, known: Sequence[bool]) -> Iterator[Way]:
     guarded = len(unknown) == 1 < len(known) and not all(map(boxes.is_box, boxes.func.comps))
     for number in range(0 if guarded else 1, len(unknown) + 1):
         for whole in itertools.combinations(unknown, number):
-            few = tuple(k for k in unknown if k not in whole) or tuple(
-                k for k, is_known in enumerate(known[:1]) if is_known
-            )
+            few = tuple(k for k in unknown if k not in whole) or ((0,) if known[0] else ())
             long = not whole and len(few) == 1
             for rows in ((*_LENGTHS, *_ROWS) if long else _ROWS) if few else ():
                 spans = (min(rows, extent) if k in few else extent for k, (_, _, extent) in enumerate(boxes.loops))

@@ -10,7 +10,6 @@ import islpy as isl
 
 from plant_core.affine import linear
 from plant_core.boxes import Boxes, Form, Moves, NoBlocks, Use, apart, covers, surely_written
-from plant_core.dependence import flows
 from plant_core.in_step import Meeting, meetings, put_back_order
 from plant_core.ir import Buf, Comp, Expr, Extent, Func, Load
 from plant_core.windows import Counter, Length, Reach, Window, slide_of
@@ -137,7 +136,7 @@ class Windows:
             return found
         times = {c.name: self.times(c) for c in self.boxes.func.comps}
         # By value in open blocks: what each one writes before it reads it is its own.
-        for d in flows(self.boxes.func, local=True) if self.open else self.boxes.flows:
+        for d in self.boxes.flows_by_value if self.open else self.boxes.flows:
             apart = d.relation.apply_domain(times[d.source]).apply_range(times[d.sink]).deltas()
             for k in range(found.get(d.buf, len(self.counters))):
                 if not apart.is_subset(isl.Set.universe(apart.get_space()).fix_val(isl.dim_type.set, k, isl.Val(0))):
@@ -248,8 +247,7 @@ class Windows:
         for name, factor in form[1].items():
             first, last = self.boxes.range_of(use.comp, use.comp.iters.index(name))
             if name in self.iterators[use.comp.name]:
-                counter = self.counters[self.iterators[use.comp.name].index(name)]
-                first, last = self.boxes.range_of(self.boxes.main, self.boxes.main.iters.index(counter.name))
+                first, last = self.boxes.counted_range(self.counters[self.iterators[use.comp.name].index(name)])
             if factor < 0 and not isinstance(last, int):
                 return False
             least += factor * (last if factor < 0 and isinstance(last, int) else first)

@@ -239,18 +239,18 @@ class _Blocking:
 
     def _in_part(self, comp: Comp) -> bool:
         """Whether a comp doesn't have all iterations of the loops that are counted."""
-        main = self.boxes.main
-        found = [(k, comp.iters.index(n)) for k, n in enumerate(self.iterators[comp.name]) if n is not None]
-        whole = {k: self.boxes.range_of(main, main.iters.index(self.counters[k].name)) for k, _ in found}
-        return any(self.boxes.range_of(comp, depth) != whole[k] for k, depth in found)
+        pairs = zip(self.iterators[comp.name], self.counters, strict=True)
+        found = ((self.boxes.range_of(comp, comp.iters.index(n)), c) for n, c in pairs if n is not None)
+        return any(here != self.boxes.counted_range(counter) for here, counter in found)
 
     def _check_inside(self, comp: Comp) -> None:
         """Raises NoBlocks where it has iterations beyond those of the loops that are counted."""
-        for k, name in enumerate(self.iterators[comp.name]):
-            main, counter = self.boxes.main, self.counters[k]
-            low, last = self.boxes.range_of(main, main.iters.index(counter.name))
+        for name, counter in zip(self.iterators[comp.name], self.counters, strict=True):
+            if name is None:
+                continue
+            low, last = self.boxes.counted_range(counter)
             within = f"{low} <= {name} <= {last if isinstance(last, int) else in_text(last)}"
-            every = f"{comp.name}[{', '.join(comp.iters)}] : {within if name is not None else 'true'}"
+            every = f"{comp.name}[{', '.join(comp.iters)}] : {within}"
             if not comp.domain.is_subset(isl.Set(f"[{', '.join(self.boxes.sizes)}] -> {{ {every} }}")):
                 raise refused(self.func, f"{comp.name} has iterations that others don't have")
 

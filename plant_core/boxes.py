@@ -10,7 +10,7 @@ from functools import cached_property
 import islpy as isl
 
 from plant_core.affine import Linear, access_map, accesses, all_bufs, from_linear, linear
-from plant_core.dependence import Dependence, live_in, memory_dependences
+from plant_core.dependence import Dependence, Flow, flows, live_in, memory_dependences
 from plant_core.ir import Comp, Extent, Func, Load
 from plant_core.loc import PlantError
 from plant_core.piecewise import affine_in_parameters, parameters_of
@@ -171,6 +171,11 @@ class Boxes:
         return [d for d in self.known if d.kind == "flow" and self.bufs[d.buf].kind == "local"]
 
     @cached_property
+    def flows_by_value(self) -> tuple[Flow, ...]:
+        """Those by which local arrays and variables pass values on that nothing overwrites in between."""
+        return flows(self.func, local=True)
+
+    @cached_property
     def sizes(self) -> dict[str, int]:
         return assumed(self.func)
 
@@ -182,6 +187,10 @@ class Boxes:
         """The first and the last iteration as it is."""
         low, high, form = self._found(comp, depth)
         return low, high if form is None else form
+
+    def counted_range(self, counter: Counter) -> tuple[int, int | Linear]:
+        """The same of the main statement's loop that is counted."""
+        return self.range_of(self.main, self.main.iters.index(counter.name))
 
     def symbolic(self, comp: Comp, depth: int) -> Linear | None:
         """The last iteration of a loop in the integer parameters, where it depends on them."""

@@ -116,13 +116,7 @@ def aligned(comps: Sequence[Comp]) -> tuple[Comp, ...]:
 
 def known_only(comps: Sequence[Comp]) -> tuple[Comp, ...]:
     """The statements, whose iterations know of no parameters but those that tell any of them."""
-    every = isl.Set("{ : }").get_space()
-    for comp in comps:
-        every = every.align_params(_involved(comp.domain).get_space().params())
-    return tuple(
-        replace(c, domain=_involved(c.domain).align_params(every), schedule=_involved(c.schedule).align_params(every))
-        for c in comps
-    )
+    return aligned([replace(c, domain=_involved(c.domain), schedule=_involved(c.schedule)) for c in comps])
 
 
 def _involved(of: isl.Set | isl.Map) -> isl.Set | isl.Map:

@@ -106,6 +106,12 @@ def _step(values: Sequence[int]) -> int:
 
 def _spans_at(domains: Sequence[isl.Set], depth: int, values: Mapping[str, int]) -> list[_Part]:
     """The spans where parameters have these values."""
+    fixed = _at(domains, values)
+    return _spans(fixed, depth) if fixed else []
+
+
+def _at(domains: Sequence[isl.Set], values: Mapping[str, int]) -> list[isl.Set]:
+    """The domains where parameters have these values, but for those that are empty."""
     fixed = []
     for domain in domains:
         for k, value in enumerate(values.values()):
@@ -113,7 +119,7 @@ def _spans_at(domains: Sequence[isl.Set], depth: int, values: Mapping[str, int])
         domain = domain.project_out(isl.dim_type.param, 0, len(values))
         if not domain.is_empty():
             fixed.append(domain)
-    return _spans(fixed, depth) if fixed else []
+    return fixed
 
 
 def _filled(spans: Sequence[_Part], as_in: Sequence[_Part]) -> list[_Part]:
@@ -161,13 +167,7 @@ def with_values(domain: isl.Set, values: Mapping[str, Sequence[int]]) -> isl.Set
 
 def _begin(domains: Sequence[isl.Set], depth: int, values: Mapping[str, int]) -> int | None:
     """The first iteration of a loop where parameters have these values."""
-    lows = []
-    for domain in domains:
-        for k, value in enumerate(values.values()):
-            domain = domain.fix_val(isl.dim_type.param, k, isl.Val(value))
-        if not domain.is_empty():
-            lows.append(int(domain.dim_min_val(depth).to_python()))
-    return min(lows, default=None)
+    return min((int(d.dim_min_val(depth).to_python()) for d in _at(domains, values)), default=None)
 
 
 def _from(begin: int | None, spans: Sequence[_Part]) -> list[_Part]:
