@@ -136,8 +136,9 @@ def cycles_only(
     arguments: Sequence[tuple[str, Argument]],
     stack: int,
 ) -> int | None:
-    """The cycles that `simulate` tells, at the cost of what decides control flow alone: nothing stored has a part in
-    it, is the guess. None where it can't be told apart, or takes many cycles, or the guess is wrong, so that it fails.
+    """The cycles that `simulate` tells, at the cost of what decides control flow alone: nothing stored elsewhere than
+    on the stack has a part in it, is the guess. None where it can't be told apart, or takes many cycles, or the guess
+    is wrong, so that it fails.
     """
     loaded = load(
         program,
@@ -149,7 +150,7 @@ def cycles_only(
         limit=PYTHON_CYCLE_LIMIT,
         stack=stack,
     )
-    code = control(loaded.code)
+    code = control(loaded.code, RegisterFile(target).cell_of(target.abi.scalar_stack))
     if code is None:
         return None
     try:

@@ -345,3 +345,13 @@ def test_cycles_are_not_told_without_data_where_these_lead_to_an_address(target:
     given = [("x", np.zeros(4, np.int32))]
     assert simulate(text, target, arguments=given, strict=False, file="f.s").cycles > 0
     assert cycles_only(assemble(text, target), target, function="f", arguments=given, stack=0) is None
+
+
+def test_cycles_are_told_without_data_where_what_counts_waits_on_the_stack(target: Target) -> None:
+    """A size that waits in memory for want of registers is what it was; so is a pointer to there."""
+    text = (
+        ".global f\nf:\n SMOVIL 5, R20\n SSTW R20, *-AR15[2]\n SNOP 3\n SMOVIL 0, R20\n SNOP 6\n"
+        " SLDW *-AR15[2], R1\n SNOP 6\nagain: [R1] SBR again\n | [R1] SSUB.M1 1, R1, R1\n SNOP 6\n" + RETURN
+    )
+    cycles = simulate(text, target, strict=False, file="f.s").cycles
+    assert cycles_only(assemble(text, target), target, function="f", arguments=(), stack=16) == cycles
