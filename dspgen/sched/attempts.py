@@ -26,7 +26,10 @@ from dspgen.sched.streams import Group, merge_groups, split_stream, stream_acces
 MOST_OPERATIONS = 256  # in an unrolled body
 NO_LEADER = "no access can advance its address register"
 _MOST_WHOLE = 8  # longer intervals tried for a loop with more stages than iterations
-_LEFT_OVER = 8  # intervals are longer by up to one in so many, for kernels that leave no iterations over
+# Intervals are longer by up to one in so many, for kernels that leave no iterations over; in nests, where runs of such
+# kernels overlap.
+_LEFT_OVER = 8
+_LEFT_OVER_IN_NESTS = 6
 _MOST_UNKNOWN = 2  # intervals left undecided by the exact scheduler before it stops
 
 Found = tuple[Body, Shape]
@@ -47,7 +50,8 @@ class FewRegisters(str):
 @dataclass(frozen=True, slots=True)
 class Attempts:
     """To schedule one loop: `through` are registers of each class that are occupied across it without being used in
-    it, `live_out` what is read after it; where registers are `scarce`, schedules whose values wait least come first."""
+    it, `live_out` what is read after it; where registers are `scarce`, schedules whose values wait least come first.
+    `nested`: whether runs of the loop may overlap."""
 
     facts: Facts
     kit: Kit
@@ -55,6 +59,7 @@ class Attempts:
     live_out: Collection[VReg]
     budget: Budget
     scarce: bool
+    nested: bool = False
 
     def at_interval(self, prepared: Prepared, interval: int) -> Found | list[str]:
         """A schedule with its registers, or what each of the heuristics lacks."""
@@ -103,7 +108,8 @@ class Attempts:
         first = found[0].schedule.interval
         if found[1].unroll == 1:
             return found, []
-        for interval in range(max(first, found[0].min_length), first + first // _LEFT_OVER + 1):
+        longer = first // (_LEFT_OVER_IN_NESTS if self.nested else _LEFT_OVER)
+        for interval in range(max(first, found[0].min_length), first + longer + 1):
             for made in self._schedules(prepared, interval):
                 if not isinstance(made, str) and made[1].unroll == 1:
                     passed = range(first, interval)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.ir import Instr, Item, Loop, VReg, loops_in, writes
+from dspgen.asmir.ir import If, Instr, Item, Loop, VReg, loops_in, writes
 from dspgen.sched.facts import Facts
 from dspgen.sched.live import Live, live_before
 from dspgen.sched.unroll import instructions, is_innermost
+
+HIGHEST = 3  # loops within each other whose runs overlap in one more
 
 
 @dataclass(slots=True)
@@ -48,6 +50,18 @@ def nest_of(loop: Loop, inside: Callable[[Loop], bool]) -> Nest | None:
     if trips and any(register in trips for i in instructions_of(loop.body) for register, _ in writes(i)):
         return None
     return Nest(inner, straight, loop.body)
+
+
+def labels_in_nests(items: Sequence[Item]) -> Iterator[str]:
+    """The innermost loops of which runs may overlap."""
+    for item in items:
+        if isinstance(item, If):
+            yield from labels_in_nests(item.then)
+        elif isinstance(item, Loop):
+            if nest_of(item, lambda loop: height(loop) <= HIGHEST) is not None:
+                yield from (loop.label for loop in loops_in(item.body) if is_innermost(loop))
+            else:
+                yield from labels_in_nests(item.body)
 
 
 def height(loop: Loop) -> int:

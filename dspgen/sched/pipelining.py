@@ -127,6 +127,7 @@ def plan_loop(
     factor: int,
     budget: Budget,
     scarce: bool = False,
+    nested: bool = False,
     exact: dict[object, Solution] | None = None,
     free: Collection[Atom] = (),
     known: dict[object, Forms],
@@ -137,12 +138,11 @@ def plan_loop(
 ) -> Plan | list[tuple[int, str]]:
     """The best schedule with an interval of at least `least_interval`, or what was tried and why it failed.
 
-    `through` are registers of each class that are occupied across the loop without being used in it; where they are
-    `scarce`, schedules whose values wait least come first. With `exact`, the exact scheduler looks for what the others
-    have missed, and keeps its answers there. The values that the loop leaves in the physical registers `free` are not
-    read. What was tried with other registers is in `known`, for loops of the same label where what else was `given` is
-    the same; `single` is the loop made ready as it is. What registers schedules lacked goes into
-    `lacking`. Raises NoSchedule where the budget is spent, TooSlow where `hopes` for the function end.
+    `through`, `scarce`, `nested`: see `Attempts`. With `exact`, the exact scheduler looks for what the others have
+    missed, and keeps its answers there. The values that the loop leaves in the physical registers `free` are not read.
+    What was tried with other registers is in `known`, for loops of the same label where what else was `given` is the
+    same; `single` is the loop made ready as it is. What registers schedules lacked goes into `lacking`. Raises
+    NoSchedule where the budget is spent, TooSlow where `hopes` for the function end.
     """
     key = loop.label, factor, frozenset(live_out), given
     made = known[key] = known.get(key) or _forms_of(loop, facts, kit, live_out, factor, free, single)
@@ -151,7 +151,7 @@ def plan_loop(
     interval = max(forms[0][2].least_interval, least_interval)
     longest = 0
     refused = forms[0][2].least_interval - 1  # no schedule has an interval up to this one
-    steps, attempts = Steps(), Attempts(facts, kit, through, live_out, budget, scarce)
+    steps, attempts = Steps(), Attempts(facts, kit, through, live_out, budget, scarce, nested)
     for attempt in range(budget.patience):
         if hopes is not None:
             hopes.check(loop.label, factor, interval)

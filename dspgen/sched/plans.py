@@ -16,7 +16,7 @@ from dspgen.sched.kit import Kit
 from dspgen.sched.least import TooSlow
 from dspgen.sched.list_sched import listed_length
 from dspgen.sched.live import NOTHING, Live, live_before, registers
-from dspgen.sched.nests import Nest, height, nest_of
+from dspgen.sched.nests import HIGHEST, Nest, height, nest_of
 from dspgen.sched.pipelining import Plan, pieces_of, plan_loop, unroll_factor
 from dspgen.sched.prepared import Prepared, prepare
 from dspgen.sched.settings import Settings
@@ -34,7 +34,6 @@ from dspgen.sched.unroll import (
 _NONE: Mapping[str, int] = MappingProxyType({})
 _MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
 _NEVER = 1 << 64  # cycles: more than those of any loop, which runs up to two to the power of 32 times
-_HIGHEST = 3  # loops within each other whose runs overlap in one more
 _CROWDED = 1.5  # of a class's registers, this part are taken by what waits across a loop: too many
 _SPARE = 8  # where values make room for a loop, one register in so many is freed besides
 
@@ -144,6 +143,7 @@ class Plans:
                     factor=factor,
                     budget=settings.budget,
                     scarce=loop.label in settings.scarce,
+                    nested=loop.label in settings.nested,
                     exact=settings.proofs if settings.method == "exact" else None,
                     free=settings.free.get(loop.label, frozenset()),
                     known=settings.forms,
@@ -251,7 +251,7 @@ class Plans:
     def _may_be_inside(self, loop: Loop) -> bool:
         """Hardware loops are begun again each time: a nest of them overlaps with nothing. Each loop around doubles the
         code."""
-        return not self.kit.loops and loop.label not in self.settings.apart_runs and height(loop) <= _HIGHEST
+        return not self.kit.loops and loop.label not in self.settings.apart_runs and height(loop) <= HIGHEST
 
     def _runs(self, nest: Nest, live: Live) -> list[Run | NestRun] | None:
         """The loops of a nest one after the other."""

@@ -22,6 +22,7 @@ from dspgen.sched.laid import Laid, RunsCollide, TooStraight
 from dspgen.sched.layout import Layout
 from dspgen.sched.least import TooSlow, hopes
 from dspgen.sched.live import NOTHING, live_before, predicates_of
+from dspgen.sched.nests import labels_in_nests
 from dspgen.sched.plans import Crowded, Unsaved
 from dspgen.sched.regalloc import Failure, allocate
 from dspgen.sched.sections import Block
@@ -38,7 +39,6 @@ _SPARE = 32  # one register in so many is kept back where they did not suffice
 _WORTH = 1.02  # times the cycles of code that lacks registers: other code that takes no more is as good
 _OFTEN = 8  # runs of a loop for which the caller's registers are saved sooner than that they follow each other
 _MANY, _PART = 16, 6  # blocks, and of how many one, that lack registers for values which live all through the code
-_BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
 
 
 def schedule(
@@ -198,6 +198,7 @@ def _prepared(function: Function, kit: Kit, settings: Settings, stack: Stack) ->
             body = spilled(body, settings.spilled, inputs, stack, settings.temporaries)
         settings.bodies[key] = body
         settings.free = free_after(body, kit.facts)
+        settings.nested = frozenset(() if kit.loops else labels_in_nests(body))
         settings.idle = idle(body, stack, settings.temporaries)
         settings.hopes = hopes(body, settings.limit, kit.facts) if settings.limit < math.inf else None
     return settings.bodies[key]
@@ -303,6 +304,14 @@ def _spill(function: Function, settings: Settings, failure: Failure, laid: Laid,
     return bool(chosen)
 
 
+def _put_aside(settings: Settings, failure: Failure, kit: Kit, stack: Stack) -> bool:
+    """Before a loop takes longer, put values into memory that only code around loops uses."""
+    around = sorted(_by_origin(failure, kit).keys() & settings.idle.keys(), key=settings.idle.__getitem__)
+    chosen = around[: max(1, failure.needed - failure.available) + failure.available // _SPARE]
+    settings.spilled.update((register, stack.place(register.cls)) for register in chosen)
+    return bool(chosen)
+
+
 def _by_origin(failure: Failure, kit: Kit) -> dict[VReg, int]:
     """In how many cycles of the crowded place each register is in the way; of pieces of one register together."""
     pressure: dict[VReg, int] = {}
@@ -354,17 +363,13 @@ def _relax(
         return True
     if not failure.predicate and _save(settings, failure, facts, kit, stack, enough=True):
         return True
-    piece = laid.pieces[failure.block]
-    for label in owners:
-        bumps = settings.bumps[label] = settings.bumps.get(label, 0) + 1
-        squeezed = settings.squeeze.setdefault(label, {})
-        squeezed[failure.cls] = squeezed.get(failure.cls, 0) + max(1, failure.needed - failure.available)
-        if bumps > 1:
-            settings.least_interval[label] = laid.intervals[label] + 1 + laid.intervals[label] // 8
-        if bumps > _BUMPS:
-            settings.plain[label] = laid.intervals[label], _lacking(failure)
+    if owners and not failure.predicate and _put_aside(settings, failure, kit, stack):
+        return _afresh(settings)
     if owners:
-        return _afresh(settings) if any(label in settings.plain for label in owners) else True
+        lacking = max(1, failure.needed - failure.available)
+        found = [settings.lengthen(x, laid.intervals[x], failure.cls, lacking, _lacking(failure)) for x in owners]
+        return _afresh(settings) if any(found) else True
+    piece = laid.pieces[failure.block]
     if settings.flat_limit and settings.flattens:
         settings.flat_limit = 0
         return _afresh(settings)

@@ -16,6 +16,8 @@ from dspgen.sched.least import Hopes
 from dspgen.sched.pipelining import Forms, Plan
 from dspgen.sched.prepared import Prepared
 
+_BUMPS = 4  # longer intervals tried for a loop before it is left unpipelined
+
 
 @dataclass(slots=True)
 class Settings:
@@ -48,6 +50,7 @@ class Settings:
     rolled: set[str] = field(default_factory=set)  # short loops that stay loops: as straight code they did not fit
     flat_lengths: dict[object, int] = field(default_factory=dict)  # of short loops as straight code
     free: dict[str, frozenset[Atom]] = field(default_factory=dict)  # physical registers whose values end with a loop
+    nested: frozenset[str] = frozenset()  # loops whose runs may overlap
     proofs: dict[object, Solution] = field(default_factory=dict)  # of the exact scheduler of loops
     idle: dict[VReg, int] = field(default_factory=dict)  # what only code around loops uses, and how often that is
     budget: Budget = field(default_factory=Budget)
@@ -55,6 +58,18 @@ class Settings:
     limit: float = math.inf  # cycles: with so many, or more, the code is of no use
     instead: Callable[[], float] | None = None  # the cycles of other code that would do; not asked yet
     hopes: Hopes | None = None  # of the body as it is now, where there is a limit
+
+    def lengthen(self, label: str, interval: int, cls: str, lacking: int, why: str) -> bool:
+        """A loop of this interval asks for fewer registers, then for a longer interval, and is given up in the end;
+        whether it is."""
+        bumps = self.bumps[label] = self.bumps.get(label, 0) + 1
+        squeezed = self.squeeze.setdefault(label, {})
+        squeezed[cls] = squeezed.get(cls, 0) + lacking
+        if bumps > 1:
+            self.least_interval[label] = interval + 1 + interval // 8
+        if bumps > _BUMPS:
+            self.plain[label] = interval, why
+        return label in self.plain
 
     def lessons(self) -> Lessons:
         """What was learnt of loops."""

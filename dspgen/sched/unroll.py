@@ -223,6 +223,8 @@ def flatten_short_loops(items: Sequence[Item], kit: Kit, limit: int) -> tuple[It
                 size = len(loop.body)
                 if isinstance(loop.trip, int) and is_innermost(loop) and (loop.trip <= 1 or loop.trip * size <= limit):
                     result += flat_iterations(loop, loop.trip, kit)
+                elif loop.trip == 1 and isinstance(loop.trip, int):
+                    result += with_explicit_streams(loop, [s.base for s in loop.streams], kit).body
                 else:
                     result.append(loop)
             case If():

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from dspgen.asmir.ir import Function, Imm, Instr, Loop, Mem, MemRef, Reg, Stream, VReg
+from dspgen.asmir.ir import Function, Imm, Instr, Loop, Mem, MemRef, Reg, Stream, VReg, loops_in
 from dspgen.check.check import check as against_packets
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.text import print_lines
@@ -177,8 +177,24 @@ def test_nests_in_nests(seed: int) -> None:
     for count in (0, 1, 7):
         scheduled, result = assert_same(function, target, seed, count)
         assert any("_last_L" in line.name for line in scheduled.lines if isinstance(line, LabelLine))
-    with patch.object(plans, "_HIGHEST", 0):
+    with patch.object(plans, "HIGHEST", 0):
         assert result.cycles < assert_same(function, target, seed, 7)[1].cycles
+
+
+def once_around(loop: Loop) -> Loop:
+    """The loop, all of its body in a loop that runs once."""
+    once = Loop(f"{loop.label}_once", f"{loop.iterator}_once", 1, 1, (), loop.body, 1)
+    return replace(loop, body=(once,))
+
+
+@pytest.mark.parametrize("seed", [2, 6, 36])
+def test_loops_that_run_once_are_none(seed: int) -> None:
+    target = with_latencies(TARGET, seed)
+    function = RandomNests(target, seed).function()
+    body = tuple(once_around(i) if isinstance(i, Loop) and loops_in(i.body) else i for i in function.body)
+    assert body != function.body
+    changed = assert_same(replace(function, body=body), target, seed, seed % 3)[1]
+    assert changed.cycles == assert_same(function, target, seed, seed % 3)[1].cycles
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
