@@ -34,7 +34,7 @@ from dspgen.vecdsl.chains import shorten_chains
 from dspgen.vecdsl.deal import deal, dealer
 from dspgen.vecdsl.group_masks import Pattern, group_masks
 from dspgen.vecdsl.hoist import hoist
-from dspgen.vecdsl.ir import ELEM_BYTES, Elem, Loop, Program
+from dspgen.vecdsl.ir import ELEM_BYTES, Const, Elem, Loop, Program
 from dspgen.vecdsl.joined_rows import with_joined_rows
 from dspgen.vecdsl.last_rows import with_last_rows_apart
 from dspgen.vecdsl.narrow import narrowed
@@ -59,13 +59,13 @@ from plant_core.tree import Tree
 from plant_core.trial_sizes import trial_sizes
 from plant_core.values import NUMPY
 
-CANDIDATE_ATTEMPTS = 6
+CANDIDATE_ATTEMPTS = 12
 CANDIDATE_STRAIGHT = 400  # operations of straight code that must find registers soon
 CANDIDATE_PLACED = 8_000  # operations, in search of loop schedules
 CANDIDATE_LOOK = 40_000  # operations, in search of short straight code
 FINAL_LOOK = 800_000
 FINAL_TIMES = 4
-CANDIDATE_SETS = 1_000_000  # operations on integer sets, some four of them in a microsecond
+CANDIDATE_SETS = 2_000_000  # operations on integer sets, some four of them in a microsecond
 SPARE = 2  # times the instructions of a candidate, before moves are coalesced
 _WAIT = 0.95  # the share of a loop's arithmetic that a sum may wait for itself
 COPIES = 4  # the part of the stack's memory that copies of arrays may take
@@ -152,8 +152,8 @@ def plan_program(
         tree = generate(func, plan, others)
     built = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
     promoted = promote(built, target.lanes)
-    if strips:
-        promoted = shorten_chains(promoted, _sums_side_by_side(promoted, target), floats=options.fp == "reassoc")
+    parts = _sums_side_by_side(promoted, target, strips=strips)
+    promoted = shorten_chains(promoted, parts, floats=options.fp == "reassoc")
     straightened = group_masks(straighten(promoted, target.lanes), target.lanes, target.packed, partial(_joins, target))
     promoted = hoist(straightened, target.lanes)
     skewed = skew(promoted, target.lanes, partial(load_granule, target), _room_for_copies(target))
@@ -173,11 +173,14 @@ def _dealt(program: Program, target: Target) -> Program:
     return by_words(whole_where_overwritten(program, target), target)
 
 
-def _sums_side_by_side(program: Program, target: Target) -> Callable[[Loop, int, Elem], int]:
-    """In how many parts a loop's sum of so many terms is made, so that its arithmetic and not the sum takes longest."""
+def _sums_side_by_side(program: Program, target: Target, *, strips: bool) -> Callable[[Loop, int, Elem], int]:
+    """In how many parts a loop's sum of so many terms is made, so that its arithmetic and not the sum takes longest.
+    One where trips are known, but in `strips`: loops that wait take whole iterations side by side then."""
     arithmetic, table = loop_arithmetic(program, target), OperationTable(target)
 
     def parts(loop: Loop, terms: int, elem: Elem) -> int:
+        if isinstance(loop.trip, Const) and not strips:
+            return 1
         forms = table.forms("mac", elem) or table.forms("add", elem)
         latency = max((f.instruction.latency for f in forms), default=1)
         interval = max(float(arithmetic.get(loop.iterator, 0) * abs(loop.step)), 1.0)

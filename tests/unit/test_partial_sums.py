@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dspgen.bench.programs import program as program_path
+from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.pipeline import run_file
+from dspgen.stages import plan_program
 from dspgen.target.model import Target
 from dspgen.vecdsl.evaluate import evaluate
 from dspgen.vecdsl.ir import Loop, Program
@@ -18,6 +21,7 @@ from dspgen.vecdsl.parser import parse_program
 from dspgen.vecdsl.partial_sums import split_sums
 from dspgen.vecdsl.terms import integer, statements
 from dspgen.vecdsl.verify import verify
+from plant_core.tiles import CompPlan, LoopShape, Plan
 from tests.support.vector_programs import LANES
 
 HEAD = "program p(A, C)\n{\n  array A i32 200\n  array C i32 200\n"
@@ -123,3 +127,22 @@ def test_a_product_without_tiles_waits_for_its_sums_no_more(ft_m7002: Target) ->
 def test_rows_of_unknown_length_wait_for_their_sums_no_more(ft_m7002: Target) -> None:
     result = run_file(program_path("autocor.c"), ft_m7002, Options(defines=(("N", "256"),)))
     assert result.verified and result.cycles < 4700  # 5072 with additions apart from the products
+
+
+@pytest.mark.parametrize("size", ["n", "40"])
+def test_terms_of_one_iteration_are_sums_side_by_side_where_trips_are_unknown(
+    size: str, tmp_path: Path, ft_m7002: Target
+) -> None:
+    """A row's two products are added to sums of their own, which need not wait for each other."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        "void f(int n, const float a[40][16], const float x[40], float y[16]) {\n"
+        f"  for (int j = 0; j < 16; j++) for (int i = 0; i < {size}; i++) y[j] += a[i][j] * x[i]; }}\n",
+        encoding="utf-8",
+    )
+    shapes = tuple((("j", LoopShape(16, lane=True)), ("i", LoopShape(span))) for span in (2, 1))
+    func = read_c(str(path))
+    plan = Plan(((func.comps[0].name, CompPlan(("j", "i"), shapes)),))
+    program = plan_program(func, plan, ft_m7002, Options()).promoted
+    carried = [len(s.carried) for s in statements(program.body) if isinstance(s, Loop) and s.carried]
+    assert max(carried) == (2 if size == "n" else 1)
