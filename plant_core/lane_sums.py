@@ -31,20 +31,19 @@ from plant_core.affine import (
     rebuild,
 )
 from plant_core.boxes import Boxes, NoBlocks, in_text
+from plant_core.canonical.idioms import identity
 from plant_core.dependence import memory_dependences, reduction_of
 from plant_core.group_counts import count_of
-from plant_core.ir import Binary, BinaryOp, Buf, Comp, Expr, Func, Iter, Load, Param, Val
+from plant_core.ir import Binary, BinaryOp, Buf, Comp, Expr, Func, Iter, Load, Param
 from plant_core.piecewise import parameters_of
 from plant_core.schedule import Line, Position, line_value, position, schedule_map
 from plant_core.starts import iterators_of, with_starts
-from plant_core.values import is_float
 from plant_core.verbs.common import fresh
 
 _MOST_ROWS = 128
 # What the loop over rows becomes: what is before the sum in it, the sums in vectors, these joined, and what is after.
 _BEFORE, _WITHIN, _JOINED, _AFTER = range(4)
 _PARTS = 4
-# Of the least and the greatest, partial results may begin with what there is.
 _FOLDED = ("add", "min", "max")
 
 
@@ -165,7 +164,8 @@ class _Apart:
         comp, found = self.comp, self.sum
         buf = Buf(self.kept, comp.target.dtype, (*found.rows, self.lanes), "local", False, comp.loc)
         counts = Buf(self.count, "i32", (), "local", False, comp.loc)
-        count = count_of(from_linear(found.extent, ()), self.lanes, self.count, comp.loc)
+        before_last = add(from_linear(found.extent, ()), integer(-1))
+        count = count_of(before_last, self.lanes, self.count, comp.loc)
         placed: list[tuple[Comp, Position]] = [(count, Position((0,), ()))]
         for other in self.func.comps:
             place = position(other)
@@ -185,8 +185,7 @@ class _Apart:
         rows = zip(comp.iters[found.outer : -1], found.ranges[found.outer :], strict=True)
         at = tuple(from_linear((-low, {name: 1}), comp.iters) for name, (low, _) in rows)
         sums = Load(buf.name, (*at, Iter(self.lane)), buf.dtype)
-        nothing = Val(0.0 if is_float(buf.dtype) else 0, buf.dtype)
-        begun = nothing if found.op == "add" else comp.target
+        begun = identity(found.op, buf.dtype)
         joined = Binary(found.op, comp.target, sums, buf.dtype)
         first = add(Iter(self.lane), integer(found.low))
         number: tuple[Expr, ...] = (Iter(self.whole), Param(self.count, "i32"))
@@ -196,9 +195,9 @@ class _Apart:
         some = f"{lane} and {extent} > 0"
         vectors = f"0 <= {self.whole} < {self.count} and {lane}"
         # That they are no whole vector is nothing that sets of iterations could tell by themselves.
-        rest = f"0 <= {self.lane} < {extent} - {self.lanes}*{self.count} and {self.lane} < {self.lanes - 1}"
+        rest = f"0 <= {self.lane} < {extent} - {self.lanes}*{self.count} and {self.lane} < {self.lanes}"
         return [
-            self._comp("_begun", (self.lane,), lane if found.op == "add" else some, sums, begun, (_WITHIN, 0)),
+            self._comp("_begun", (self.lane,), lane, sums, begun, (_WITHIN, 0)),
             # The rest first: what tells its lanes is no longer there where the sums are joined.
             self._comp("_rest", (self.lane,), rest, sums, self._value(sums, beyond), (_WITHIN, 1)),
             self._comp("_whole", (self.whole, self.lane), vectors, sums, self._value(sums, one), (_WITHIN, 2)),

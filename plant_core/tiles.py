@@ -19,6 +19,7 @@ from functools import reduce
 import islpy as isl
 
 from plant_core.affine import domain_of, from_linear
+from plant_core.intervals import Interval, has_division, intervals_of
 from plant_core.ir import Comp, Expr, Func
 from plant_core.loc import PlantError
 from plant_core.tree import Tile
@@ -31,7 +32,8 @@ class LoopShape:
     `row`: the tiles of a lane loop start at the first iteration of each row that is left; rows with gaps are left to
     the shapes that follow. `cut`: they do, and cover all of the row, the last tile only as far as the row goes; in
     tiles of several loops, whose bounds then depend on parameters only, they do so in each row of a tile. `part`:
-    the box may hold more than there are instances. `deal`: so many vectors take turns.
+    the box may hold more than there are instances. `deal`: so many vectors take turns. `spare`: in rectangles, the
+    last iteration is left to the shapes that follow, which then always have some.
     """
 
     span: int
@@ -45,6 +47,7 @@ class LoopShape:
     scan: bool = False
     part: bool = False
     deal: int = 1
+    spare: bool = False
 
 
 Shape = tuple[tuple[str, LoopShape], ...]
@@ -213,19 +216,11 @@ def tile_sets(comp: Comp, plan: CompPlan) -> tuple[TileSet, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Interval:
-    """A loop whose bounds depend on parameters only: iterations base .. upper."""
-
-    base: isl.PwAff
-    upper: isl.PwAff
-
-
-@dataclass(frozen=True, slots=True)
 class _Piece:
     """Points not yet covered; `intervals` has the loops whose bounds depend on no other loop, once they are known."""
 
     points: isl.Set
-    intervals: dict[int, _Interval] | None
+    intervals: dict[int, Interval] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +249,13 @@ def _cover(comp: Comp, plan: CompPlan, shape: Shape, piece: _Piece) -> _Cover:
     if by_rows(shape) and tile.lane is not None:
         lane = dict(shape)[tile.lane]
         return _cover_rows(piece.points, comp.iters.index(tile.lane), lane.span, cut=lane.cut)
-    intervals = _intervals(piece.points) if piece.intervals is None else piece.intervals
+    intervals = intervals_of(piece.points) if piece.intervals is None else piece.intervals
     spanned = [k for name in plan.order if tile.spans[k := comp.iters.index(name)] > 1]
     if all(k in intervals for k in spanned):
         across = None if tile.lane is None else comp.iters.index(tile.lane)
         cut = across if is_cut(shape) and across in spanned else None
-        return _cover_rectangle(tile, piece.points, intervals, spanned, cut)
+        spare = frozenset(comp.iters.index(name) for name, loop in shape if loop.spare)
+        return _cover_rectangle(tile, piece.points, intervals, spanned, cut, spare)
     if is_cut(shape):
         why = f"the plan of {comp.name} cuts tiles of loops whose bounds depend on each other"
         raise PlantError(why, code="DG202", loc=comp.loc)
@@ -269,50 +265,16 @@ def _cover(comp: Comp, plan: CompPlan, shape: Shape, piece: _Piece) -> _Cover:
 # --- rectangles ---------------------------------------------------------------------------------------------------
 
 
-def _intervals(points: isl.Set) -> dict[int, _Interval]:
-    """The loops whose bounds depend on no other loop, with these bounds."""
-    if points.n_basic_set() != 1:
-        return {}
-    basic = points.get_basic_sets()[0]
-    constraints = basic.get_constraints()
-    if any(_has_division(constraint) for constraint in constraints):
-        return {}
-    found = {}
-    for k in range(basic.dim(isl.dim_type.set)):
-        bounds = _bounds(constraints, k, basic.dim(isl.dim_type.set))
-        if bounds is not None:
-            found[k] = bounds
-    return found
-
-
-def _bounds(constraints: list[isl.Constraint], dim: int, count: int) -> _Interval | None:
-    lowers, uppers = [], []
-    for constraint in constraints:
-        coefficient = constraint.get_coefficient_val(isl.dim_type.set, dim)
-        if coefficient.is_zero():
-            continue
-        others = (constraint.get_coefficient_val(isl.dim_type.set, j) for j in range(count) if j != dim)
-        if constraint.is_equality() or not all(other.is_zero() for other in others):
-            return None
-        bound = isl.PwAff.from_aff(constraint.get_bound(isl.dim_type.set, dim))
-        if coefficient.is_pos():
-            lowers.append(bound.ceil())
-        else:
-            uppers.append(bound.floor())
-    if not lowers or not uppers:
-        return None
-    return _Interval(reduce(isl.PwAff.max, lowers), reduce(isl.PwAff.min, uppers))
-
-
-def _has_division(constraint: isl.Constraint) -> bool:
-    count = constraint.dim(isl.dim_type.div)
-    return any(not constraint.get_coefficient_val(isl.dim_type.div, d).is_zero() for d in range(count))
-
-
 def _cover_rectangle(
-    tile: Tile, piece: isl.Set, intervals: dict[int, _Interval], order: list[int], cut: int | None = None
+    tile: Tile,
+    piece: isl.Set,
+    intervals: dict[int, Interval],
+    order: list[int],
+    cut: int | None = None,
+    spare: frozenset[int] = frozenset(),
 ) -> _Cover:
-    """Tiles from the first iteration of each loop on, all full but along the loop `cut`."""
+    """Tiles from the first iteration of each loop on, all full but along the loop `cut`; along loops of `spare` without
+    the last iteration."""
     local = isl.LocalSpace.from_space(piece.get_space())
     origins, points = piece, piece
     to_origin = _identity(piece)
@@ -326,16 +288,17 @@ def _cover_rectangle(
             origins = origins.intersect(phase.zero_set())
             to_origin = to_origin.set_at(k, here.sub(phase))
             continue
-        last = here.add_constant_val(isl.Val(span - 1))
+        kept = 1 if k in spare else 0
+        last = here.add_constant_val(isl.Val(span - 1 + kept))
         origins = origins.intersect(phase.zero_set()).intersect(last.le_set(interval.upper))
-        length = interval.upper.sub(interval.base).add_constant_val(isl.Val(1))
+        length = interval.upper.sub(interval.base).add_constant_val(isl.Val(1 - kept))
         end = interval.base.add(length.scale_down_val(isl.Val(span)).floor().scale_val(isl.Val(span)))
         # Stating each side's own bounds anew spares isl from proving that `end` lies above `base`.
         free = points.eliminate(isl.dim_type.set, k, 1)
         rest = free.intersect(here.ge_set(end)).intersect(here.le_set(interval.upper))
-        rests.append(_Piece(rest, known | {k: _Interval(end, interval.upper)}))
+        rests.append(_Piece(rest, known | {k: Interval(end, interval.upper)}))
         points = free.intersect(here.ge_set(interval.base)).intersect(here.lt_set(end))
-        known[k] = _Interval(interval.base, end.add_constant_val(isl.Val(-1)))
+        known[k] = Interval(interval.base, end.add_constant_val(isl.Val(-1)))
         to_origin = to_origin.set_at(k, here.sub(phase))
     return _Cover(origins, points, to_origin, rests, None if cut is None else intervals[cut].upper)
 
@@ -443,7 +406,7 @@ def _cover_parts(comp: Comp, shape: Shape, tile: Tile, points: isl.Set) -> TileS
 
 def _guards(comp: Comp, shape: Shape, points: isl.Set) -> tuple[Expr, ...]:
     """What limits the loops along which boxes may reach beyond the instances."""
-    if points.n_basic_set() != 1 or any(map(_has_division, points.get_basic_sets()[0].get_constraints())):
+    if points.n_basic_set() != 1 or any(map(has_division, points.get_basic_sets()[0].get_constraints())):
         raise PlantError(f"the rest of {comp.name} is no convex region", code="DG202", loc=comp.loc)
     spanned = [comp.iters.index(name) for name, loop in shape if loop.part and loop.span > 1]
     found: list[Expr] = []

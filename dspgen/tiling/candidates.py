@@ -52,6 +52,8 @@ _LONG_ROW = 4
 _SHORT = 4.0
 # What loops that are exchanged must take of the cycles of those as written.
 _TURNED = 0.95
+# How much slower rows of any length are than where what is left of a vector is one that is cut short.
+_UNCUT = 1.1
 # Choices of lanes whose dependences are checked before their tiles are ranked.
 _PROBES = 16
 
@@ -231,7 +233,7 @@ def _tiled(
                 plans,
                 cycles
                 * (MOVED if arrangement.moved else 1.0)
-                * (0.9 if cut else 1.0)
+                * (_UNCUT if in_rows and not cut else 1.0)
                 * (_SHORT if short(nest, tiling, machine) else 1.0),
                 title_of(arrangement, tiling, memo.titles) + (" cut" if cut else ""),
                 _family(nest, tiling),
@@ -444,6 +446,13 @@ def _comp_plan(
     if cut and lane is not None and lane.inner is None and not comp.box:
         inner = [tuple(s for s in shape if not s[1].lane and comp.fixed(s[0])) for shape in shapes if comp.settled]
         beside = tuple(dict.fromkeys(s for s in inner if s))
+        # A row of a vector at most is one that is cut short, full or not.
+        most = comp.loop(lane.iterator).most
+        if comp.settled and most is not None and most <= (lane.most or target.lanes):
+            shapes = ()
+        elif comp.settled and not lane.reduce and len(comp.loops) > 1 and comp.loop(lane.iterator).free:
+            # Each row ends in a vector that is cut short, without a question that would come between rows.
+            shapes = tuple(tuple((n, replace(x, spare=x.lane)) for n, x in shape) for shape in shapes)
         shapes = _rows(lane, shapes, comp.loop(lane.iterator).free, target.lanes, beside)
     name = comp.comp.name
     constants = arrangement.constants[name] if arrangement.moved else None

@@ -25,6 +25,7 @@ class LoopInfo:
     low: int | None
     high: int | None
     free: bool = True  # whether its bounds depend on no other loop
+    most: int | None = None  # iterations, where a constant bounds them
 
     @property
     def known(self) -> bool:
@@ -165,8 +166,9 @@ def _info(func: Func, comp: Comp, constants: tuple[int, ...]) -> CompInfo:
     loops = []
     tied = _tied(comp.domain)
     for depth, iterator in enumerate(comp.iters):
-        low, high = _range(comp.domain, depth, free=depth not in tied)
-        loops.append(LoopInfo(constants[: depth + 1], iterator, low, high, depth not in tied))
+        low, high, end = _range(comp.domain, depth, free=depth not in tied)
+        most = None if low is None or end is None else max(end - low + 1, 0)
+        loops.append(LoopInfo(constants[: depth + 1], iterator, low, high, depth not in tied, most))
     flats = [_flat(func, a, write) for a, write in [*((a, False) for a, _ in reads(comp)), (comp.target, True)]]
     box = _is_box(comp.domain, loops)
     settled = box or (not tied and _is_one(comp.domain))
@@ -230,14 +232,15 @@ def _flat(func: Func, access: Load, write: bool) -> FlatAccess:
     return FlatAccess(access.buf, constant, terms, access.dtype, write, frozenset(varies), start)
 
 
-def _range(domain: isl.Set, dim: int, *, free: bool) -> tuple[int | None, int | None]:
-    """The least and the greatest value. None where it is no constant; of a loop that is `free` of others, where sizes
-    tell that it is less."""
+def _range(domain: isl.Set, dim: int, *, free: bool) -> tuple[int | None, int | None, int | None]:
+    """The least and the greatest value, None where it is no constant, or sizes tell that it is less, of a loop that is
+    `free` of others; and a constant that no value is above, if there is one."""
     low, high = domain.dim_min_val(dim), domain.dim_max_val(dim)
     bounded = high.is_int() and not (free and domain.dim(isl.dim_type.param) and not _is_constant(domain.dim_max(dim)))
     return (
         int(low.to_python()) if low.is_int() else None,
         int(high.to_python()) if bounded else None,
+        int(high.to_python()) if high.is_int() else None,
     )
 
 

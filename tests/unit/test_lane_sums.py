@@ -11,9 +11,10 @@ import pytest
 from dspgen.frontend.read import read_c
 from dspgen.tiling.nests import nests
 from plant_core.canonical.passes import canonical
+from plant_core.defined import defined_values, used_parameters
 from plant_core.evaluate import evaluate
 from plant_core.groups import in_groups
-from plant_core.ir import Buf, Func
+from plant_core.ir import Buf, Func, Val
 from plant_core.lane_sums import with_lane_sums
 
 LANES = 4
@@ -94,3 +95,17 @@ def test_the_order_of_floats_may_matter(tmp_path: Path) -> None:
     _, before, made = parted(text, tmp_path)
     assert made is before
     assert with_lane_sums(before, LANES, reassoc=True) is not before
+
+
+@pytest.mark.parametrize("name", ["known rows", "least"])
+def test_where_there_is_a_sum_something_is_left_beyond_whole_vectors(name: str, tmp_path: Path) -> None:
+    """One vector that is cut short, or is full, so that nothing asks for it; and sums begin with what changes none."""
+    _, _, made = parted(PARTED[name], tmp_path)
+    known = defined_values(made.comps, {p for c in made.comps for p in used_parameters(c)})
+    rests = [c for c in made.comps if c.name.endswith("_rest")]
+    joined = [made.comp(c.name.removesuffix("_rest")) for c in rests]
+    assert rests
+    for rest, whole in zip(rests, joined, strict=True):
+        assert whole.domain.params().intersect(known).is_subset(rest.domain.params())
+        assert rest.domain.dim_max_val(len(rest.iters) - 1).to_python() == LANES - 1
+        assert isinstance(made.comp(f"{whole.name}_begun").value, Val)

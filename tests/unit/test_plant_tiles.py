@@ -279,3 +279,14 @@ def test_the_check_agrees_with_enumeration(seed):
             assert "can't accumulate" in str(error) or not is_legal(func, plan, lanes=4)
         else:
             assert is_legal(func, plan, lanes=4)
+
+
+def test_full_tiles_may_leave_the_last_iteration_to_what_follows():
+    """So that a row always ends in a tile that is cut short, whatever its length."""
+    comp = _comp("i,j", "0 <= i < 3 and 0 <= j < n", params=("n",))
+    spare = LoopShape(4, lane=True, spare=True)
+    full, cut = _check_partition(comp, CompPlan(("i", "j"), (_shape(j=spare), _shape(j=_ROW))))
+    assert cut.origins.params().is_equal(comp.domain.params())
+    assert full.origins.params().is_equal(isl.Set("[n] -> { : n >= 5 }"))
+    plain = tile_sets(comp, CompPlan(("i", "j"), (_shape(j=LoopShape(4, lane=True)), _shape(j=_ROW))))
+    assert not plain[1].origins.params().is_equal(comp.domain.params())

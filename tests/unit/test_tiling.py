@@ -476,3 +476,20 @@ def test_a_tile_knows_the_one_with_twice_as_many_iterations_of_a_loop(
     two = next(c for c in found if c.title == "S0(i:11 j*:17 k:2)")
     assert two.doubled is not None and two.doubled.title == "S0(i:11 j*:17 k:4)"
     assert all(c.doubled is None or c.doubled.points == 2 * c.points for c in found)
+
+
+def test_vectors_of_constant_length_come_before_those_cut_short(
+    ft_m7002: Target, machine: Machine, tmp_path: Path
+) -> None:
+    text = """
+void f(int n, int d, const float a[8][256], const float b[256][512], float y[8][512])
+{
+  for (int g = 0; g < n; g++)
+    for (int i = 0; i < 8; i++)
+      for (int j = 0; j < 64; j++)
+        for (int k = 0; k < d; k++)
+          y[i][64 * g + j] += (a[i][k] - b[k][64 * g + j]) * (a[i][k] - b[k][64 * g + j]);
+}
+"""
+    best = found_candidates(func_of(text, tmp_path), ft_m7002, machine)[0]
+    assert "j*:" in best.title and not best.title.endswith("cut")
