@@ -422,6 +422,8 @@ def _comp_plan(
     arrangement: Arrangement, comp: CompInfo, spans: tuple[int, ...], lane: Lane | None, target: Target, cut: bool
 ) -> CompPlan:
     per_loop: list[list[tuple[str, LoopShape]]] = []
+    name = comp.comp.name
+    order = arrangement.orders[name]
     for iterator, span in zip(comp.comp.iters, spans, strict=True):
         loop = comp.loop(iterator)
         is_lane = lane is not None and lane.iterator == iterator
@@ -450,13 +452,11 @@ def _comp_plan(
         most = comp.loop(lane.iterator).most
         if comp.settled and most is not None and most <= (lane.most or target.lanes):
             shapes = ()
-        elif comp.settled and not lane.reduce and len(comp.loops) > 1 and comp.loop(lane.iterator).free:
+        elif comp.settled and not lane.reduce and lane.iterator == order[-1] and order[1:]:
             # Each row ends in a vector that is cut short, without a question that would come between rows.
             shapes = tuple(tuple((n, replace(x, spare=x.lane)) for n, x in shape) for shape in shapes)
         shapes = _rows(lane, shapes, comp.loop(lane.iterator).free, target.lanes, beside)
-    name = comp.comp.name
-    constants = arrangement.constants[name] if arrangement.moved else None
-    return CompPlan(arrangement.orders[name], shapes, constants)
+    return CompPlan(order, shapes, arrangement.constants[name] if arrangement.moved else None)
 
 
 def _rows(
