@@ -1,12 +1,13 @@
 """Sums, least and greatest values along loops of unknown length, a vector of them side by side, joined after the loop.
 
 Before: S[i, j] y[i] += a[i][j] * x[j] for 0 <= i < 8, 0 <= j < n
-After:  whole = n / 16
+After:  whole = (n - 1) / 16
         S_begun[i, l] t[i][l] = 0                                      for 0 <= i < 8, 0 <= l < 16
         S_rest[i, l] t[i][l] += a[i][16 whole + l] * x[16 whole + l]  for 0 <= l < n - 16 whole
         S_whole[i, q, l] t[i][l] += a[i][16 q + l] * x[16 q + l]      for 0 <= q < whole
         S[i, l] y[i] += t[i][l]                                       for 0 <= i < 8, 0 <= l < 16
 
+At least one iteration is left for the rest, so that nothing asks whether there is one: that would come between rows.
 A loop over rows of known length can be pipelined then where the sums are joined, which is what takes longest, and each
 is joined once. Statements are taken apart so whose elements lie side by side along that loop and no other.
 """
@@ -194,7 +195,7 @@ class _Apart:
         # Elements that sums of nothing would be added to need not be there.
         some = f"{lane} and {extent} > 0"
         vectors = f"0 <= {self.whole} < {self.count} and {lane}"
-        # That they are no whole vector is nothing that sets of iterations could tell by themselves.
+        # That they are a vector at most is nothing that sets of iterations could tell by themselves.
         rest = f"0 <= {self.lane} < {extent} - {self.lanes}*{self.count} and {self.lane} < {self.lanes}"
         return [
             self._comp("_begun", (self.lane,), lane, sums, begun, (_WITHIN, 0)),

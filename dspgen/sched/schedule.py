@@ -304,9 +304,11 @@ def _spill(function: Function, settings: Settings, failure: Failure, laid: Laid,
     return bool(chosen)
 
 
-def _put_aside(settings: Settings, failure: Failure, kit: Kit, stack: Stack) -> bool:
+def _put_aside(settings: Settings, failure: Failure, laid: Laid, kit: Kit, stack: Stack) -> bool:
     """Before a loop takes longer, put values into memory that only code around loops uses."""
     around = sorted(_by_origin(failure, kit).keys() & settings.idle.keys(), key=settings.idle.__getitem__)
+    if around:
+        _check_worth(settings, laid)
     chosen = around[: max(1, failure.needed - failure.available) + failure.available // _SPARE]
     settings.spilled.update((register, stack.place(register.cls)) for register in chosen)
     return bool(chosen)
@@ -363,7 +365,7 @@ def _relax(
         return True
     if not failure.predicate and _save(settings, failure, facts, kit, stack, enough=True):
         return True
-    if owners and not failure.predicate and _put_aside(settings, failure, kit, stack):
+    if owners and not failure.predicate and _put_aside(settings, failure, laid, kit, stack):
         return _afresh(settings)
     if owners:
         lacking = max(1, failure.needed - failure.available)
