@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -176,14 +176,14 @@ def _dealt(program: Program, target: Target) -> Program:
 def _sums_side_by_side(program: Program, target: Target, *, strips: bool) -> Callable[[Loop, int, Elem], int]:
     """In how many parts a loop's sum of so many terms is made, so that its arithmetic and not the sum takes longest.
     One where trips are known, but in `strips`: loops that wait take whole iterations side by side then."""
-    arithmetic, table = loop_arithmetic(program, target), OperationTable(target)
+    arithmetic, table = cache(partial(loop_arithmetic, program, target)), OperationTable(target)
 
     def parts(loop: Loop, terms: int, elem: Elem) -> int:
         if isinstance(loop.trip, Const) and not strips:
             return 1
         forms = table.forms("mac", elem) or table.forms("add", elem)
         latency = max((f.instruction.latency for f in forms), default=1)
-        interval = max(float(arithmetic.get(loop.iterator, 0) * abs(loop.step)), 1.0)
+        interval = max(float(arithmetic().get(loop.iterator, 0) * abs(loop.step)), 1.0)
         return next((n for n in range(1, terms) if -(-terms // n) * latency <= _WAIT * interval), terms)
 
     return parts
