@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,10 @@ from plant_core.remembered import few_by_identity
 
 # A thousand packets of straight code take the optimizer seconds; unoptimized they still run by the million a second.
 LONG_TEXT = 600_000
+# Unoptimized, each temporary of the one long function has a place of its own: vectors of 64 bytes, some ten for a line of
+# a hundred characters. What is not touched takes no memory.
+LEAST_STACK = 8 << 20
+STACK_FOR_TEXT = 64
 FLAGS = ("-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-w", "-Wno-psabi", "-shared", "-fPIC")
 COMPILERS = ("cc", "gcc", "clang")
 Array = Any
@@ -70,7 +74,7 @@ def run(loaded: Loaded, target: Target, cache_dir: str | None = None) -> Outcome
         )
     made = known[key]
     library = _library(made.text, Path(cache_dir) if cache_dir is not None else default_cache())
-    return _call(library, made, loaded)
+    return _call(library, made, loaded, max(LEAST_STACK, STACK_FOR_TEXT * len(made.text)))
 
 
 @few_by_identity
@@ -130,7 +134,20 @@ def _compile(path: str, flags: tuple[str, ...], text: str, library: Path) -> Non
         os.replace(made, library)
 
 
-def _call(library: ctypes.CDLL, made: Generated, loaded: Loaded) -> Outcome:
+def on_stack(size: int, function: Callable[[], int]) -> int:
+    """What `function` gives, called where it has `size` bytes of stack, which a process may have less of."""
+    given: list[int] = []
+    before = threading.stack_size(size + -size % 4096)
+    try:
+        thread = threading.Thread(target=lambda: given.append(function()), daemon=True)
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    return given[0]
+
+
+def _call(library: ctypes.CDLL, made: Generated, loaded: Loaded, stack: int) -> Outcome:
     code, start = loaded.code, loaded.start
     head = np.zeros(HEAD, dtype=np.uint64)
     head[0] = start.limit
@@ -146,12 +163,9 @@ def _call(library: ctypes.CDLL, made: Generated, loaded: Loaded) -> Outcome:
     )
     transfers = loaded.memories.transfers
     with _lock, _engine(transfers) as engine:
-        status = library.run(
-            ctypes.c_void_p(head.ctypes.data),
-            memories,
-            *(ctypes.c_void_p(a.ctypes.data) for a in (counts, written, warned, registers)),
-            engine,
-        )
+        arrays = (ctypes.c_void_p(a.ctypes.data) for a in (counts, written, warned, registers))
+        call = functools.partial(library.run, ctypes.c_void_p(head.ctypes.data), memories, *arrays, engine)
+        status = on_stack(stack, call)
     if transfers is not None and not status and transfers.running:
         raise fault(code, "early", transfers.running[0].uid, 0, loaded.memories)
     if status:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dspgen.errors import SourceError
+from dspgen.sim import native
 from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
@@ -90,3 +93,11 @@ def test_both_machines_agree_on_many_programs(tmp_path: Path) -> None:
     target = target_with()
     for seed in range(5000, 5400):
         agree(target, seed, tmp_path)
+
+
+def test_code_has_the_stack_that_it_asks_for(tmp_path: Path) -> None:
+    """An unoptimized program of a megabyte has more temporaries than the eight megabytes of a usual process."""
+    source, library = tmp_path / "deep.c", tmp_path / "deep.so"
+    source.write_text("int run(void) { volatile char a[48 << 20]; a[0] = 7; return a[0]; }\n")
+    subprocess.run(["cc", "-O0", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    assert native.on_stack(64 << 20, ctypes.CDLL(str(library)).run) == 7
