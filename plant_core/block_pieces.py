@@ -79,9 +79,9 @@ class Pieces:
     def _shape(self, window: Window) -> tuple[int, ...]:
         """A window's shape, and before it what is left of loops before a block."""
         most = {} if self.margins is None else self.margins.most
-        left = {k: before for k, (before, _) in most.items()}
-        before = [sum(left.get(k, 0) * s // self.counters[k].span for k, s in reach.steps) for reach in window.dims]
-        return tuple(n + b for n, b in zip(window.shape, before, strict=True)) if any(before) else window.shape
+        steps = window.dims[0].steps if window.dims else ()
+        before = sum(most[k][0] * s // self.counters[k].span for k, s in steps if k in most)
+        return (window.shape[0] + before, *window.shape[1:]) if before else window.shape
 
     def _parts(self, place: Place) -> list[dict[int, int]]:
         """The parts of a block that come one after the other: of each counter with batches which of them."""

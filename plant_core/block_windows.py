@@ -110,11 +110,16 @@ class Windows:
         return {k: self.boxes.granule if k in along else 1 for k in range(len(self.counters))}
 
     def enlarge(self, most: Mapping[int, tuple[int, int]]) -> None:
-        """Give a block's own arrays elements for iterations of counters that are left before it."""
+        """Give arrays elements for iterations of counters that are left before a block: those that are its own in all
+        dimensions; windows, which begin that much earlier for pieces, in all that tell how far apart elements lie."""
+        left = {k: before for k, (before, _) in most.items()}
         for key, window in self.found.items():
             if not window.outside and key.moves is not None:
-                left = {k: before for k, (before, _) in most.items()}
-                more = (sum(left.get(k, 0) * s // self.counters[k].span for k, s in moves) for moves in key.moves)
+                more = [sum(left.get(k, 0) * s // self.counters[k].span for k, s in moves) for moves in key.moves]
+            else:
+                more = [sum(left.get(k, 0) * s // self.counters[k].span for k, s in d.steps) for d in window.dims]
+                more[:1] = [0] * len(more[:1])
+            if any(more):
                 self.found[key] = replace(window, shape=tuple(n + m for n, m in zip(window.shape, more, strict=True)))
 
     def in_order(self) -> tuple[Window, ...]:

@@ -114,7 +114,8 @@ def run_blocks(
                 given[p.name] = left[p.name]
             else:
                 given[p.name] = scalars.get(p.name, SCALAR)
-        near |= {name: shifted_back(array, made, name, at) for name, array in evaluate(piece, given).items()}
+        found = evaluate(piece, given)
+        near |= {name: shifted_back(array, near[name], made, name, at) for name, array in found.items()}
         for w in made.windows:
             if w.store and w.moves_in(at) and (w in in_step or following is None or w.name in ahead):
                 far, here = slices(w, views[w.name].shape, at, made, spans)
@@ -196,30 +197,35 @@ def left_at(made: Blocks, at: tuple[int, ...]) -> dict[str, int]:
     return found
 
 
-def begin(made: Blocks, name: str, at: tuple[int, ...]) -> tuple[int, ...]:
-    """By how much a window begins earlier for a piece, in each dimension."""
-    window = next((w for w in made.windows if w.name == name), None)
-    left = left_at(made, at)
-    dims = window.dims if window is not None else ()
-    return tuple(
-        sum(left[made.left[k].before] * s // made.counters[k].span for k, s in d.steps if k in made.left) for d in dims
-    )
-
-
-def shifted(near: np.ndarray, made: Blocks, name: str, shape: tuple[int, ...], at: tuple[int, ...]) -> np.ndarray:
-    """A window as a piece has it."""
-    if near.shape == shape:
-        return near
-    found = np.full(shape, 99, near.dtype)
-    found[tuple(slice(b, b + n) for b, n in zip(begin(made, name, at), near.shape, strict=True))] = near
+def begin(made: Blocks, window: Window, at: tuple[int, ...]) -> int:
+    """By how many elements a window begins earlier for a piece."""
+    left, found = left_at(made, at), 0
+    for d, reach in enumerate(window.dims):
+        each = int(np.prod(window.shape[d + 1 :]))
+        found += each * sum(
+            left[made.left[k].before] * s // made.counters[k].span for k, s in reach.steps if k in made.left
+        )
     return found
 
 
-def shifted_back(found: np.ndarray, made: Blocks, name: str, at: tuple[int, ...]) -> np.ndarray:
+def shifted(near: np.ndarray, made: Blocks, name: str, shape: tuple[int, ...], at: tuple[int, ...]) -> np.ndarray:
+    """A window as a piece has it, row after row."""
     window = next((w for w in made.windows if w.name == name), None)
-    if window is None or window.shape == found.shape:
+    if window is None or near.shape == shape and not begin(made, window, at):
+        return near
+    first, every = begin(made, window, at), np.full(int(np.prod(shape)), 99, near.dtype)
+    every[first : first + near.size] = near.reshape(-1)[: every.size - first]
+    return every.reshape(shape)
+
+
+def shifted_back(found: np.ndarray, near: np.ndarray, made: Blocks, name: str, at: tuple[int, ...]) -> np.ndarray:
+    """The same window for transfers."""
+    window = next((w for w in made.windows if w.name == name), None)
+    if window is None or near.shape == found.shape and not begin(made, window, at):
         return found
-    return found[tuple(slice(b, b + n) for b, n in zip(begin(made, name, at), window.shape, strict=True))]
+    every, moved = near.reshape(-1).copy(), found.reshape(-1)[begin(made, window, at) :][: near.size]
+    every[: moved.size] = moved
+    return every.reshape(near.shape)
 
 
 def with_sizes(made: Blocks, sizes: Mapping[str, int], spans: Mapping[int, int] = {}) -> Blocks:
