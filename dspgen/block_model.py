@@ -8,7 +8,7 @@ from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dspgen.asmir.places import may_slide, place_bytes, room_of, window_bytes
+from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step, window_bytes
 from dspgen.errors import Problem
 from dspgen.options import Options
 from dspgen.target.model import Dma
@@ -31,8 +31,12 @@ _FEWEST = 8  # iterations of a loop in a block
 _MOST_SIZES = 2048  # of tiles of a band that are looked at
 _FEW_SIZES = 3  # where a loop has more, it is looked first whether any of them fits
 _ROWS = (32, 16, 8, 1)  # iterations of the other loops in blocks that have loops of unknown size whole
+_COLUMNS = (64, *_ROWS)  # where the innermost one is the other one
 _LENGTHS = (2048, 512, 128, 32)  # or of a loop by itself
-_LONG = (640, 1024)  # elements: rooms that are longer are as good, of nests with guards and others
+_GUARDED = ((64, 256), (32, 256), (32, 128))  # of the last two loops of unknown size in blocks of guarded nests
+_LONG = (640, 1024, 320)  # elements: rooms that are longer are as good, of nests with guards, others, and columns
+_ENOUGH = 8192  # elements: with room for so many along each dimension no others are looked for
+_MUCH = 4  # times as many elements as others have room for
 CUT = (1,)  # what bounds blocks of all loops is less
 MODERATE = 256  # iterations of a short loop of unknown size
 
@@ -40,8 +44,9 @@ MODERATE = 256  # iterations of a short loop of unknown size
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Iterations of each loop in a block, the order of the loops over blocks, and the cycles that the model expects.
-    `rooms`: the shapes that there is room for of windows as large as sizes tell. `bounding`: less is better, as arrays
-    may be larger; `small`: where loops are short. `places`: of windows that slide how many places they have."""
+    `rooms`: the shapes that there is room for of windows as large as sizes tell, `longest` the elements of these along
+    each dimension of unknown size. `bounding`: less is better, as arrays may be larger; `small`: where loops are short.
+    `places`: of windows that slide how many places they have."""
 
     spans: tuple[int, ...]
     order: tuple[int, ...]
@@ -51,6 +56,7 @@ class Sizes:
     small: tuple[int, int, int]
     places: Mapping[str, int] = field(default_factory=dict)
     in_step: bool = False
+    longest: float = math.inf
 
     def made(self, boxes: Boxes, options: Options, spare: int) -> Blocks:
         """Raises NoBlocks."""
@@ -111,6 +117,19 @@ def placed(found: Sequence[Window], places: Mapping[str, int]) -> tuple[Window, 
     return tuple(replace(w, places=places.get(w.name, 0)) for w in found)
 
 
+def sliding_places(counters: Sequence[Counter], found: Sequence[Window], room: int) -> dict[str, int]:
+    """How many places there is room for of windows that slide; all of them do, or none."""
+    slides = {w.name: slide for w in found if (slide := may_slide(w, counters)) is not None}
+    left = room - sum(room_of(replace(w, places=1), slides.get(w.name)) for w in found)
+    steps = sum(sliding_step(w, slides[w.name]) for w in found if w.name in slides)
+    if not steps:
+        return {}
+    most = 1 + left // steps
+    if any(most < slide.least for slide in slides.values()):
+        return {}
+    return {n: min(most, max(counters[s.counter].trips, s.least)) for n, s in slides.items()}
+
+
 def rooms_of(
     counters: Sequence[Counter], found: Sequence[Window], room: int, lanes: int
 ) -> dict[str, tuple[int, ...]] | None:
@@ -140,14 +159,39 @@ def bounding(boxes: Boxes, order: Sequence[int], found: Sequence[Window]) -> tup
     kind = 0
     if sized and not any(w.counters for w in found):
         kind = 2
-    elif order and len(order) < len(boxes.loops):
+    elif (order and len(order) < len(boxes.loops)) or any(not w.counters and len(w.shape) > 1 for w in sized):
         kind = 1
     longest = 0
-    if kind == 1:
-        enough = _LONG[all(map(boxes.is_box, boxes.func.comps))]
-        longest = min([enough, *(n for w in sized for n in w.room if n is not None)])
     columns = kind == 1 and any(w.room[-1] is None for w in sized)
+    if kind == 1:
+        longest = int(min(_LONG[2 if columns else all(map(boxes.is_box, boxes.func.comps))], longest_of(sized)))
     return kind, sum(not w.counters for w in sized), len(sized), columns, -longest
+
+
+def longest_of(found: Sequence[Window]) -> float:
+    """The elements that there is room for along each dimension of unknown size."""
+    return min((n for w in found if w.sized for n in w.room if n is not None), default=math.inf)
+
+
+def longer(ways: Iterable[Sizes], least: Sizes) -> Sizes | None:
+    """The next ones with room for much longer arrays than the `least`; None where these are as good as any."""
+    if not least.spans or least.longest >= _ENOUGH:
+        return None
+    found = (w for w in ways if w.spans and w.longest >= _MUCH * least.longest)
+    return min(found, key=lambda w: w.cycles, default=None)
+
+
+def has_room_for_all(other: Blocks, made: Blocks) -> bool:
+    """Whether blocks have room for all arrays that others `made` have room for."""
+    least = {(w.buf, d): n for w in made.windows if w.sized for d, n in enumerate(w.room) if n is not None}
+    most = [((w.buf, d), n) for w in other.windows if w.sized for d, n in enumerate(w.room) if n is not None]
+    return all(least.get(where, 0) and n >= least[where] for where, n in most)
+
+
+def only_margins(made: Blocks, boxes: Boxes) -> bool:
+    """Whether blocks of a nest that is no box are told by what is left of its loops, where several are cut."""
+    several = made.open and len(made.counters) > 1 and not all(map(boxes.is_box, boxes.func.comps))
+    return not several or len(made.left) == len(made.counters)
 
 
 def room_beside(touched: Sequence[set[str]], bufs: Mapping[str, Buf], room: int, boxes: Boxes) -> int:
@@ -224,16 +268,22 @@ def ways_of(boxes: Boxes, may_fit: Callable[[Sequence[Sequence[int]], Sequence[t
 
 def _whole_loops(boxes: Boxes, known: Sequence[bool]) -> Iterator[Way]:
     """Blocks of few iterations that have all of one or several loops of unknown size; or of known size, where not all
-    iterations are boxes."""
+    iterations are boxes: those with guards may be cut in all loops of unknown size."""
     unknown = [k for k, is_known in enumerate(known) if not is_known]
-    guarded = len(unknown) == 1 < len(known) and not all(map(boxes.is_box, boxes.func.comps))
+    guards = not all(map(boxes.is_box, boxes.func.comps))
+    for last in _GUARDED if guards and len(unknown) > 1 else ():
+        spans = dict(zip(unknown[-2:], last, strict=True))
+        every = enumerate(boxes.loops)
+        yield tuple(extent if known[k] else spans.get(k, 1) for k, (_, _, extent) in every), tuple(unknown)
+    guarded = guards and len(unknown) == 1 < len(known)
     for number in range(0 if guarded else 1, len(unknown) + 1):
         for whole in itertools.combinations(unknown, number):
             few = tuple(k for k in unknown if k not in whole) or ((0,) if known[0] else ())
             long = not whole and len(few) == 1
-            for rows in ((*_LENGTHS, *_ROWS) if long else _ROWS) if few else ():
-                spans = (min(rows, extent) if k in few else extent for k, (_, _, extent) in enumerate(boxes.loops))
-                yield tuple(spans), few
+            columns = bool(whole) and few == (unknown[-1],)
+            for rows in ((*_LENGTHS, *_ROWS) if long else _COLUMNS if columns else _ROWS) if few else ():
+                every = enumerate(boxes.loops)
+                yield tuple(min(rows, extent) if k in few else extent for k, (_, _, extent) in every), few
 
 
 def spans_of(extent: int, known: bool) -> list[int]:

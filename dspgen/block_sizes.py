@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step
+from dspgen.asmir.places import place_bytes
 from dspgen.block_groups import Group, cheapest
 from dspgen.block_layouts import Estimate, turns
 from dspgen.block_model import (
@@ -27,12 +27,17 @@ from dspgen.block_model import (
     array_bytes,
     bounding,
     expected,
+    has_room_for_all,
     inner_first,
+    longer,
+    longest_of,
     most_different,
+    only_margins,
     placed,
     problem,
     room_beside,
     rooms_of,
+    sliding_places,
     small,
     ways_of,
 )
@@ -46,7 +51,7 @@ from dspgen.vecdsl.ir import ELEM_BYTES
 from dspgen.vecdsl.subscripts import SPARE_VECTORS
 from plant_core.affine import read_accesses
 from plant_core.bands import bands
-from plant_core.block_tree import Around, Blocks
+from plant_core.block_tree import Around, Blocks, Either, Part
 from plant_core.blocks import blocks, busy_blocks, windows
 from plant_core.boxes import Boxes, NoBlocks, accesses_of, assumed, covers, meets
 from plant_core.ir import Buf, Comp, Func
@@ -56,6 +61,7 @@ from plant_core.windows import NOTHING, Counter, Window, rows_of, slide_of
 # The part of the near memory that is left to local arrays of the blocks.
 _SPARE = 4
 _TRIED = 40
+_LONGER = 6  # for arrays that others have no room for
 # What is expected of blocks that are alike, at most.
 _ALIKE = 1.01
 # Feedback: how many sizes are compiled, how near to the model's cycles is good enough, and how much above the best
@@ -77,7 +83,7 @@ class Parts:
     """The nests of a function in blocks, or neighbours as one block; and the cycles that are expected of them all, by
     their pieces where these are known."""
 
-    nests: tuple[Blocks | Around, ...]
+    nests: tuple[Part, ...]
     cycles: float
 
 
@@ -161,7 +167,8 @@ class _Parts:
         def told(ranked: Sequence[tuple[_Ranked, ...]]) -> Parts:
             best = zip(parts, (cycles for (cycles, _), *_ in ranked), strict=True)
             total = sum(part.cycles if cycles is None else cycles for part, cycles in best)
-            return Parts(tuple(b.made if isinstance(b, _Form) else b for (_, b), *_ in ranked), total)
+            nests = (self._for_all_arrays(b) if isinstance(b, _Form) else b for (_, b), *_ in ranked)
+            return Parts(tuple(nests), total)
 
         yield told(found)
         for k, (part, ranked) in enumerate(zip(parts, found, strict=True)):
@@ -264,16 +271,34 @@ class _Parts:
                 near = [w for w in ways if w.bounding == ways[0].bounding and w.cycles <= _ALIKE * ways[0].cycles]
                 # Where blocks have single iterations of a loop, the inner ones are those that go on for long.
                 ways = sorted(near, key=lambda w: (w.small, inner_first(w.spans))) + ways[len(near) :]
+            refused = set[int]()
             for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if w.bounding > CUT or not w.spans)):
                 try:
                     made = sizes.made(boxes, self.options, self.spare)
+                    if not only_margins(made, boxes):
+                        raise NoBlocks("where a block begins matters in several loops", loc=func.loc)
                 except NoBlocks as reason:
                     refusal = reason
+                    refused.add(id(sizes))
                 else:
                     if boxes.sizes and not sizes.spans:
                         made = replace(made, why=self._why(refusal or self.refused, ways))
-                    return _Form(boxes, ways, sizes, made)
+                    return _Form(boxes, [w for w in ways if id(w) not in refused], sizes, made)
         raise NoSchedule(problem(func, refusal or (None if ways else self.refused), self.source))
+
+    def _for_all_arrays(self, form: _Form) -> Part:
+        """A nest in blocks; where these bound arrays of unknown size, in others, too, with room for longer ones."""
+        found, least, ways = [form.made], form.sizes, [*form.ways]
+        for _ in range(_LONGER):
+            if (sizes := longer(ways, least)) is None:
+                break
+            ways.remove(sizes)
+            with contextlib.suppress(NoBlocks):
+                others = sizes.made(form.boxes, self.options, self.spare)
+                if has_room_for_all(others, found[-1]):
+                    found.append(others)
+                    least = sizes
+        return Either(tuple(found)) if len(found) > 1 else form.made
 
     def _why(self, refusal: NoBlocks | None, ways: Sequence[Sizes]) -> str:
         """Why a nest is one block; empty where that isn't known."""
@@ -416,7 +441,7 @@ class _Parts:
             places: Mapping[str, int] = {}
             if not (outer or in_step) and any(slide_of(w, counters) is not None for w in found):
                 _, apart = windows(boxes, spans, order, spare=self.spare)
-                if self._are_rows(boxes, apart) and (places := self._places(counters, apart)):
+                if self._are_rows(boxes, apart) and (places := sliding_places(counters, apart, self.room)):
                     found = placed(apart, places)
             rooms = rooms_of(counters, found, self._room(boxes), self.lanes)
             if rooms is not None:
@@ -428,7 +453,8 @@ class _Parts:
                     cycles = expected(self.dma, counters, sized, slow, outer, runs.blocks)
                 hidden = bool(boxes.sizes) and cycles <= _ALIKE * expected(self.dma, counters, sized, 0.0, outer)
                 less = small(counters, sized, hidden=hidden)
-                yield Sizes(spans, order, cycles, rooms, bounding(boxes, order, sized), less, places, in_step)
+                bounds, longest = bounding(boxes, order, sized), longest_of(sized)
+                yield Sizes(spans, order, cycles, rooms, bounds, less, places, in_step, longest)
 
     def _may_fit(
         self, boxes: Boxes, in_step: bool, sizes: Sequence[Sequence[int]], orders: Sequence[tuple[int, ...]]
@@ -440,18 +466,6 @@ class _Parts:
                 if rooms_of(*found, self._room(boxes), self.lanes) is not None:
                     return True
         return False
-
-    def _places(self, counters: Sequence[Counter], found: Sequence[Window]) -> dict[str, int]:
-        """How many places there is room for of windows that slide; all of them do, or none."""
-        slides = {w.name: slide for w in found if (slide := may_slide(w, counters)) is not None}
-        left = self.room - sum(room_of(replace(w, places=1), slides.get(w.name)) for w in found)
-        steps = sum(sliding_step(w, slides[w.name]) for w in found if w.name in slides)
-        if not steps:
-            return {}
-        most = 1 + left // steps
-        if any(most < slide.least for slide in slides.values()):
-            return {}
-        return {n: min(most, max(counters[s.counter].trips, s.least)) for n, s in slides.items()}
 
     def _are_rows(self, boxes: Boxes, found: Sequence[Window]) -> bool:
         """Whether transfers can move all of these."""

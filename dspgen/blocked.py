@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dspgen.asmir.blocks import Blocked, composed
-from dspgen.asmir.dispatch import BlockedNest, Piece, Round, lone_prefix, piece_prefix
+from dspgen.asmir.dispatch import BlockedNest, Nest, OneOf, Piece, Round, lone_prefix, piece_prefix
 from dspgen.asmir.ir import Function
 from dspgen.asmir.places import moved, window_bytes
 from dspgen.errors import NoSchedule
@@ -23,13 +23,15 @@ from dspgen.stages import CANDIDATE_LOOK, FINAL_LOOK, FINAL_TIMES, Compiled, sch
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import ArrayDecl, ScalarDecl
 from plant_core.affine import all_bufs
-from plant_core.block_tree import Around, Blocks, flat
+from plant_core.block_tree import Around, Blocks, Either, Part, flat
 from plant_core.ir import Buf, Extent, Func
 from plant_core.windows import Size, Window
 
+_LARGER = "for larger arrays, "
+
 
 def compile_blocked(
-    parts: Sequence[Blocks | Around],
+    parts: Sequence[Part],
     source: Func,
     target: Target,
     options: Options,
@@ -54,11 +56,13 @@ def compile_blocked(
             known.update(piece.scheduled.blocks)
     attempts = ATTEMPTS * sum(map(len, pieces))  # each piece may ask for less in its turn
     scheduled = _scheduled(function, target, options, attempts, lessons, known)
+    later = [m for p in parts if isinstance(p, Either) for m in p.parts[1:]]
+    names = [_LARGER * any(m is other for other in later) + _title(m) for m in made]
     titles = tuple(
-        f"{_title(m)}: {', '.join(dict.fromkeys(t for c in code for t in c.tiles))}"
-        for m, code in zip(made, pieces, strict=True)
+        f"{name}: {', '.join(dict.fromkeys(t for c in code for t in c.tiles))}"
+        for name, code in zip(names, pieces, strict=True)
     )
-    remarks = tuple(Remark(m.func.comps[0].loc, "blocks", _told(m)) for m in made)
+    remarks = tuple(Remark(m.func.comps[0].loc, "blocks", _told(name, m)) for name, m in zip(names, made, strict=True))
     inner = tuple(dict.fromkeys(r for code in pieces for c in code for r in c.remarks))
     choices = tuple(choice for code in pieces for c in code for choice in c.choices)
     found = replace(pieces[0][0], source=source, choices=choices, assembly=function, scheduled=scheduled, tiles=titles)
@@ -124,14 +128,14 @@ def _title(made: Blocks) -> str:
     return f"blocks of {spans}" if spans else "one block"
 
 
-def _told(made: Blocks) -> str:
+def _told(title: str, made: Blocks) -> str:
     known = all(c.extent is None for c in made.counters)
     number = math.prod(c.trips for c in made.counters) if known else "as many as sizes tell"
     sizes = ", ".join(
         f"{w.name}{_turned(w)} {'up to ' * w.sized}{window_bytes(w)}{_places(w, made.outer)}" for w in made.windows
     )
     why = f"; not cut, as {made.why}" if made.why else ""
-    return f"{_title(made)}, {number} of them; bytes on the chip: {sizes}{why}"
+    return f"{title}, {number} of them; bytes on the chip: {sizes}{why}"
 
 
 def _turned(window: Window) -> str:
@@ -147,7 +151,7 @@ def _places(window: Window, outer: int) -> str:
 
 
 def _blocked(
-    parts: Sequence[Blocks | Around],
+    parts: Sequence[Part],
     source: Func,
     pieces: Sequence[Sequence[Compiled]],
     sizes: Mapping[str, Size],
@@ -160,10 +164,15 @@ def _blocked(
     scalars = tuple(ScalarDecl(p.name, p.dtype) for p in source.params if not isinstance(p, Buf))
     codes = iter(pieces)
 
-    def nests(parts: Sequence[Blocks | Around]) -> tuple[BlockedNest | Round, ...]:
-        return tuple(
-            Round(p.counter, nests(p.parts)) if isinstance(p, Around) else _nest(p, next(codes)) for p in parts
-        )
+    def nest(part: Part) -> Nest:
+        if isinstance(part, Blocks):
+            return _nest(part, next(codes))
+        if isinstance(part, Around):
+            return Round(part.counter, nests(part.parts))
+        return OneOf(tuple(_nest(form, next(codes)) for form in part.parts))
+
+    def nests(parts: Sequence[Part]) -> tuple[Nest, ...]:
+        return tuple(nest(part) for part in parts)
 
     found = nests(parts)
     return Blocked(source.name, tuple(p.name for p in source.params), arrays, scalars, found, sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +13,6 @@ import numpy as np
 
 from dspgen import oracle
 from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies
-from dspgen.block_sizes import Parts
 from dspgen.blocked import compile_blocked, lost_loops
 from dspgen.choosing import Chooser, Chosen, Outdone, compile_nests
 from dspgen.collecting import seldom_collecting
@@ -57,7 +56,7 @@ from dspgen.tiling.twos import in_twos
 from dspgen.unrolled import Unrolled, best_unrolled
 from dspgen.viewed import Best, Made, View, best_view, worth_unrolling
 from plant_core.beside import beside, forks
-from plant_core.block_tree import Blocks, flat
+from plant_core.block_tree import Blocks, Part, flat, of_first
 from plant_core.canonical.passes import canonical
 from plant_core.defined import with_sizes
 from plant_core.ir import Func
@@ -188,30 +187,44 @@ def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) ->
     refusal: NoSchedule | None = None
     pieces = _Pieces(target, options, seen)
     judge = pieces.cycles if options.tiler == "feedback" and options.tile == "search" else None
-    view = next(v for v in views(target) if v.packed == 1)
+    view, known = next(v for v in views(target) if v.packed == 1), {**sizes, **parts}
     for ways in cuts(sized, func, target, options, judge, pieces.expected):
-        best: tuple[float, Compiled, Parts] | None = None
+        best: tuple[float, Compiled, tuple[Part, ...]] | None = None
         try:
             for made in ways:
                 if best is not None and made.cycles >= best[0]:
                     continue
-                whole = compile_blocked(made.nests, source, view, options, pieces.code, {**sizes, **parts})
-                lost = lost_loops(whole, [pieces.code(nest) for nest in flat(made.nests)])
+                nests, whole = _composed(
+                    made.nests, lambda n: compile_blocked(n, source, view, options, pieces.code, known)
+                )
+                lost = lost_loops(whole, [pieces.code(nest) for nest in flat(nests)])
                 cycles = cycles_far(whole, source, target) if lost or best is not None else None
                 if best is None or (cycles is not None and cycles < best[0]):
-                    best = cycles or 0.0, whole, made
+                    best = cycles or 0.0, whole, nests
                 if not lost or cycles is None:
                     break
         except NoSchedule as error:
             refusal = refusal or error
         if best is not None:
-            for nest in flat(best[2].nests):
+            for nest in flat(best[2]):
                 pieces.tell(nest)
             seen("lasm", best[1].assembly)
             seen("packets", best[1].scheduled)
             return best[1], ()
     assert refusal is not None
     raise refusal
+
+
+def _composed(
+    nests: tuple[Part, ...], compiled: Callable[[Sequence[Part]], Compiled]
+) -> tuple[tuple[Part, ...], Compiled]:
+    """Nests in blocks as one function; those for larger arrays are left out where the machine lacks what they need."""
+    try:
+        return nests, compiled(nests)
+    except NoSchedule:
+        if (first := of_first(nests)) == nests:
+            raise
+        return first, compiled(first)
 
 
 @dataclass(slots=True)

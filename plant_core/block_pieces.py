@@ -55,8 +55,7 @@ class Pieces:
             kind: Literal["param", "local"] = "param" if window.name in self.near else "local"
             const = window.buf not in written
             buf = self.boxes.bufs[window.buf]
-            here = self._shape(window)
-            bufs[window.name] = replace(buf, name=window.name, shape=here, kind=kind, const=const)
+            bufs[window.name] = replace(buf, name=window.name, shape=window.shape, kind=kind, const=const)
         seen = {w.buf for w in self.windows}
         bufs |= {b.name: b for b in func.bufs if b.kind == "local" and b.name not in seen}
         names = {p.name for p in func.params}
@@ -75,13 +74,6 @@ class Pieces:
         params: tuple[Buf | ScalarParam, ...] = (*arrays, *scalars, *numbers)
         made = Func(f"{func.name}_block{number}", params, used, comps, func.loc)
         return joined(made) if self.boxes.axes and shape.like is not None else made
-
-    def _shape(self, window: Window) -> tuple[int, ...]:
-        """A window's shape, and before it what is left of loops before a block."""
-        most = {} if self.margins is None else self.margins.most
-        steps = window.dims[0].steps if window.dims else ()
-        before = sum(most[k][0] * s // self.counters[k].span for k, s in steps if k in most)
-        return (window.shape[0] + before, *window.shape[1:]) if before else window.shape
 
     def _parts(self, place: Place) -> list[dict[int, int]]:
         """The parts of a block that come one after the other: of each counter with batches which of them."""

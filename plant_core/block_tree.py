@@ -34,9 +34,9 @@ class Blocks:
     do. A piece's parameters are the windows by name, the scalars that it uses, of `origins` (name, counter) the
     iterations that the block begins with, and of `counts` (name, counter, 0 or 1) how many groups of them, or batches
     of the first or second size, it has of a counter whose extent is known at run time, in blocks that may be shorter
-    than others. The first `outer` counters go round other nests. `left`: by counter, what is left of its loop; windows
-    that it moves begin as many iterations earlier for pieces as are left before the block. `open`: pieces have loops of
-    their own whose sizes are known at run time only. `why` there are no smaller blocks, if that is told."""
+    than others. The first `outer` counters go round other nests. `left`: by counter, what is left of its loop. `open`:
+    pieces have loops of their own whose sizes are known at run time only. `why` there are no smaller blocks, if that is
+    told."""
 
     func: Func
     counters: tuple[Counter, ...]
@@ -92,15 +92,30 @@ class Around:
     is not in another such loop, else the next one."""
 
     counter: Counter
-    parts: tuple[Blocks | Around, ...]
+    parts: tuple[Part, ...]
 
 
-def flat(parts: Iterable[Blocks | Around]) -> list[Blocks]:
-    """The nests in their order."""
+@dataclass(frozen=True, slots=True)
+class Either:
+    """A nest in blocks of several forms: each for arrays that those before it have no room for."""
+
+    parts: tuple[Blocks, ...]
+
+
+Part = Blocks | Around | Either
+
+
+def flat(parts: Iterable[Part]) -> list[Blocks]:
+    """The nests in their order, each in all its forms."""
     found: list[Blocks] = []
     for part in parts:
-        found += flat(part.parts) if isinstance(part, Around) else [part]
+        found += [part] if isinstance(part, Blocks) else flat(part.parts)
     return found
+
+
+def of_first(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The nests in their first form only."""
+    return tuple(part.parts[0] if isinstance(part, Either) else part for part in parts)
 
 
 def places_of(counter: Counter) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Counted
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -103,24 +104,25 @@ class Windows:
         every = self.found.items()
         return {w.name for key, w in every if w.outside or key.moves is None or key.buf in self.lasting}
 
-    @property
-    def unit(self) -> dict[int, int]:
-        """Of each counter how many iterations move all windows from vector to vector."""
-        along = {k for w in self.found.values() if w.outside and w.dims for k, _ in w.dims[-1].steps}
-        return {k: self.boxes.granule if k in along else 1 for k in range(len(self.counters))}
-
     def enlarge(self, most: Mapping[int, tuple[int, int]]) -> None:
-        """Give arrays elements for iterations of counters that are left before a block: those that are its own in all
-        dimensions; windows, which begin that much earlier for pieces, in all that tell how far apart elements lie."""
-        left = {k: before for k, (before, _) in most.items()}
+        """Give arrays elements for iterations of counters that are left before a block, and rows that begin as they
+        would without these."""
         for key, window in self.found.items():
-            if not window.outside and key.moves is not None:
-                more = [sum(left.get(k, 0) * s // self.counters[k].span for k, s in moves) for moves in key.moves]
-            else:
-                more = [sum(left.get(k, 0) * s // self.counters[k].span for k, s in d.steps) for d in window.dims]
-                more[:1] = [0] * len(more[:1])
+            moves = key.moves if not window.outside else tuple(d.steps for d in window.dims)
+            if moves is None:
+                continue
+            each = [{k: s // self.counters[k].span for k, s in of if k in most} for of in moves]
+            more = [sum(most[k][0] * n for k, n in of.items()) for of in each]
+            if len(more) > 1:
+                more[-1] += -more[-1] % self.boxes.granule
             if any(more):
-                self.found[key] = replace(window, shape=tuple(n + m for n, m in zip(window.shape, more, strict=True)))
+                shape = tuple(n + m for n, m in zip(window.shape, more, strict=True))
+                strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+                before = Counted[int]()
+                for of, stride in zip(each, strides, strict=True):
+                    before.update({k: n * stride for k, n in of.items()})
+                margin = tuple((k, most[k][0], n) for k, n in sorted(before.items()) if most[k][0])
+                self.found[key] = replace(window, shape=shape, margin=margin if window.outside else ())
 
     def in_order(self) -> tuple[Window, ...]:
         """The windows in an order in which those that are in step may be put back."""

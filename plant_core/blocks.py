@@ -135,7 +135,7 @@ class _Blocking:
         if self.open:
             margins = Margins()
             if self.partial:
-                margins = margins_of(self.boxes, self.counters, self.iterators, made.unit)
+                margins = margins_of(self.boxes, self.counters, self.iterators)
             made.enlarge(margins.most)
         else:
             self.counters = grouped(self.boxes, self.counters, self.iterators, made.whole)

@@ -6,8 +6,8 @@ After:  S[i, k] for i_before <= i < i_all - i_behind, 0 <= k < 3, 0 <= i + k - 1
         where i_before = min(i_first, 1), i_behind = min(n - i_first - i_count, 1),
               i_all = i_before + i_count + i_behind
 
-A guard that only looks at a loop's ends can't tell the difference, and windows are taken to begin `i_before` iterations
-earlier. Others, those of a triangle, are told by where the block begins.
+A guard that only looks at a loop's ends can't tell the difference; windows have room for `i_before` iterations, and lie
+that much further on. Others, those of a triangle, are told by where the block begins.
 """
 
 from __future__ import annotations
@@ -62,18 +62,15 @@ class Margins:
     most: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
-def margins_of(
-    boxes: Boxes, counters: Sequence[Counter], iterators: Mapping[str, Sequence[str | None]], unit: Mapping[int, int]
-) -> Margins:
-    """`unit`: by counter, of how many iterations a multiple may be left before a block. Requires: blocks have as many
-    iterations of a loop as they are told. Raises NoBlocks where the loops that are counted have known sizes, or not all
-    statements are in them."""
+def margins_of(boxes: Boxes, counters: Sequence[Counter], iterators: Mapping[str, Sequence[str | None]]) -> Margins:
+    """Requires: blocks have as many iterations of a loop as they are told. Raises NoBlocks where the loops that are
+    counted have known sizes, or not all statements are in them."""
     exact = {c.name: _in_block(boxes, c, counters, iterators[c.name]) for c in boxes.func.comps}
     most: dict[int, tuple[int, int]] = {}
     known = isl.Set("{ : }")
     for k, counter in enumerate(counters):
         left = partial(_left, boxes, exact, {name: names[k] for name, names in iterators.items()}, counter)
-        reach = _reach(left, counter, unit[k])
+        reach = _reach(left, counter)
         if reach is not None and (found := left(*reach)) is not None:
             exact, most[k] = found[0], reach
             known = known.intersect(found[1])
@@ -85,14 +82,13 @@ def margins_of(
     return Margins(domains, most)
 
 
-def _reach(left: Callable[[int, int], object | None], counter: Counter, unit: int) -> tuple[int, int] | None:
+def _reach(left: Callable[[int, int], object | None], counter: Counter) -> tuple[int, int] | None:
     """How many iterations before and behind a block matter; None where that tells nothing."""
     if counter.extent is None:
         return None
     before = _least(lambda most: left(most, counter.span) is not None, counter.span)
     if before is None:
         return None
-    before = -(-before // unit) * unit
     behind = _least(lambda most: left(before, most) is not None, counter.span)
     return None if behind is None or before > counter.span else (before, behind)
 

@@ -167,7 +167,8 @@ class Window:
     each block and put back after it, in the order of the windows.
     `places`: how many it has one after the other, if it slides over them (see `Slide`). `layout`: of what `buf` is a
     view, if it is no array itself. `unless`: of windows before it the margins that are all 0 in blocks that have
-    both in one place; those use the other one, and this is not moved.
+    both in one place; those use the other one, and this is not moved. `margin`: of (counter, most, n), a block has n
+    elements before it for each iteration of the counter that is left before the block, `most` of these at most.
     """
 
     name: str
@@ -182,6 +183,7 @@ class Window:
     places: int = 0
     layout: Layout | None = None
     unless: tuple[tuple[Margin, ...], ...] = ()
+    margin: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def array(self) -> str:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
 from dspgen.asmir.ahead import ahead
 from dspgen.asmir.counting import ALONE, NUMBER, alone, measured
-from dspgen.asmir.dispatch import BlockedNest, Dispatch, Round, has_place
+from dspgen.asmir.dispatch import BlockedNest, Dispatch, Nest, OneOf, has_place
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.ir import Function, If, Item, Loop, Reg, VReg
 from dspgen.asmir.places import Moved, Slid
@@ -32,6 +32,7 @@ from plant_core.windows import Size, Window
 
 _FRAME = "frame of the blocks"
 _FITS = "fits"
+_LARGER = "larger"  # whether the others are run
 _ANY = "any"
 _OTHERS = "others"  # whether there are other blocks than one short one
 _WAITING = 4  # one register of so many may keep a value until data are there
@@ -48,7 +49,7 @@ class Blocked:
     params: tuple[str, ...]
     arrays: tuple[ArrayDecl, ...]
     scalars: tuple[ScalarDecl, ...]
-    nests: tuple[BlockedNest | Round, ...]
+    nests: tuple[Nest, ...]
     sizes: Mapping[str, Size]
 
     @property
@@ -57,9 +58,8 @@ class Blocked:
 
     @property
     def sized(self) -> list[Window]:
-        """Windows as large as sizes tell that are known at run time only; of each array those with different rooms."""
-        found = (m.window for nest in self.all_nests for m in nest.windows if m.window.sized)
-        return list({(w.buf, w.room): w for w in found}.values())
+        """Windows that must fit: those of nests in their last forms."""
+        return _sized(_flat(self.nests, last=True))
 
 
 def composed(blocked: Blocked, target: Target) -> Function:
@@ -85,13 +85,11 @@ class _Composer:
 
     def _placed(self) -> int:
         """Give each window its place: what lives on from nest to nest first. Returns the bytes of all."""
-        kept: dict[str, int] = {}
-        size = 0
-        for nest in self.nests:
-            for moved in nest.windows:
-                if not moved.window.outside and moved.window.buf not in kept:
-                    kept[moved.window.buf] = size
-                    size += moved.room
+        rooms: dict[str, int] = {}
+        for moved in (m for nest in self.nests for m in nest.windows if not m.window.outside):
+            rooms[moved.window.buf] = max(rooms.get(moved.window.buf, 0), moved.room)
+        kept = dict(zip(rooms, itertools.accumulate(rooms.values(), initial=0), strict=False))
+        size = sum(rooms.values())
         most = size
         for number, nest in enumerate(self.nests):
             at = size
@@ -111,14 +109,20 @@ class _Composer:
             self.emitter.names[name] = Reg(self.emitter.fresh(self.emitter.classes.scalar.name, name))
             items += self._section(partial(self._set, name, amount(size)))
         self.number = -1
-        items += self._where_they_fit(self._one_by_one(self.blocked.nests, 0))
+        items += self._where_they_fit(self.blocked.sized, self._one_by_one(self.blocked.nests, 0))
         below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
         return Function(self.blocked.name, inputs, tuple(items), below=below)
 
-    def _where_they_fit(self, items: list[Item]) -> list[Item]:
-        """What is run if there is room for all arrays whose sizes are known at run time only, or nothing in them."""
+    def _first_that_fits(self, forms: Sequence[BlockedNest], depth: int) -> list[Item]:
+        first = self._one_by_one(forms[:1], depth)
+        if len(forms) == 1:
+            return first
+        return self._where_they_fit(_sized(forms[:1]), first, self._first_that_fits(forms[1:], depth))
+
+    def _where_they_fit(self, windows: Sequence[Window], items: list[Item], others: Sequence[Item] = ()) -> list[Item]:
+        """What is run if there is room for all of these, or nothing in them; else the others."""
         found: Term = ONE
-        for window in self.blocked.sized:
+        for window in windows:
             ends = [(d.size, most) for d, most in zip(window.dims, window.shape, strict=True) if d.size is not None]
             within = [Op("lt", (amount(e), Const(most + 1, I32)), I32) for e, most in ends]
             fits = reduce(lambda a, b: Op("and", (a, b), I32), within)
@@ -130,15 +134,24 @@ class _Composer:
             return items
         register = self.emitter.fresh(self.emitter.classes.scalar.name, "fits")
         self.emitter.names[_FITS] = Reg(register)
-        return [*self._section(lambda: self._set(_FITS, found)), If(register, tuple(items))]
+        told = self._section(lambda: self._set(_FITS, found))
+        if not others:
+            return [*told, If(register, tuple(items))]
+        instead = self.emitter.fresh(self.emitter.classes.scalar.name, "larger")
+        self.emitter.names[_LARGER] = Reg(instead)
+        told += self._section(lambda: self._set(_LARGER, Op("xor", (Var(_FITS, I32), ONE), I32)))
+        return [*told, If(register, tuple(items)), If(instead, tuple(others))]
 
-    def _one_by_one(self, nests: Sequence[BlockedNest | Round], depth: int) -> list[Item]:
+    def _one_by_one(self, nests: Sequence[Nest], depth: int) -> list[Item]:
         """`depth`: of the loops that go round these nests."""
         items: list[Item] = []
         for nest in nests:
             if isinstance(nest, BlockedNest):
                 self.number, self.nest = self.number + 1, nest
                 items += self._whole_nest()
+                continue
+            if isinstance(nest, OneOf):
+                items += self._first_that_fits(nest.nests, depth)
                 continue
             place, name = _round(depth), f"{self.blocked.name}_round{self.number + 1}_{depth}"
             self.emitter.names[place] = Reg(self.emitter.fresh(self.emitter.classes.scalar.name, place))
@@ -439,8 +452,18 @@ def _round(depth: int) -> str:
     return f"round.{depth}"
 
 
-def _flat(nests: Sequence[BlockedNest | Round]) -> list[BlockedNest]:
+def _flat(nests: Sequence[Nest], *, last: bool = False) -> list[BlockedNest]:
+    """The nests in their order, each in all its forms or in its last one."""
     found: list[BlockedNest] = []
     for nest in nests:
-        found += _flat(nest.nests) if isinstance(nest, Round) else [nest]
+        if isinstance(nest, BlockedNest):
+            found.append(nest)
+        else:
+            found += _flat(nest.nests[-1:] if last and isinstance(nest, OneOf) else nest.nests, last=last)
     return found
+
+
+def _sized(nests: Iterable[BlockedNest]) -> list[Window]:
+    """Windows as large as sizes tell that are known at run time only; of each array those with different rooms."""
+    found = (m.window for nest in nests for m in nest.windows if m.window.sized)
+    return list({(w.buf, w.room): w for w in found}.values())

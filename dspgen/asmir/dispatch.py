@@ -16,7 +16,7 @@ from dspgen.asmir.sections import section, set_variable
 from dspgen.asmir.transfers import I32, ONE, ZERO, amount, iterations, lacking, low_half, smaller
 from dspgen.asmir.turn_names import at, last
 from dspgen.target.model import Target
-from dspgen.vecdsl.ir import ELEM_BYTES, Const, Op, Term, Var
+from dspgen.vecdsl.ir import Const, Op, Term, Var
 from plant_core.loc import Loc
 from plant_core.windows import (
     BETWEEN,
@@ -74,9 +74,17 @@ class Round:
     """Nests that are done one after the other for each block of a counter."""
 
     counter: Counter
-    nests: tuple[BlockedNest | Round, ...]
+    nests: tuple[Nest, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A nest in blocks of several forms: each for arrays that those before it have no room for."""
+
+    nests: tuple[BlockedNest, ...]
+
+
+Nest = BlockedNest | Round | OneOf
 Around = tuple[list[Item], list[Item]]
 
 
@@ -225,7 +233,7 @@ class Dispatch:
                 moved = next((m for m in self.nest.windows if m.window.name == name), None)
                 if moved is not None:
                     low = low_half(made, self.target)
-                    self.emitter.lower(self._begin(moved), low)
+                    self.emitter.lower(self.place(moved), low)
                     if low != made and self.high is not None:
                         self.emitter.move(Reg(made.vreg, "hi"), self.high)
                 elif name in origins:
@@ -254,18 +262,6 @@ class Dispatch:
         rest = Op("sub", (amount(extent), Op("add", (first, own), I32)), I32)
         behind = Op("min", (rest, Const(told.most[1], I32)), I32)
         return behind if name == told.behind else Op("add", (Op("add", (before, own), I32), behind), I32)
-
-    def _begin(self, moved: Moved) -> Term:
-        """Where a window begins for pieces."""
-        place, window = self.place(moved), moved.window
-        for d, reach in enumerate(window.dims):
-            each = ELEM_BYTES[window.dtype] * math.prod(window.shape[d + 1 :])
-            for k, step in reach.steps:
-                if k in self.nest.left:
-                    less = Const(each * step // self.nest.counters[k].span, I32)
-                    before = self._left(k, self.nest.left[k].before)
-                    place = Op("sub", (place, Op("mul", (before, less), I32)), I32)
-        return place
 
     def _count(self, k: int, batch: int) -> Term:
         """How many groups of a counter's iterations the block at hand has, or batches of them."""

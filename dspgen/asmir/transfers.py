@@ -19,7 +19,7 @@ from dspgen.asmir.turn_names import at
 from dspgen.target.model import Dma, Target
 from dspgen.target.operations import Form
 from dspgen.target.query import Index
-from dspgen.vecdsl.ir import Address, Const, Load, Op, Store, Term, Var, VType
+from dspgen.vecdsl.ir import ELEM_BYTES, Address, Const, Load, Op, Store, Term, Var, VType
 from plant_core.windows import Clip, Counter, Length, Rows, Size, part_of, products
 
 I32 = VType("i32", False)
@@ -128,6 +128,10 @@ class Engine:
             under, _ = self._outside(clip, block)
             far = Op("add", (far, Op("mul", (under, amount(clip.far)), I32)), I32)
             near = Op("add", (near, Op("mul", (under, Const(clip.near, I32)), I32)), I32)
+        for k, most, elements in window.margin:
+            first = Op("mul", (Var(block(k), I32), iterations(self.counters, k)), I32)
+            before = Op("min", (first, Const(most, I32)), I32)
+            near = Op("add", (near, Op("mul", (before, Const(elements * ELEM_BYTES[window.dtype], I32)), I32)), I32)
         words = {"source": near if store else far, "destination": far if store else near}
         for word, length in _lengths(moved, store):
             if length.less or (moved.slid is not None and moved.slid.word == word):

@@ -30,8 +30,8 @@ from plant_core.remembered import few_by_identity
 
 # A thousand packets of straight code take the optimizer seconds; unoptimized they still run by the million a second.
 LONG_TEXT = 600_000
-# Unoptimized, each temporary of the one long function has a place of its own: vectors of 64 bytes, some ten for a line of
-# a hundred characters. What is not touched takes no memory.
+# Unoptimized, each temporary of the one long function has a place of its own: vectors of 64 bytes, some ten for a line
+# of a hundred characters. What is not touched takes no memory.
 LEAST_STACK = 8 << 20
 STACK_FOR_TEXT = 64
 FLAGS = ("-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-w", "-Wno-psabi", "-shared", "-fPIC")

@@ -72,6 +72,7 @@ def run_blocks(
     places = list(itertools.product(*(range(c.trips) for c in made.counters)))
     views = {w.name: view_of(arrays[w.array], w.layout) for w in made.windows if w.outside}
     near = {w.name: np.zeros(w.shape, np.int32) for w in made.windows}
+    windows = {w.name: w for w in made.windows}
     fetched: dict[str, tuple[int, ...]] = {}
 
     def moves(window: Window, at: tuple[int, ...]) -> tuple[int, ...]:
@@ -103,7 +104,7 @@ def run_blocks(
         given: dict[str, np.ndarray | int] = {}
         for p in piece.params:
             if isinstance(p, Buf):
-                given[p.name] = shifted(near[p.name], made, p.name, p.extents, at)
+                given[p.name] = shifted(near[p.name], begin(made, windows.get(p.name), at))
             elif p.name in (origins := dict(made.origins)):
                 k = origins[p.name]
                 given[p.name] = made.counters[k].low + at[k] * spans.get(k, made.counters[k].span)
@@ -115,7 +116,7 @@ def run_blocks(
             else:
                 given[p.name] = scalars.get(p.name, SCALAR)
         found = evaluate(piece, given)
-        near |= {name: shifted_back(array, near[name], made, name, at) for name, array in found.items()}
+        near |= {name: shifted(array, -begin(made, windows.get(name), at)) for name, array in found.items()}
         for w in made.windows:
             if w.store and w.moves_in(at) and (w in in_step or following is None or w.name in ahead):
                 far, here = slices(w, views[w.name].shape, at, made, spans)
@@ -197,35 +198,21 @@ def left_at(made: Blocks, at: tuple[int, ...]) -> dict[str, int]:
     return found
 
 
-def begin(made: Blocks, window: Window, at: tuple[int, ...]) -> int:
-    """By how many elements a window begins earlier for a piece."""
-    left, found = left_at(made, at), 0
-    for d, reach in enumerate(window.dims):
-        each = int(np.prod(window.shape[d + 1 :]))
-        found += each * sum(
-            left[made.left[k].before] * s // made.counters[k].span for k, s in reach.steps if k in made.left
-        )
-    return found
+def begin(made: Blocks, window: Window | None, at: tuple[int, ...]) -> int:
+    """How many elements before it a window has for a piece."""
+    if window is None:
+        return 0
+    return sum(min(at[k] * made.counters[k].span, most) * each for k, most, each in window.margin)
 
 
-def shifted(near: np.ndarray, made: Blocks, name: str, shape: tuple[int, ...], at: tuple[int, ...]) -> np.ndarray:
-    """A window as a piece has it, row after row."""
-    window = next((w for w in made.windows if w.name == name), None)
-    if window is None or near.shape == shape and not begin(made, window, at):
-        return near
-    first, every = begin(made, window, at), np.full(int(np.prod(shape)), 99, near.dtype)
-    every[first : first + near.size] = near.reshape(-1)[: every.size - first]
-    return every.reshape(shape)
-
-
-def shifted_back(found: np.ndarray, near: np.ndarray, made: Blocks, name: str, at: tuple[int, ...]) -> np.ndarray:
-    """The same window for transfers."""
-    window = next((w for w in made.windows if w.name == name), None)
-    if window is None or near.shape == found.shape and not begin(made, window, at):
-        return found
-    every, moved = near.reshape(-1).copy(), found.reshape(-1)[begin(made, window, at) :][: near.size]
-    every[: moved.size] = moved
-    return every.reshape(near.shape)
+def shifted(near: np.ndarray, elements: int) -> np.ndarray:
+    """A window with room for so many elements before what is in it, or behind it, and less at the other end."""
+    found, given = np.full(near.size, 99, near.dtype), near.reshape(-1)
+    if elements < 0:
+        found[:elements] = given[-elements:]
+    else:
+        found[elements:] = given[: near.size - elements]
+    return found.reshape(near.shape)
 
 
 def with_sizes(made: Blocks, sizes: Mapping[str, int], spans: Mapping[int, int] = {}) -> Blocks:
