@@ -15,7 +15,7 @@ from dspgen.target.model import Dma
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.block_tree import Blocks
 from plant_core.block_windows import Rooms
-from plant_core.blocks import blocks
+from plant_core.blocks import blocks, windows
 from plant_core.boxes import Boxes, NoBlocks
 from plant_core.ir import Buf, Func
 from plant_core.windows import Counter, Window
@@ -188,10 +188,33 @@ def has_room_for_all(other: Blocks, made: Blocks) -> bool:
     return all(least.get(where, 0) and n >= least[where] for where, n in most)
 
 
-def only_margins(made: Blocks, boxes: Boxes) -> bool:
-    """Whether blocks of a nest that is no box are told by what is left of its loops, where several are cut."""
-    several = made.open and len(made.counters) > 1 and not all(map(boxes.is_box, boxes.func.comps))
-    return not several or len(made.left) == len(made.counters)
+def check_guards(made: Blocks, boxes: Boxes) -> None:
+    """Raises NoBlocks where a nest that is no box is cut in several loops, all those of unknown size, but blocks aren't
+    told by what is left of each, or have other arrays whole."""
+    unknown = sum(boxes.symbolic(boxes.main, d) is not None for d in range(len(boxes.loops)))
+    if not made.open or not 1 < unknown == len(made.counters) or all(map(boxes.is_box, boxes.func.comps)):
+        return
+    if len(made.left) < unknown:
+        raise NoBlocks("it matters where a block begins", loc=boxes.func.loc)
+    if any(w.sized for w in made.windows):
+        raise NoBlocks("blocks have arrays whole", loc=boxes.func.loc)
+
+
+def near_bytes(made: Blocks) -> int:
+    """What windows take in near memory, and where several loops are cut the piece that has the most local arrays."""
+    local = (sum(array_bytes(b) for b in piece.bufs if b.kind == "local") for piece in made.pieces)
+    windows = sum(room_of(w, may_slide(w, made.counters) if w.places else None) for w in made.windows)
+    return windows + (max(local, default=0) if len(made.left) > 1 else 0)
+
+
+def in_less(boxes: Boxes, sizes: Sizes, room: int, lanes: int) -> Sizes:
+    """The same with less room for arrays of unknown size. Raises NoBlocks where there are none."""
+    counters, found = windows(boxes, sizes.spans, sizes.order)
+    rooms = rooms_of(counters, found, room, lanes)
+    if not rooms:
+        raise NoBlocks("the data of a block don't fit beside what is left of loops", loc=boxes.func.loc)
+    longest = longest_of([replace(w, shape=rooms[w.name]) for w in found if w.sized])
+    return replace(sizes, rooms=rooms, longest=longest)
 
 
 def room_beside(touched: Sequence[set[str]], bufs: Mapping[str, Buf], room: int, boxes: Boxes) -> int:
@@ -341,3 +364,11 @@ def problem(func: Func, refusal: NoBlocks | None, source: Func) -> Problem:
     if any(not isinstance(n, int) for buf in func.bufs for n in buf.shape):
         remedy = "give the parameters' values with -D NAME=VALUE"
     return Problem("DG318", why, func.comps[0].loc or source.loc, remedy)
+
+
+def why_whole(refusal: NoBlocks | None, ways: Iterable[Sizes]) -> str:
+    """Why a nest is one block; empty where that isn't known."""
+    if refusal is not None:
+        return refusal.message.rpartition(": ")[2]
+    names = sorted({name for w in ways if w.spans for name in w.rooms})
+    return f"smaller ones would touch all of {', '.join(names)}" if names else ""

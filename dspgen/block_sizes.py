@@ -26,13 +26,15 @@ from dspgen.block_model import (
     Sizes,
     array_bytes,
     bounding,
+    check_guards,
     expected,
     has_room_for_all,
+    in_less,
     inner_first,
     longer,
     longest_of,
     most_different,
-    only_margins,
+    near_bytes,
     placed,
     problem,
     room_beside,
@@ -40,6 +42,7 @@ from dspgen.block_model import (
     sliding_places,
     small,
     ways_of,
+    why_whole,
 )
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
@@ -60,6 +63,7 @@ from plant_core.windows import NOTHING, Counter, Window, rows_of, slide_of
 
 # The part of the near memory that is left to local arrays of the blocks.
 _SPARE = 4
+_STACK = 8  # and of all of it what local arrays may not take
 _TRIED = 40
 _LONGER = 6  # for arrays that others have no room for
 # What is expected of blocks that are alike, at most.
@@ -143,6 +147,7 @@ class _Parts:
         self.func, self.source, self.target, self.options, self.judge = func, source, target, options, judge
         self.means, self.estimate = means, estimate
         self.room = (size := target.memory(target.abi.stack_memory).size) - size // _SPARE
+        self.most = size - size // _STACK
         self.lanes = max(view.lanes for view in views(target.real))
         assert target.dma is not None
         self.dma = target.dma
@@ -271,41 +276,39 @@ class _Parts:
                 near = [w for w in ways if w.bounding == ways[0].bounding and w.cycles <= _ALIKE * ways[0].cycles]
                 # Where blocks have single iterations of a loop, the inner ones are those that go on for long.
                 ways = sorted(near, key=lambda w: (w.small, inner_first(w.spans))) + ways[len(near) :]
-            refused = set[int]()
             for sizes in (*ways[:_TRIED], *(w for w in ways[_TRIED:] if w.bounding > CUT or not w.spans)):
                 try:
-                    made = sizes.made(boxes, self.options, self.spare)
-                    if not only_margins(made, boxes):
-                        raise NoBlocks("where a block begins matters in several loops", loc=func.loc)
+                    form = self._made(boxes, ways, sizes)
                 except NoBlocks as reason:
                     refusal = reason
-                    refused.add(id(sizes))
+                    ways = [w for w in ways if w is not sizes]
                 else:
                     if boxes.sizes and not sizes.spans:
-                        made = replace(made, why=self._why(refusal or self.refused, ways))
-                    return _Form(boxes, [w for w in ways if id(w) not in refused], sizes, made)
+                        return replace(form, made=replace(form.made, why=why_whole(refusal or self.refused, ways)))
+                    return form
         raise NoSchedule(problem(func, refusal or (None if ways else self.refused), self.source))
+
+    def _made(self, boxes: Boxes, ways: Sequence[Sizes], sizes: Sizes) -> _Form:
+        """A nest in blocks of these sizes, with room for shorter arrays where what is left of loops needs that. Raises
+        NoBlocks."""
+        made = sizes.made(boxes, self.options, self.spare)
+        check_guards(made, boxes)
+        if made.left and (taken := near_bytes(made)) > self.most:
+            room = self._room(boxes) * self.most // taken - self.room // _STACK // 2
+            sizes = in_less(boxes, sizes, room, self.lanes)
+            made = sizes.made(boxes, self.options, self.spare)
+        return _Form(boxes, ways, sizes, made)
 
     def _for_all_arrays(self, form: _Form) -> Part:
         """A nest in blocks; where these bound arrays of unknown size, in others, too, with room for longer ones."""
-        found, least, ways = [form.made], form.sizes, [*form.ways]
-        for _ in range(_LONGER):
-            if (sizes := longer(ways, least)) is None:
-                break
+        found, ways = [form], [*form.ways]
+        while len(ways) > len(form.ways) - _LONGER and (sizes := longer(ways, found[-1].sizes)) is not None:
             ways.remove(sizes)
             with contextlib.suppress(NoBlocks):
-                others = sizes.made(form.boxes, self.options, self.spare)
-                if has_room_for_all(others, found[-1]):
-                    found.append(others)
-                    least = sizes
-        return Either(tuple(found)) if len(found) > 1 else form.made
-
-    def _why(self, refusal: NoBlocks | None, ways: Sequence[Sizes]) -> str:
-        """Why a nest is one block; empty where that isn't known."""
-        if refusal is not None:
-            return refusal.message.rpartition(": ")[2]
-        names = sorted({name for w in ways if w.spans for name in w.rooms})
-        return f"smaller ones would touch all of {', '.join(names)}" if names else ""
+                other = self._made(form.boxes, (), sizes)
+                if has_room_for_all(other.made, found[-1].made):
+                    found.append(other)
+        return Either(tuple(f.made for f in found)) if len(found) > 1 else form.made
 
     def _in_rounds(
         self, comps: tuple[Comp, ...], kept: Collection[str], around: tuple[tuple[int, int], ...]

@@ -404,8 +404,9 @@ def fitting_views(source: Func, target: Target) -> list[Target]:
 
 
 def for_piece(piece: Func, target: Target) -> Target:
-    """The machine with registers for all that a piece is given."""
-    return with_arguments(target, [not isinstance(p, Buf) and p.dtype in ("f64", "i64") for p in piece.params])
+    """The machine with registers for all that a piece is given, or one of its nests, with local arrays among it."""
+    given = [not isinstance(p, Buf) and p.dtype in ("f64", "i64") for p in piece.params]
+    return with_arguments(target, given + [False for b in piece.bufs if b.kind == "local"])
 
 
 def cycles_of(compiled: Compiled, target: Target, func: Func | None = None) -> int | None:

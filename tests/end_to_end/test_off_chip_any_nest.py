@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dspgen.options import Options
-from dspgen.pipeline import run_file
+from dspgen.pipeline import compile_file, run_compiled, run_file
 from dspgen.target.load import load_target
 
 SMALL = load_target("ft_m7002", [("memories.AM.size", "8192")])
@@ -122,3 +122,49 @@ def test_a_loop_that_counts_down_comes_in_blocks(tmp_path: Path) -> None:
     )
     target = load_target("ft_m7002", [("memories.AM.size", "16384")])
     assert run_file(str(path), target, DDR).verified
+
+
+# At these sizes the first form has no room, and others are run.
+LONGER = {
+    "columns": (
+        """void f(int n, int m, float y[n][m], const float x[n][m]) {
+          for (int i = 1; i < n; i++) for (int j = 0; j < m; j++) y[i][j] = 0.5f * y[i - 1][j] + x[i][j]; }""",
+        (500, 33),
+    ),
+    "rows": (
+        """void f(int n, int m, float y[n][m], const float x[n][m]) {
+          for (int i = 0; i < n; i++) for (int j = 1; j < m; j++) y[i][j] = 0.5f * y[i][j - 1] + x[i][j]; }""",
+        (9, 2500),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LONGER)
+def test_arrays_of_any_size_have_blocks_of_several_forms(name: str, tmp_path: Path) -> None:
+    text, longest = LONGER[name]
+    path = tmp_path / "f.c"
+    path.write_text(text, encoding="utf-8")
+    target, options = load_target("ft_m7002"), Options(data="ddr")
+    compiled = compile_file(str(path), target, options)
+    assert any(r.message.startswith("for larger arrays") for r in compiled.remarks if r.kind == "blocks")
+    for n, m in ((0, 5), (5, 0), (1, 1), (2, 17), (37, 70), longest):
+        run = run_compiled(compiled, str(path), target, options, inputs={"n": n, "m": m})
+        assert run.verified, (n, m)
+
+
+def test_guards_off_the_chip_are_cut_in_both_directions(tmp_path: Path) -> None:
+    """Whole rows had room for some seven hundred elements. The bytes take 16,720 cycles."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        """void f(int n, int m, float y[n][m], const float x[n][m]) {
+          for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) {
+            y[i][j] = 0; for (int k = 0; k < 2; k++) if (i >= k && j >= k) y[i][j] += x[i - k][j - k]; } }""",
+        encoding="utf-8",
+    )
+    target, options = load_target("ft_m7002"), Options(data="ddr")
+    compiled = compile_file(str(path), target, options)
+    assert not compiled.rooms
+    for n, m in ((0, 5), (1, 1), (65, 257), (70, 9), (19, 1760)):
+        run = run_compiled(compiled, str(path), target, options, inputs={"n": n, "m": m})
+        assert run.verified, (n, m)
+    assert run.cycles < 25_000
