@@ -26,6 +26,7 @@ Axis = Mapping[str, Linear]
 
 # What a size that nothing bounds is taken to be in statements of so many loops: data are larger than near memories.
 _LARGE = (1 << 16, 1 << 16, 1 << 12, 1 << 10)
+_PART = 1 << 7  # of it one that makes other loops shorter is
 
 
 class NoBlocks(PlantError):
@@ -277,7 +278,8 @@ def _highest(comp: Comp, depth: int) -> Linear | None:
 
 def assumed(func: Func) -> dict[str, int]:
     """Of each integer parameter that decides how often statements run, the value that sizes are chosen for: the largest
-    for which arrays of known size have all elements that are accessed, or a large one."""
+    for which arrays of known size have all elements that are accessed, or a large one; a small part of that where it is
+    what another loop is shorter by, as the size of a filter is."""
     found: dict[str, int] = {}
     large = _LARGE[min(max((len(c.iters) for c in func.comps), default=0), len(_LARGE) - 1)]
     for comp in func.comps:
@@ -286,6 +288,23 @@ def assumed(func: Func) -> dict[str, int]:
             name = str(right.get_dim_name(isl.dim_type.param, k))
             most = isl.Set.from_params(right).move_dims(isl.dim_type.set, 0, isl.dim_type.param, k, 1).dim_max_val(0)
             found[name] = min(found.get(name, large), int(most.to_python()) if most.is_int() else large)
+    shorter = set().union(*(_shortening(comp.domain) for comp in func.comps))
+    return {name: max(value // _PART, 1) if name in shorter else value for name, value in found.items()}
+
+
+def _shortening(domain: isl.Set) -> set[str]:
+    """The parameters with which a loop has fewer iterations the larger they are."""
+    found = set[str]()
+
+    def look(piece: isl.Set, end: isl.Aff, sign: int) -> None:
+        for k in range(end.dim(isl.dim_type.param)):
+            if sign * end.get_coefficient_val(isl.dim_type.param, k).sgn() < 0:
+                found.add(str(end.get_dim_name(isl.dim_type.param, k)))
+
+    for depth in range(domain.dim(isl.dim_type.set)):
+        if domain.dim_is_bounded(isl.dim_type.set, depth):
+            domain.dim_max(depth).foreach_piece(lambda piece, end: look(piece, end, 1))
+            domain.dim_min(depth).foreach_piece(lambda piece, end: look(piece, end, -1))
     return found
 
 
