@@ -191,8 +191,10 @@ def has_room_for_all(other: Blocks, made: Blocks) -> bool:
 def check_guards(made: Blocks, boxes: Boxes) -> None:
     """Raises NoBlocks where a nest that is no box is cut in several loops, all those of unknown size, but blocks aren't
     told by what is left of each, or have other arrays whole."""
+    if not made.open or len(made.counters) < 2 or all(map(boxes.is_box, boxes.func.comps)):
+        return
     unknown = sum(boxes.symbolic(boxes.main, d) is not None for d in range(len(boxes.loops)))
-    if not made.open or not 1 < unknown == len(made.counters) or all(map(boxes.is_box, boxes.func.comps)):
+    if unknown != len(made.counters):
         return
     if len(made.left) < unknown:
         raise NoBlocks("it matters where a block begins", loc=boxes.func.loc)
