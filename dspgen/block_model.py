@@ -15,7 +15,7 @@ from dspgen.target.model import Dma
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.block_tree import Blocks
 from plant_core.block_windows import Rooms
-from plant_core.blocks import blocks, windows
+from plant_core.blocks import blocks
 from plant_core.boxes import Boxes, NoBlocks
 from plant_core.ir import Buf, Func
 from plant_core.windows import Counter, Window
@@ -35,8 +35,6 @@ _COLUMNS = (64, *_ROWS)  # where the innermost one is the other one
 _LENGTHS = (2048, 512, 128, 32)  # or of a loop by itself
 _GUARDED = ((64, 256), (32, 256), (32, 128))  # of the last two loops of unknown size in blocks of guarded nests
 _LONG = (640, 1024, 320)  # elements: rooms that are longer are as good, of nests with guards, others, and columns
-_ENOUGH = 8192  # elements: with room for so many along each dimension no others are looked for
-_MUCH = 4  # times as many elements as others have room for
 CUT = (1,)  # what bounds blocks of all loops is less
 MODERATE = 256  # iterations of a short loop of unknown size
 
@@ -171,52 +169,6 @@ def bounding(boxes: Boxes, order: Sequence[int], found: Sequence[Window]) -> tup
 def longest_of(found: Sequence[Window]) -> float:
     """The elements that there is room for along each dimension of unknown size."""
     return min((n for w in found if w.sized for n in w.room if n is not None), default=math.inf)
-
-
-def longer(ways: Iterable[Sizes], least: Sizes) -> Sizes | None:
-    """The next ones with room for much longer arrays than the `least`; None where these are as good as any."""
-    if not least.spans or least.longest >= _ENOUGH:
-        return None
-    found = (w for w in ways if w.spans and w.longest >= _MUCH * least.longest)
-    return min(found, key=lambda w: w.cycles, default=None)
-
-
-def has_room_for_all(other: Blocks, made: Blocks) -> bool:
-    """Whether blocks have room for all arrays that others `made` have room for."""
-    least = {(w.buf, d): n for w in made.windows if w.sized for d, n in enumerate(w.room) if n is not None}
-    most = [((w.buf, d), n) for w in other.windows if w.sized for d, n in enumerate(w.room) if n is not None]
-    return all(least.get(where, 0) and n >= least[where] for where, n in most)
-
-
-def check_guards(made: Blocks, boxes: Boxes) -> None:
-    """Raises NoBlocks where a nest that is no box is cut in several loops, all those of unknown size, but blocks aren't
-    told by what is left of each, or have other arrays whole."""
-    if not made.open or len(made.counters) < 2 or all(map(boxes.is_box, boxes.func.comps)):
-        return
-    unknown = sum(boxes.symbolic(boxes.main, d) is not None for d in range(len(boxes.loops)))
-    if unknown != len(made.counters):
-        return
-    if len(made.left) < unknown:
-        raise NoBlocks("it matters where a block begins", loc=boxes.func.loc)
-    if any(w.sized for w in made.windows):
-        raise NoBlocks("blocks have arrays whole", loc=boxes.func.loc)
-
-
-def near_bytes(made: Blocks) -> int:
-    """What windows take in near memory, and where several loops are cut the piece that has the most local arrays."""
-    local = (sum(array_bytes(b) for b in piece.bufs if b.kind == "local") for piece in made.pieces)
-    windows = sum(room_of(w, may_slide(w, made.counters) if w.places else None) for w in made.windows)
-    return windows + (max(local, default=0) if len(made.left) > 1 else 0)
-
-
-def in_less(boxes: Boxes, sizes: Sizes, room: int, lanes: int) -> Sizes:
-    """The same with less room for arrays of unknown size. Raises NoBlocks where there are none."""
-    counters, found = windows(boxes, sizes.spans, sizes.order)
-    rooms = rooms_of(counters, found, room, lanes)
-    if not rooms:
-        raise NoBlocks("the data of a block don't fit beside what is left of loops", loc=boxes.func.loc)
-    longest = longest_of([replace(w, shape=rooms[w.name]) for w in found if w.sized])
-    return replace(sizes, rooms=rooms, longest=longest)
 
 
 def room_beside(touched: Sequence[set[str]], bufs: Mapping[str, Buf], room: int, boxes: Boxes) -> int:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Literal
 
 from dspgen.asmir.places import place_bytes
+from dspgen.block_fits import Near, fitting, has_room_for_all, longer
 from dspgen.block_groups import Group, cheapest
 from dspgen.block_layouts import Estimate, turns
 from dspgen.block_model import (
@@ -26,15 +27,10 @@ from dspgen.block_model import (
     Sizes,
     array_bytes,
     bounding,
-    check_guards,
     expected,
-    has_room_for_all,
-    in_less,
     inner_first,
-    longer,
     longest_of,
     most_different,
-    near_bytes,
     placed,
     problem,
     room_beside,
@@ -63,7 +59,6 @@ from plant_core.windows import NOTHING, Counter, Window, rows_of, slide_of
 
 # The part of the near memory that is left to local arrays of the blocks.
 _SPARE = 4
-_STACK = 8  # and of all of it what local arrays may not take
 _TRIED = 40
 _LONGER = 6  # for arrays that others have no room for
 # What is expected of blocks that are alike, at most.
@@ -146,8 +141,8 @@ class _Parts:
     ) -> None:
         self.func, self.source, self.target, self.options, self.judge = func, source, target, options, judge
         self.means, self.estimate = means, estimate
-        self.room = (size := target.memory(target.abi.stack_memory).size) - size // _SPARE
-        self.most = size - size // _STACK
+        self.size = target.memory(target.abi.stack_memory).size
+        self.room = self.size - self.size // _SPARE
         self.lanes = max(view.lanes for view in views(target.real))
         assert target.dma is not None
         self.dma = target.dma
@@ -289,20 +284,17 @@ class _Parts:
         raise NoSchedule(problem(func, refusal or (None if ways else self.refused), self.source))
 
     def _made(self, boxes: Boxes, ways: Sequence[Sizes], sizes: Sizes) -> _Form:
-        """A nest in blocks of these sizes, with room for shorter arrays where what is left of loops needs that. Raises
-        NoBlocks."""
-        made = sizes.made(boxes, self.options, self.spare)
-        check_guards(made, boxes)
-        if made.left and (taken := near_bytes(made)) > self.most:
-            room = self._room(boxes) * self.most // taken - self.room // _STACK // 2
-            sizes = in_less(boxes, sizes, room, self.lanes)
-            made = sizes.made(boxes, self.options, self.spare)
+        """Raises NoBlocks."""
+        near = Near(self.size, self._room(boxes), self.lanes)
+        sizes, made = fitting(sizes, boxes, near, lambda given: given.made(boxes, self.options, self.spare))
         return _Form(boxes, ways, sizes, made)
 
     def _for_all_arrays(self, form: _Form) -> Part:
         """A nest in blocks; where these bound arrays of unknown size, in others, too, with room for longer ones."""
         found, ways = [form], [*form.ways]
-        while len(ways) > len(form.ways) - _LONGER and (sizes := longer(ways, found[-1].sizes)) is not None:
+        for _ in range(_LONGER):
+            if (sizes := longer(ways, found[-1].sizes)) is None:
+                break
             ways.remove(sizes)
             with contextlib.suppress(NoBlocks):
                 other = self._made(form.boxes, (), sizes)

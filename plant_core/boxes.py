@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import islpy as isl
 
@@ -288,7 +288,7 @@ def assumed(func: Func) -> dict[str, int]:
             name = str(right.get_dim_name(isl.dim_type.param, k))
             most = isl.Set.from_params(right).move_dims(isl.dim_type.set, 0, isl.dim_type.param, k, 1).dim_max_val(0)
             found[name] = min(found.get(name, large), int(most.to_python()) if most.is_int() else large)
-    shorter = set().union(*(_shortening(comp.domain) for comp in func.comps))
+    shorter = set().union(*(_shortening(comp.domain) for comp in func.comps)) if found else set()
     return {name: max(value // _PART, 1) if name in shorter else value for name, value in found.items()}
 
 
@@ -296,15 +296,15 @@ def _shortening(domain: isl.Set) -> set[str]:
     """The parameters with which a loop has fewer iterations the larger they are."""
     found = set[str]()
 
-    def look(piece: isl.Set, end: isl.Aff, sign: int) -> None:
+    def look(sign: int, piece: isl.Set, end: isl.Aff) -> None:
         for k in range(end.dim(isl.dim_type.param)):
             if sign * end.get_coefficient_val(isl.dim_type.param, k).sgn() < 0:
                 found.add(str(end.get_dim_name(isl.dim_type.param, k)))
 
     for depth in range(domain.dim(isl.dim_type.set)):
         if domain.dim_is_bounded(isl.dim_type.set, depth):
-            domain.dim_max(depth).foreach_piece(lambda piece, end: look(piece, end, 1))
-            domain.dim_min(depth).foreach_piece(lambda piece, end: look(piece, end, -1))
+            domain.dim_max(depth).foreach_piece(partial(look, 1))
+            domain.dim_min(depth).foreach_piece(partial(look, -1))
     return found
 
 

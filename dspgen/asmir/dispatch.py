@@ -13,7 +13,7 @@ from dspgen.asmir.ir import Function, If, Item, Reg, VReg
 from dspgen.asmir.places import Moved
 from dspgen.asmir.rename import prefixed
 from dspgen.asmir.sections import section, set_variable
-from dspgen.asmir.transfers import I32, ONE, ZERO, amount, iterations, lacking, low_half, smaller
+from dspgen.asmir.transfers import I32, ONE, ZERO, amount, first_of, lacking, left_before, low_half, smaller
 from dspgen.asmir.turn_names import at, last
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import Const, Op, Term, Var
@@ -237,10 +237,9 @@ class Dispatch:
                     if low != made and self.high is not None:
                         self.emitter.move(Reg(made.vreg, "hi"), self.high)
                 elif name in origins:
-                    counter = self.nest.counters[origins[name]]
-                    each = iterations(self.nest.counters, origins[name])
-                    steps = Op("mul", (Var(at(origins[name]), I32), each), I32)
-                    self.emitter.lower(Op("add", (steps, Const(counter.low, I32)), I32), made)
+                    first = first_of(self.nest.counters, origins[name], at)
+                    lowest = Const(self.nest.counters[origins[name]].low, I32)
+                    self.emitter.lower(Op("add", (first, lowest), I32), made)
                 elif name in counts:
                     self.emitter.lower(self._count(*counts[name]), made)
                 elif name in left:
@@ -253,8 +252,8 @@ class Dispatch:
     def _left(self, k: int, name: str) -> Term:
         """How many iterations of a counter are left, before the block at hand, behind it, or altogether."""
         told, counters = self.nest.left[k], self.nest.counters
-        first: Term = Op("mul", (Var(at(k), I32), iterations(counters, k)), I32)
-        before = Op("min", (first, Const(told.most[0], I32)), I32)
+        first = first_of(counters, k, at)
+        before = left_before(first, told.most[0])
         if name == told.before:
             return before
         extent, own = counters[k].extent, groups(counters, k, Var(last(k), I32))

@@ -129,8 +129,7 @@ class Engine:
             far = Op("add", (far, Op("mul", (under, amount(clip.far)), I32)), I32)
             near = Op("add", (near, Op("mul", (under, Const(clip.near, I32)), I32)), I32)
         for k, most, elements in window.margin:
-            first = Op("mul", (Var(block(k), I32), iterations(self.counters, k)), I32)
-            before = Op("min", (first, Const(most, I32)), I32)
+            before = left_before(first_of(self.counters, k, block), most)
             near = Op("add", (near, Op("mul", (before, Const(elements * ELEM_BYTES[window.dtype], I32)), I32)), I32)
         words = {"source": near if store else far, "destination": far if store else near}
         for word, length in _lengths(moved, store):
@@ -359,6 +358,16 @@ def iterations(counters: Sequence[Counter], k: int) -> Term:
     """How many iterations of a counter a block has, if it is not the last."""
     span = Const(counters[k].span, I32)
     return Op("sub", (span, Var(smaller(k), I32)), I32) if counters[k].adapts else span
+
+
+def first_of(counters: Sequence[Counter], k: int, block: Callable[[int], str]) -> Term:
+    """The iterations of a counter that come before a block."""
+    return Op("mul", (Var(block(k), I32), iterations(counters, k)), I32)
+
+
+def left_before(first: Term, most: int) -> Term:
+    """How many iterations are left before a block, of all that come before it: so many at most."""
+    return Op("min", (first, Const(most, I32)), I32)
 
 
 def amount(of: Size, share: int = 1) -> Term:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled, run_file
+from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
+from tests.support.any_size import verified_at
 
 SMALL = load_target("ft_m7002", [("memories.AM.size", "8192")])
 DDR = Options(data="ddr", tile="one")
@@ -142,47 +143,25 @@ LONGER = {
 @pytest.mark.parametrize("name", LONGER)
 def test_arrays_of_any_size_have_blocks_of_several_forms(name: str, tmp_path: Path) -> None:
     text, longest = LONGER[name]
-    path = tmp_path / "f.c"
-    path.write_text(text, encoding="utf-8")
-    target, options = load_target("ft_m7002"), Options(data="ddr")
-    compiled = compile_file(str(path), target, options)
-    assert any(r.message.startswith("for larger arrays") for r in compiled.remarks if r.kind == "blocks")
-    for n, m in ((0, 5), (5, 0), (1, 1), (2, 17), (37, 70), longest):
-        run = run_compiled(compiled, str(path), target, options, inputs={"n": n, "m": m})
-        assert run.verified, (n, m)
+    sizes = [{"n": n, "m": m} for n, m in ((0, 5), (5, 0), (1, 1), (2, 17), (37, 70), longest)]
+    run = verified_at(text, tmp_path, load_target("ft_m7002"), Options(data="ddr"), sizes)
+    assert any(r.message.startswith("for larger arrays") for r in run.remarks if r.kind == "blocks")
 
 
 def test_guards_off_the_chip_are_cut_in_both_directions(tmp_path: Path) -> None:
     """Whole rows had room for some seven hundred elements. The bytes take 16,720 cycles."""
-    path = tmp_path / "f.c"
-    path.write_text(
-        """void f(int n, int m, float y[n][m], const float x[n][m]) {
-          for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) {
-            y[i][j] = 0; for (int k = 0; k < 2; k++) if (i >= k && j >= k) y[i][j] += x[i - k][j - k]; } }""",
-        encoding="utf-8",
-    )
-    target, options = load_target("ft_m7002"), Options(data="ddr")
-    compiled = compile_file(str(path), target, options)
-    assert not compiled.rooms
-    for n, m in ((0, 5), (1, 1), (65, 257), (70, 9), (19, 1760)):
-        run = run_compiled(compiled, str(path), target, options, inputs={"n": n, "m": m})
-        assert run.verified, (n, m)
-    assert run.cycles < 25_000
+    text = """void f(int n, int m, float y[n][m], const float x[n][m]) {
+      for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) {
+        y[i][j] = 0; for (int k = 0; k < 2; k++) if (i >= k && j >= k) y[i][j] += x[i - k][j - k]; } }"""
+    sizes = [{"n": n, "m": m} for n, m in ((0, 5), (1, 1), (65, 257), (70, 9), (19, 1760))]
+    assert verified_at(text, tmp_path, load_target("ft_m7002"), Options(data="ddr"), sizes).cycles < 25_000
 
 
 def test_a_filter_of_any_size_is_taken_to_be_shorter_than_what_it_filters(tmp_path: Path) -> None:
     """Where both were taken to be as long, outputs came eight at a time: 273,842 cycles."""
-    path = tmp_path / "f.c"
-    path.write_text(
-        """void f(int n, int t, float y[n - t + 1], const float x[n], const float h[t]) {
-          for (int i = 0; i <= n - t; i++) { float s = 0;
-            for (int k = 0; k < t; k++) s += x[i + k] * h[k];
-            y[i] = s; } }""",
-        encoding="utf-8",
-    )
-    target, options = load_target("ft_m7002"), Options(data="ddr")
-    compiled = compile_file(str(path), target, options)
-    for n, t in ((4, 5), (1, 1), (70, 33), (2200, 3), (1063, 64)):
-        run = run_compiled(compiled, str(path), target, options, inputs={"n": n, "t": t})
-        assert run.verified, (n, t)
-    assert run.cycles < 5_000
+    text = """void f(int n, int t, float y[n - t + 1], const float x[n], const float h[t]) {
+      for (int i = 0; i <= n - t; i++) { float s = 0;
+        for (int k = 0; k < t; k++) s += x[i + k] * h[k];
+        y[i] = s; } }"""
+    sizes = [{"n": n, "t": t} for n, t in ((4, 5), (1, 1), (70, 33), (2200, 3), (1063, 64))]
+    assert verified_at(text, tmp_path, load_target("ft_m7002"), Options(data="ddr"), sizes).cycles < 5_000

@@ -52,6 +52,7 @@ TOP = {
     "dspgen.block_groups",
     "dspgen.block_layouts",
     "dspgen.block_model",
+    "dspgen.block_fits",
     "dspgen.block_sizes",
     "dspgen.blocked",
     "dspgen.far_data",
