@@ -9,7 +9,7 @@ from dspgen.block_model import MODERATE
 from dspgen.target.model import Dma
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.affine import all_bufs
-from plant_core.boxes import accesses_of, assumed
+from plant_core.boxes import accesses_of, largest
 from plant_core.ir import Func, ScalarParam
 from plant_core.layouts import Turned, layouts
 from plant_core.sized import at_sizes
@@ -54,7 +54,7 @@ def _expected(turned: Turned, dma: Dma, estimate: Estimate) -> float:
 
 def _moderate(func: Func) -> Func:
     """The function at moderate sizes, where these are known at run time only."""
-    most = assumed(func)
+    most = largest(func)
     if all(isinstance(n, int) for b in func.bufs for n in b.shape) and not most:
         return func
     names = [p.name for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)]

@@ -33,7 +33,8 @@ _FEW_SIZES = 3  # where a loop has more, it is looked first whether any of them 
 _ROWS = (32, 16, 8, 1)  # iterations of the other loops in blocks that have loops of unknown size whole
 _COLUMNS = (64, *_ROWS)  # where the innermost one is the other one
 _LENGTHS = (2048, 512, 128, 32)  # or of a loop by itself
-_GUARDED = ((64, 256), (32, 256), (32, 128))  # of the last two loops of unknown size in blocks of guarded nests
+# Of the last two loops of unknown size in blocks of guarded nests.
+_GUARDED = ((64, 256), (32, 256), (32, 128), (16, 64), (8, 32))
 _LONG = (640, 1024, 320)  # elements: rooms that are longer are as good, of nests with guards, others, and columns
 CUT = (1,)  # what bounds blocks of all loops is less
 MODERATE = 256  # iterations of a short loop of unknown size

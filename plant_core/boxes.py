@@ -277,19 +277,29 @@ def _highest(comp: Comp, depth: int) -> Linear | None:
 
 
 def assumed(func: Func) -> dict[str, int]:
-    """Of each integer parameter that decides how often statements run, the value that sizes are chosen for: the largest
-    for which arrays of known size have all elements that are accessed, or a large one; a small part of that where it is
-    what another loop is shorter by, as the size of a filter is."""
+    """Of each integer parameter that decides how often statements run, the value that sizes of blocks are chosen for:
+    the largest, but a small one where it is what another loop is shorter by, as the size of a filter is."""
+    shorter = set().union(*(_shortening(comp.domain) for comp in func.comps))
+    few = max(_large(func) // _PART, 1)
+    return {name: min(value, few) if name in shorter else value for name, value in largest(func).items()}
+
+
+def largest(func: Func) -> dict[str, int]:
+    """Of each integer parameter that decides how often statements run, the largest value for which arrays of known size
+    have all elements that are accessed, or a large one."""
     found: dict[str, int] = {}
-    large = _LARGE[min(max((len(c.iters) for c in func.comps), default=0), len(_LARGE) - 1)]
+    large = _large(func)
     for comp in func.comps:
         right = right_sizes(func, comp, tuple(accesses_of(comp)))
         for k in range(right.dim(isl.dim_type.param)):
             name = str(right.get_dim_name(isl.dim_type.param, k))
             most = isl.Set.from_params(right).move_dims(isl.dim_type.set, 0, isl.dim_type.param, k, 1).dim_max_val(0)
             found[name] = min(found.get(name, large), int(most.to_python()) if most.is_int() else large)
-    shorter = set().union(*(_shortening(comp.domain) for comp in func.comps)) if found else set()
-    return {name: max(value // _PART, 1) if name in shorter else value for name, value in found.items()}
+    return found
+
+
+def _large(func: Func) -> int:
+    return _LARGE[min(max((len(c.iters) for c in func.comps), default=0), len(_LARGE) - 1)]
 
 
 def _shortening(domain: isl.Set) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import islpy as isl
 
 from plant_core.affine import Linear, children, linear, read_accesses, sub, to_pw_aff
-from plant_core.boxes import NoBlocks, assumed, ends_of
+from plant_core.boxes import NoBlocks, ends_of, largest
 from plant_core.defined import defined_parameters
 from plant_core.ir import Binary, Comp, Expr, Func, Param, ScalarParam
 from plant_core.piecewise import affine_in_parameters, parameters_of
@@ -29,7 +29,7 @@ _REST = 7  # iterations of what whole groups leave over
 def trial_sizes(func: Func) -> dict[str, int]:
     """A value for each integer parameter: no more than arrays of known size allow; 0 for those that bound no loop."""
     found = {p.name: 0 for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)}
-    most = assumed(func)
+    most = largest(func)
     defined = defined_parameters(func)
     caps: dict[str, set[tuple[int, int]]] = {}  # by parameter, depth and cap
     # Parameters, the first iteration of a loop that tells of others, and its cap.

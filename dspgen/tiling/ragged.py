@@ -16,7 +16,7 @@ from dspgen.tiling.model import across, operation_counts, vectors_of
 from dspgen.tiling.nests import UNKNOWN_EXTENT, CompInfo, Nest, nests
 from dspgen.tiling.rows import Ragged, ragged_loops
 from dspgen.tiling.strips import Part, Strips, in_strips
-from plant_core.boxes import assumed
+from plant_core.boxes import largest
 from plant_core.defined import extent_parameters, used_parameters
 from plant_core.ir import Comp, Func, ScalarParam
 from plant_core.schedule import position
@@ -78,7 +78,7 @@ def _judged(func: Func) -> Func | None:
         return None
     names = {p.name for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)}
     names |= extent_parameters(func.bufs)  # of other nests' arrays, too
-    most = assumed(func)
+    most = largest(func)
     sizes = {n: min(most.get(n, UNKNOWN_EXTENT), UNKNOWN_EXTENT) for n in sorted(names)}
     return at_sizes(func, sizes) if any(u in sizes for c in func.comps for u in used_parameters(c)) else func
 

@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from dspgen.block_model import Sizes, expected, in_orders, most_different, placed, room_beside, small
+from dspgen.block_sizes import in_turn
 from dspgen.frontend.read import read_c
+from dspgen.options import Options
 from dspgen.target.load import load_target
+from plant_core.block_tree import flat
 from plant_core.blocks import windows
 from plant_core.boxes import Boxes, NoBlocks, counters_of
+from plant_core.canonical.passes import canonical
 from tests.unit.test_blocks import GRANULE, NESTS, read
 
 
@@ -82,3 +86,20 @@ def test_windows_have_less_room_beside_arrays_of_other_nests(tmp_path: Path) -> 
     rooms = [room_beside(touched, bufs, 6000, Boxes(func.with_comps((c,)), 1)) for c in func.comps]
     assert rooms[0] == rooms[2] == 6000
     assert rooms[1] <= 6000 - (3600 - 1000)
+
+
+@pytest.mark.parametrize(("memory", "spans"), [(524288, [64, 256]), (65536, [16, 64]), (16384, [8, 32])])
+def test_guarded_nests_are_cut_in_both_directions_whatever_the_memory(
+    memory: int, spans: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(
+        """void f(int n, int m, float y[n][m], const float x[n][m]) {
+          for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) { y[i][j] = 0;
+            for (int k = 0; k < 3; k++) if (i + k >= 1 && i + k <= n) y[i][j] += x[i + k - 1][j]; } }""",
+        encoding="utf-8",
+    )
+    func = canonical(read_c(str(path)), reassoc=True, symbolic=True)
+    target = load_target("ft_m7002", [("memories.AM.size", str(memory))])
+    (blocks,) = flat(next(in_turn(func, func, target, Options(data="ddr"))).nests)
+    assert [c.span for c in blocks.counters] == spans
