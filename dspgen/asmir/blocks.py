@@ -32,7 +32,6 @@ from plant_core.windows import Size, Window
 
 _FRAME = "frame of the blocks"
 _FITS = "fits"
-_LARGER = "larger"  # whether the others are run
 _ANY = "any"
 _OTHERS = "others"  # whether there are other blocks than one short one
 _WAITING = 4  # one register of so many may keep a value until data are there
@@ -135,12 +134,7 @@ class _Composer:
         register = self.emitter.fresh(self.emitter.classes.scalar.name, "fits")
         self.emitter.names[_FITS] = Reg(register)
         told = self._section(lambda: self._set(_FITS, found))
-        if not others:
-            return [*told, If(register, tuple(items))]
-        instead = self.emitter.fresh(self.emitter.classes.scalar.name, "larger")
-        self.emitter.names[_LARGER] = Reg(instead)
-        told += self._section(lambda: self._set(_LARGER, Op("xor", (Var(_FITS, I32), ONE), I32)))
-        return [*told, If(register, tuple(items)), If(instead, tuple(others))]
+        return [*told, If(register, tuple(items), tuple(others))]
 
     def _one_by_one(self, nests: Sequence[Nest], depth: int) -> list[Item]:
         """`depth`: of the loops that go round these nests."""

@@ -149,7 +149,7 @@ def item_reads(item: Item) -> set[VReg]:
             inside = {r for x in item.body for r in item_reads(x)} | {s.base for s in item.streams}
             return inside | ({item.trip} if isinstance(item.trip, VReg) else set())
         case If():
-            return {r for x in item.then for r in item_reads(x)} | {item.condition}
+            return {r for x in item.inside for r in item_reads(x)} | {item.condition}
         case Jump(branch=branch, keeps=keeps):
             return item_reads(branch) | set(keeps)
         case Mark():
@@ -165,7 +165,7 @@ def item_writes(item: Item) -> dict[VReg, bool]:
         case Loop():
             return {r: False for x in item.body for r in item_writes(x)} | {s.base: False for s in item.streams}
         case If():
-            return {r: False for x in item.then for r in item_writes(x)}
+            return {r: False for x in item.inside for r in item_writes(x)}
         case Mark() | Jump():
             return {}
 
@@ -183,7 +183,8 @@ def _rename(item: Item, old: VReg, new: VReg) -> Item:
             return replace(item, trip=trip, body=tuple(_rename(x, old, new) for x in item.body))
         case If():
             condition = new if item.condition == old else item.condition
-            return replace(item, condition=condition, then=tuple(_rename(x, old, new) for x in item.then))
+            then, otherwise = (tuple(_rename(x, old, new) for x in inner) for inner in (item.then, item.otherwise))
+            return replace(item, condition=condition, then=then, otherwise=otherwise)
         case Jump(branch=branch, keeps=keeps):
             changed = _rename(branch, old, new)
             assert isinstance(changed, Instr)

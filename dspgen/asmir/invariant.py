@@ -39,8 +39,8 @@ def _written(body: Sequence[Item]) -> list[VReg]:
         match item:
             case Instr():
                 found += (register for register, _ in writes(item))
-            case If(then=then):
-                found += _written(then)
+            case If(inside=inner):
+                found += _written(inner)
             case _:
                 pass
     return found
@@ -61,8 +61,9 @@ def _renamed(body: Sequence[Item], names: dict[VReg, VReg]) -> list[Item]:
                 if predicate is not None and predicate.register in names:
                     predicate = replace(predicate, register=names[predicate.register])
                 found.append(replace(item, operands=tuple(renamed(v, names) for v in operands), predicate=predicate))
-            case If(condition, then):
-                found.append(If(names.get(condition, condition), tuple(_renamed(then, names))))
+            case If(condition, then, otherwise):
+                inner = (tuple(_renamed(x, names)) for x in (then, otherwise))
+                found.append(If(names.get(condition, condition), *inner))
             case _:
                 found.append(item)
     return found

@@ -3,6 +3,7 @@
     Function ::= name, inputs: (VReg, physical)*, body: Item*
     Item     ::= Instr | Loop | If | Mark | Jump
     Loop     ::= label, trip, streams, body: Item*
+    If       ::= condition: VReg, then: Item*, otherwise: Item*
     Instr    ::= instruction (a row of the ISA file), operands in text order, predicate
     Jump     ::= branch: Instr, to a Mark of the same function
 
@@ -159,10 +160,16 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Runs `then` where `condition` (a scalar register) is not zero."""
+    """Runs `then` where `condition` (a scalar register) is not zero, and where it is, `otherwise`."""
 
     condition: VReg
     then: tuple[Item, ...]
+    otherwise: tuple[Item, ...] = ()
+
+    @property
+    def inside(self) -> tuple[Item, ...]:
+        """All that it may run."""
+        return (*self.then, *self.otherwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +280,7 @@ def instruction_count(items: tuple[Item, ...]) -> int:
         match item:
             case Instr() | Jump():
                 total += 1
-            case Loop(body=inner) | If(then=inner):
+            case Loop(body=inner) | If(inside=inner):
                 total += instruction_count(inner)
     return total
 
@@ -285,4 +292,4 @@ def loops_in(items: tuple[Item, ...]) -> Iterator[Loop]:
             yield item
             yield from loops_in(item.body)
         elif isinstance(item, If):
-            yield from loops_in(item.then)
+            yield from loops_in(item.inside)

@@ -22,8 +22,9 @@ def prefixed(items: Sequence[Item], prefix: str) -> Iterator[Item]:
                     streams=tuple(Stream(_register(s.base, prefix), s.step, s.side) for s in streams),
                     body=tuple(prefixed(body, prefix)),
                 )
-            case If(condition, then):
-                yield If(_register(condition, prefix), tuple(prefixed(then, prefix)))
+            case If(condition, then, otherwise):
+                inner = (tuple(prefixed(x, prefix)) for x in (then, otherwise))
+                yield If(_register(condition, prefix), *inner)
             case Mark(name, idle):
                 yield Mark(prefix + name, idle)
             case Jump(branch, keeps):

@@ -218,7 +218,7 @@ class Shuffles:
 
     def _selects_below(self, item: Item) -> bool:
         match item:
-            case Loop(body=inner) | If(then=inner):
+            case Loop(body=inner) | If(inside=inner):
                 return any(self._selects(x) or self._selects_below(x) for x in inner)
             case _:
                 return False
@@ -241,7 +241,7 @@ def _writes(item: Item, register: VReg | None) -> bool:
                 o.write and isinstance(v, Reg) and v.vreg == register
                 for o, v in zip(item.instruction.operands, item.operands, strict=True)
             )
-        case Loop(body=inner) | If(then=inner):
+        case Loop(body=inner) | If(inside=inner):
             return any(_writes(x, register) for x in inner)
         case Mark() | Jump():
             return False

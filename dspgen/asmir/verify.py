@@ -46,7 +46,8 @@ def _block(items: Iterable[Item], written: set[Place], pairs: set[str]) -> None:
                     written |= inside
             case If():
                 _need(item.condition, "", written, pairs, "if")
-                _block(item.then, set(written), pairs)
+                for inner in (item.then, item.otherwise):
+                    _block(inner, set(written), pairs)
 
 
 def _instruction(instr: Instr, written: set[Place], pairs: set[str]) -> None:

@@ -86,8 +86,8 @@ class _Printer:
                     yield f"{name}:"
                 case Jump(branch):
                     yield self._instr(branch)
-                case If(condition, then):
-                    yield from self._skip_unless(condition, list(self._items(then)))
+                case If(condition, then, otherwise):
+                    yield from self._skip_unless(condition, list(self._items(then)), list(self._items(otherwise)))
 
     def _statement(self, item: Instr) -> Iterator[str]:
         """An instruction; a place between two units of its access gets an address variable of its own."""
@@ -124,11 +124,16 @@ class _Printer:
         yield from self._branch(label, Predicate(counter))
         yield " " * _INDENT + ".endloop"
 
-    def _skip_unless(self, condition: VReg, body: list[str]) -> Iterator[str]:
+    def _skip_unless(self, condition: VReg, body: list[str], otherwise: Sequence[str] = ()) -> Iterator[str]:
         self.labels += 1
         label = f".skip_{self.labels}"
         yield from self._branch(label, Predicate(condition, negated=True))
         yield from body
+        if otherwise:
+            yield from self._branch(f"{label}_end", None)
+            yield f"{label}:"
+            yield from otherwise
+            label = f"{label}_end"
         yield f"{label}:"
 
     def _advance(self, stream: Stream) -> Iterator[str]:
@@ -165,7 +170,7 @@ class _Printer:
         values = [Reg(register) if value is None else Imm(value) for value in step.operands]
         return self._line(step.instruction, values)
 
-    def _branch(self, label: str, predicate: Predicate) -> Iterator[str]:
+    def _branch(self, label: str, predicate: Predicate | None) -> Iterator[str]:
         match = self.index.branch()
         if match is not None:  # else the machine's loops are its hardware's, and .endloop says it all
             yield self._line(match.instruction, [Label(label)], predicate)

@@ -273,7 +273,8 @@ def shorter_choices(items: Sequence[Item], after: Live, conditions: Conditions) 
                 inside = live[k + 1] | live_before((item,), live[k + 1], facts)
                 made.append(replace(item, body=shorter_choices(item.body, inside, conditions)))
             case If():
-                made.append(replace(item, then=shorter_choices(item.then, live[k + 1], conditions)))
+                then, otherwise = (shorter_choices(x, live[k + 1], conditions) for x in (item.then, item.otherwise))
+                made.append(replace(item, then=then, otherwise=otherwise))
             case Mark() | Jump():
                 made.append(item)
             case None:

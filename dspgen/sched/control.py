@@ -80,7 +80,7 @@ def _height(body: tuple[Item, ...]) -> int | None:
                 if found is None:
                     return None
                 highest = max(highest, found + 1)
-            case If(then=inner):
+            case If(inside=inner):
                 found = _height(inner)
                 if found is None:
                     return None

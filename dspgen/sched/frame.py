@@ -105,8 +105,9 @@ def _with_registers(items: Sequence[Item], names: dict[str, VReg]) -> tuple[Item
                 made.append(replace(item, branch=instruction(branch)))
             case Loop(body=body):
                 made.append(replace(item, body=_with_registers(body, names)))
-            case If(then=then):
-                made.append(replace(item, then=_with_registers(then, names)))
+            case If(then=then, otherwise=otherwise):
+                then, otherwise = _with_registers(then, names), _with_registers(otherwise, names)
+                made.append(replace(item, then=then, otherwise=otherwise))
             case Mark():
                 made.append(item)
     return tuple(made)
@@ -119,7 +120,7 @@ def _instructions(items: Sequence[Item]) -> Iterator[Instr]:
                 yield item
             case Jump(branch=branch):
                 yield branch
-            case Loop(body=inner) | If(then=inner):
+            case Loop(body=inner) | If(inside=inner):
                 yield from _instructions(inner)
             case Mark():
                 pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Mark, Predicate, VReg
 from dspgen.errors import NoSchedule
@@ -53,8 +54,7 @@ class Layout(Appender):
                     self.flush(back=Back(item.target, branch, after=live[k + 1] | kept), through=item.conditional)
                     self.trips = None
                 case If():
-                    after = live[k + 1] | live_before(item.then, live[k + 1], self.facts)
-                    self._if(item.condition, lambda item=item, k=k: self.body(item.then, live[k + 1]), after)  # type: ignore[misc]
+                    self._choice(item, live[k + 1])
         self.live = live_after
 
     # -- loops
@@ -65,7 +65,7 @@ class Layout(Appender):
         if isinstance(loop.trip, VReg) and loop.min_trip <= 0:
             sure = replace(loop, min_trip=1)
             after = live_out | live_before((sure,), live_out, self.facts)
-            self._if(loop.trip, lambda: self._loop(sure, live_out), after)
+            self._if(loop.trip, lambda: self._loop(sure, live_out), after=after)
             return
         if loop.trip == 1 and isinstance(loop.trip, int):
             self.body(with_explicit_streams(loop, [s.base for s in loop.streams], self.kit).body, live_out)
@@ -251,7 +251,20 @@ class Layout(Appender):
 
     # -- conditionals and the end
 
-    def _if(self, condition: VReg, then: Callable[[], None], after: Live | None = None) -> None:
+    def _choice(self, item: If, live_after: Live) -> None:
+        parts = [item.then, item.otherwise] if item.otherwise else [item.then]
+        live = [live_before(part, live_after, self.facts) for part in parts]
+        after = live[0].union(live_after if len(live) == 1 else live[1])
+        self._if(item.condition, *(partial(self.body, part, live_after) for part in parts), after=after)
+
+    def _if(
+        self,
+        condition: VReg,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+        *,
+        after: Live | None = None,
+    ) -> None:
         """`after` is what may be read from here on, if that is known."""
         self._skips += 1
         label = f"{self.name}_S{self._skips}"
@@ -260,7 +273,15 @@ class Layout(Appender):
         self.flush(back=Back(label, self.kit.branch(label, Predicate(predicate, negated=True)), after=after))
         outer, self.trips = self.trips, None
         then()
-        self.flush()
+        if otherwise is None:
+            self.flush()
+        else:
+            end = f"{label}_end"
+            self.flush(back=Back(end, self.kit.branch(end)), through=False)
+            self.labels.append(label)
+            otherwise()
+            self.flush()
+            label = end
         self.trips = outer
         self.labels.append(label)
 

@@ -44,6 +44,7 @@ def _of_block(item: If | Loop, facts: Facts) -> tuple[Live | None, Live]:
         inner = item.then if isinstance(item, If) else item.body
         read = set(live_before(inner, NOTHING, facts))
         if isinstance(item, If):
+            read |= live_before(item.otherwise, NOTHING, facts)
             killed: Live | None = NOTHING
             read.update(facts.atoms(item.condition))
         else:
@@ -114,7 +115,7 @@ def predicates_of(items: Sequence[Item]) -> frozenset[VReg]:
             case Instr(predicate=predicate) | Jump(branch=Instr(predicate=predicate)):
                 if predicate is not None:
                     found.add(predicate.register)
-            case If(then=inner) | Loop(body=inner):
+            case If(inside=inner) | Loop(body=inner):
                 found |= predicates_of(inner)
     return frozenset(found)
 

@@ -56,7 +56,7 @@ def labels_in_nests(items: Sequence[Item]) -> Iterator[str]:
     """The innermost loops of which runs may overlap."""
     for item in items:
         if isinstance(item, If):
-            yield from labels_in_nests(item.then)
+            yield from labels_in_nests(item.inside)
         elif isinstance(item, Loop):
             if nest_of(item, lambda loop: height(loop) <= HIGHEST) is not None:
                 yield from (loop.label for loop in loops_in(item.body) if is_innermost(loop))

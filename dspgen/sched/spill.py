@@ -326,8 +326,9 @@ def _rewritten(
                         replace(item, body=body, trip=names.get(trip, trip) if isinstance(trip, VReg) else trip)
                     )
                 case If(condition=condition):
-                    then = _rewritten(item.then, places, stack, temporaries)
-                    result.append(replace(item, then=then, condition=names.get(condition, condition)))
+                    then, otherwise = (_rewritten(x, places, stack, temporaries) for x in (item.then, item.otherwise))
+                    condition = names.get(condition, condition)
+                    result.append(replace(item, condition=condition, then=then, otherwise=otherwise))
         for register, temporary in names.items():
             result += stack.atoms(register, temporary, places[register], writes, store=True)
     return tuple(result)
@@ -388,7 +389,8 @@ def _count(
                     fixed.update(s.base for s in item.streams)
                     _count(item.body, (*loops, item.label), at, found, fixed)
                 case If():
-                    _count(item.then, loops, at, found, fixed)
+                    for inner in (item.then, item.otherwise):
+                        _count(inner, loops, at, found, fixed)
                 case Instr() | Mark() | Jump():
                     pass
 
@@ -411,7 +413,7 @@ def _pipelinable(items: Sequence[Item]) -> Iterator[str]:
                 yield item.label
             yield from _pipelinable(item.body)
         elif isinstance(item, If):
-            yield from _pipelinable(item.then)
+            yield from _pipelinable(item.inside)
 
 
 def worth_spilling(

@@ -228,7 +228,8 @@ def flatten_short_loops(items: Sequence[Item], kit: Kit, limit: int) -> tuple[It
                 else:
                     result.append(loop)
             case If():
-                result.append(replace(item, then=flatten_short_loops(item.then, kit, limit)))
+                then, otherwise = (flatten_short_loops(x, kit, limit) for x in (item.then, item.otherwise))
+                result.append(replace(item, then=then, otherwise=otherwise))
             case Instr() | Mark() | Jump():
                 result.append(item)
     return tuple(result)
@@ -240,7 +241,7 @@ def count_loops(items: Iterable[Item]) -> int:
         match item:
             case Loop(body=inner):
                 count += 1 + count_loops(inner)
-            case If(then=inner):
+            case If(inside=inner):
                 count += count_loops(inner)
             case Instr() | Mark() | Jump():
                 pass
@@ -318,6 +319,7 @@ def copied_predicates(items: Sequence[Item], kit: Kit) -> tuple[Item, ...]:
                 result.append(replace(item, body=copied_predicates(item.body, kit)))
                 copy = None
             case If():
-                result.append(replace(item, then=copied_predicates(item.then, kit)))
+                then, otherwise = (copied_predicates(x, kit) for x in (item.then, item.otherwise))
+                result.append(replace(item, then=then, otherwise=otherwise))
                 copy = None
     return tuple(result)

@@ -43,8 +43,10 @@ def _states_before(
             case Instr():
                 read, written = _touched(item, facts)
                 live = (live if item.predicate is not None else live - written) | read
-            case If(then=then):
-                live |= _states_before(then, live, facts, found, marks)
+            case If(then=then, otherwise=otherwise):
+                after = live
+                for inner in (then, otherwise):
+                    live |= _states_before(inner, after, facts, found, marks)
             case Loop(label=label, body=body):
                 written = frozenset(a for i in body if isinstance(i, Instr) for a in _touched(i, facts)[1])
                 found[label] = written - live

@@ -143,8 +143,7 @@ class _Evaluator:
                         for s in item.streams:
                             self.state[(s.base, "")] = int(self.state[(s.base, "")]) + s.step
                 case If():
-                    if self.state[(item.condition, "")]:
-                        self.items(item.then)
+                    self.items(item.then if self.state[(item.condition, "")] else item.otherwise)
 
     def instr(self, instr: Instr) -> None:
         predicate = instr.predicate
@@ -353,11 +352,14 @@ class RandomProgram:
 
     def conditional(self) -> None:
         w = self.writer
-        outer, w.items = w.items, []
-        self.straight(2, {"scalar": []}, None) if False else self.scalar_op({}, None)
-        self.vector_op({}, None)
-        body, w.items = tuple(w.items), outer
-        w.items.append(If(self.random.choice(self.scalars), body))
+        outer, bodies = w.items, list[tuple[Item, ...]]()
+        for _ in range(self.random.choice((1, 2))):
+            w.items = []
+            self.scalar_op({}, None)
+            self.vector_op({}, None)
+            bodies.append(tuple(w.items))
+        w.items = outer
+        w.items.append(If(self.random.choice(self.scalars), *bodies))
 
     def scalar_op(self, streams: object, iterator: str | None) -> None:
         rng = self.random

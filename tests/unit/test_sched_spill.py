@@ -75,10 +75,13 @@ class Crowded(RandomProgram):
         body: tuple[Item, ...] = tuple(w.items)
         self.names += 1
         outer.append(Loop(f"C{self.names}", f"j{self.names}", 1, 11, (), body, 11))
-        w.items = []
-        if s:
-            w.op("sub", "i32", Reg(s[0]), Reg(s[0]), Reg(s[-1]))
-        outer.append(If(rng.choice(s) if s else self.scalars[0], tuple(w.items)))
+        bodies: list[tuple[Item, ...]] = []
+        for name in ("sub", "xor"):
+            w.items = []
+            if s:
+                w.op(name, "i32", Reg(s[0]), Reg(s[0]), Reg(s[-1]))
+            bodies.append(tuple(w.items))
+        outer.append(If(rng.choice(s) if s else self.scalars[0], *bodies))
         w.items = outer
 
 
