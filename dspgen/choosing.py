@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,12 +18,12 @@ from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.bound import count
 from dspgen.tiling.candidates import Candidate
+from dspgen.tiling.deal import alike, in_parts, neighbours
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
 from dspgen.tiling.scalar import scalar_candidates
 from dspgen.tiling.search import PATIENT, Choice, Experience, Slower, search
 from dspgen.variants import Variants, modes_up_to
-from plant_core.beside import beside
 from plant_core.dependence import Dependence, memory_dependences
 from plant_core.ir import Func
 from plant_core.tiles import Plan
@@ -205,15 +204,15 @@ class Chooser:
 
     def _choose_apart(self, mode: RewriteMode) -> None:
         """The nests in parts, none of which has the experience of another."""
-        found = self._in_parts(partial(self._part, mode=mode))
+        parts = alike([s.finalists for s in self.searches], PARTS)
+        found = self._in_parts(partial(self._part, mode=mode), parts)
         self.known[mode] = tuple(choice for choice, _ in found)
         self.told[mode] = [told for _, told in found]
 
-    def _in_parts(self, work: Callable[[Sequence[int]], list[_T]]) -> list[_T]:
-        """What `work` finds of each nest, told the numbers of some: of many in parts, beside each other."""
-        nests, most = len(self.searches), PARTS if len(self.searches) > FEW_NESTS else 1
-        parts = [range(k * nests // most, (k + 1) * nests // most) for k in range(most)]
-        return list(itertools.chain(*beside([partial(work, part) for part in parts])))
+    def _in_parts(self, work: Callable[[Sequence[int]], list[_T]], parts: Sequence[Sequence[int]] = ()) -> list[_T]:
+        """What `work` finds of each nest, told the numbers of some: of many in parts, beside each other, as they
+        follow each other or as given."""
+        return in_parts(work, parts or neighbours(len(self.searches), PARTS if len(self.searches) > FEW_NESTS else 1))
 
     def _tell(self, numbers: Sequence[int], choices: Sequence[Choice], mode: RewriteMode) -> list[_Told]:
         return [self.searches[k].told(choices[k], mode) for k in numbers]

@@ -74,7 +74,7 @@ class Emitter:
     """Appends to `items`; `values` remembers what each term's value is in, for reuse within a block.
 
     `address_of` gives the memory operand of a Load, of the pair load over it where the flag is set. Constants are made
-    in `sink`, before the loops. Raises TooLarge where one block comes to over `most` instructions.
+    in `sink`, before the loops. Raises TooLarge where there are over `most` instructions.
     """
 
     def __init__(self, target: Target, table: OperationTable, most: int | None = None) -> None:
@@ -93,7 +93,7 @@ class Emitter:
         self.loc: Loc | None = None
         self.address_of: AddressOf | None = None
         self.congruences: Congruences | None = None
-        self._fresh = 0
+        self._fresh = self._emitted = 0
         self._constant_maker = Constants(target, self)
         elements, shuffle = elements_of(target, table), word_shuffle(target, table)
         self.moves = None if elements is None else LaneMoves(self, elements)
@@ -120,8 +120,9 @@ class Emitter:
             self.moves.viewed = viewed
         return result
 
-    def check_size(self) -> None:
-        if self.most is not None and len(self.items) > self.most:
+    def count(self, more: int = 1) -> None:
+        self._emitted += more
+        if self.most is not None and self._emitted > self.most:
             raise TooLarge(Problem("DG308", f"the plan makes over {self.most} instructions", self.loc))
 
     # -- registers and instructions
@@ -141,7 +142,7 @@ class Emitter:
         operands = tuple(args[o.name] for o in form.instruction.operands)
         instr = Instr(form.instruction, operands, predicate, self.loc)
         (self.items if into is None else into).append(instr)
-        self.check_size()
+        self.count()
         if self.moves is not None:
             for operand, value in zip(form.instruction.operands, operands, strict=True):
                 if operand.write and isinstance(value, Reg):

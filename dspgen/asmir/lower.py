@@ -57,7 +57,7 @@ def lower(
     most: int | None = None,
 ) -> Function:
     """Lower a whole program. Raises NoSchedule where the machine lacks an operation or the ABI an argument; TooLarge
-    where a block comes to over `most` instructions. `readable(array, address, low, high)` tells whether elements
+    where it comes to over `most` instructions. `readable(array, address, low, high)` tells whether elements
     `address + low` to `address + high` may be read, though the program may not; `in_word(term)` whether it fits a word.
     """
     emitter = Emitter(target, OperationTable(target), most)

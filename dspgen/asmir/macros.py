@@ -31,8 +31,9 @@ def expand_macro(emitter: Emitter, macro: Macro, destination: Reg, args: Sequenc
     if macro.setup and macro.implements not in emitter.prepared:
         emitter.prepared.add(macro.implements)
         emitter.sink += _expanded(emitter, macro, macro.setup, {}, {}, ordered=True)
-    emitter.items += _expanded(emitter, macro, macro.body, places, numbers, ordered=macro.ordered)
-    emitter.check_size()
+    made = _expanded(emitter, macro, macro.body, places, numbers, ordered=macro.ordered)
+    emitter.items += made
+    emitter.count(len(made))
 
 
 def _expanded(

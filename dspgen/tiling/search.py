@@ -120,12 +120,12 @@ class Experience:
         """Take over what a whole search saw; of each way of tiling the best."""
         found: dict[Pattern, float] = {}
         for candidate, cycles in tried:
-            pattern = _pattern(candidate)
+            pattern = pattern_of(candidate)
             found[pattern] = min(found.get(pattern, math.inf), cycles / candidate.cycles)
         self.ratios.update(found)
 
     def expected(self, candidate: Candidate) -> float | None:
-        ratio = self.ratios.get(_pattern(candidate))
+        ratio = self.ratios.get(pattern_of(candidate))
         return None if ratio is None else ratio * candidate.cycles
 
 
@@ -326,7 +326,7 @@ class _Search:
         except (NoSchedule, IllegalSchedule, PlantError) as refusal:
             if isinstance(refusal, TooLarge):
                 size = min(candidate.size, _SURELY * candidate.size / refusal.times)
-                self.large.append((_pattern(candidate)[0], size))
+                self.large.append((pattern_of(candidate)[0], size))
             large = refusal.times if isinstance(refusal, TooLarge) else 0.0
             self.trials.append(_trial(candidate, None, str(refusal), large=large))
             self.failed.add(candidate.title)
@@ -354,7 +354,7 @@ class _Search:
         self.begun.clear()
 
     def _too_large(self, candidate: Candidate) -> bool:
-        sizes = (size for loops, size in self.large if loops == _pattern(candidate)[0])
+        sizes = (size for loops, size in self.large if loops == pattern_of(candidate)[0])
         return not self.patient and any(candidate.size >= size for size in sizes)
 
     def look_at(self, candidate: Candidate) -> None:
@@ -433,7 +433,7 @@ def _in_order(finalists: Sequence[Candidate]) -> list[tuple[Candidate, bool]]:
     return [(c, c in (smallest, scalar)) for c in ordered]
 
 
-def _pattern(candidate: Candidate) -> Pattern:
+def pattern_of(candidate: Candidate) -> Pattern:
     """The title without names of comps, and with the vectors of its tile in place of spans."""
     loops = re.sub(r":\d+", "", re.sub(r"\w+\(", "(", candidate.title))
     return loops, candidate.points

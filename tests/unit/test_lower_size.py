@@ -21,3 +21,5 @@ def test_lowering_stops_beyond_most(ft_m7002: Target) -> None:
     assert instruction_count(lower(compiled.program, ft_m7002, most=2 * size).body) <= 2 * size
     with pytest.raises(TooLarge, match="over 3 instructions"):
         lower(compiled.program, ft_m7002, most=3)
+    with pytest.raises(TooLarge, match=f"over {size // 2} instructions"):
+        lower(compiled.program, ft_m7002, most=size // 2)  # though no loop or straight piece has so many

@@ -11,6 +11,7 @@ import pytest
 from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.options import TILERS, Tiler
 from dspgen.tiling.candidates import Candidate, Plans
+from dspgen.tiling.deal import alike, in_parts, neighbours
 from dspgen.tiling.search import Choice, Experience, Slower, search
 from plant_core.tiles import CompPlan, LoopShape
 
@@ -23,6 +24,14 @@ def _plans(span: int, *, constants: tuple[int, ...] | None = None) -> Plans:
 
 def _laned(title: str, cycles: float, size: int, *, points: int = 1) -> Candidate:
     return Candidate(_plans(16 * size), cycles, title, points=points, size=size)
+
+
+def test_nests_that_are_alike_are_searched_in_one_part() -> None:
+    rows, columns = _laned("S0(i:1 j*:32)", 40, 2), _laned("S3(i*:16 j:1)", 9, 1)
+    finalists = [[rows], [columns], [replace(rows, title="S7(i:1 j*:32)")], [], [columns], []]
+    assert alike(finalists, 2) == [[0, 2], [1, 4, 3, 5]]
+    assert in_parts(lambda numbers: [10 * n for n in numbers], [[0, 2], [1, 4, 3, 5]]) == [0, 10, 20, 30, 40, 50]
+    assert [list(part) for part in neighbours(5, 2)] == [[0, 1], [2, 3, 4]]
 
 
 def _search(
