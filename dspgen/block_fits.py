@@ -62,15 +62,10 @@ def has_room_for_all(other: Blocks, made: Blocks) -> bool:
 
 
 def _check_guards(made: Blocks, boxes: Boxes) -> None:
-    """Raises NoBlocks where a nest that is no box is cut in several loops, all those of unknown size, but blocks aren't
-    told by what is left of each, or have other arrays whole."""
-    if not made.open or len(made.counters) < 2 or all(map(boxes.is_box, boxes.func.comps)):
+    """Raises NoBlocks where a nest that is no box is cut in several loops, all those of unknown size, but blocks have
+    other arrays whole."""
+    if len(made.left) < 2 or len(made.left) < len(made.counters):
         return
-    unknown = sum(boxes.symbolic(boxes.main, d) is not None for d in range(len(boxes.loops)))
-    if unknown != len(made.counters):
-        return
-    if len(made.left) < unknown:
-        raise NoBlocks("it matters where a block begins", loc=boxes.func.loc)
     if any(w.sized for w in made.windows):
         raise NoBlocks("blocks have arrays whole", loc=boxes.func.loc)
 

@@ -60,7 +60,7 @@ from plant_core.windows import NOTHING, Counter, Window, rows_of, slide_of
 # The part of the near memory that is left to local arrays of the blocks.
 _SPARE = 4
 _TRIED = 40
-_LONGER = 6  # for arrays that others have no room for
+_LONGER = 8  # for arrays that others have no room for
 # What is expected of blocks that are alike, at most.
 _ALIKE = 1.01
 # Feedback: how many sizes are compiled, how near to the model's cycles is good enough, and how much above the best

@@ -116,8 +116,9 @@ class _Blocking:
         own = [c.name for c in func.comps if self._has_own(c)] if counters and rooms is not None else []
         cut = len(counters) < len(boxes.loops) if counters and boxes.sizes else False
         # Blocks have loops of their own whose sizes are known at run time only, or statements that are no boxes.
-        self.partial = {c.name for c in func.comps if cut and (not boxes.is_box(c) or self._in_part(c))}
-        self.open = cut and (bool(own) or bool(self.partial))
+        told = counters if boxes.sizes and rooms is not None else ()
+        self.partial = {c.name for c in func.comps if told and (not boxes.is_box(c) or self._in_part(c))}
+        self.open = (cut and bool(own)) or bool(self.partial)
         if own and not cut:
             raise refused(func, f"the size of {own[0]}'s own loop is known at run time only")
         if func.effects or (counters and any(c.defines for c in func.comps)):
@@ -136,6 +137,8 @@ class _Blocking:
             margins = Margins()
             if self.partial:
                 margins = margins_of(self.boxes, self.counters, self.iterators)
+                if self._in_all_directions() and len(margins.most) < len(self.counters):
+                    raise refused(self.func, "it matters where a block begins")
             made.enlarge(margins.most)
         else:
             self.counters = grouped(self.boxes, self.counters, self.iterators, made.whole)
@@ -172,6 +175,11 @@ class _Blocking:
             {k: left_of(self.counters[k], m) for k, m in most.items()},
             self.open,
         )
+
+    def _in_all_directions(self) -> bool:
+        """Whether all loops of unknown size are cut, which are several or all that there are."""
+        unknown = sum(self.boxes.symbolic(self.boxes.main, d) is not None for d in range(len(self.boxes.loops)))
+        return unknown == len(self.counters) and (unknown > 1 or unknown == len(self.boxes.loops))
 
     def _kinds(self, make: Callable[[Mapping[str, Cut]], Pieces], *, few: bool) -> tuple[list[Func], list[Kind]]:
         """The pieces, and which are for which kinds of blocks."""

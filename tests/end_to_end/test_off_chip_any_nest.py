@@ -157,6 +157,14 @@ def test_guards_off_the_chip_are_cut_in_both_directions(tmp_path: Path) -> None:
     assert verified_at(text, tmp_path, load_target("ft_m7002"), Options(data="ddr"), sizes).cycles < 25_000
 
 
+def test_the_ends_of_a_row_of_any_length_are_told_by_what_is_left_of_it(tmp_path: Path) -> None:
+    """It was one block, with room for 49,072 elements. The bytes take 3,000 cycles."""
+    text = """void f(int n, float y[n], const float x[n]) {
+      for (int i = 0; i < n; i++) if (i > 0 && i < n - 1) y[i] = x[i - 1] + x[i + 1]; else y[i] = x[i]; }"""
+    sizes = [{"n": n} for n in (0, 1, 2, 2048, 2049, 6000)]
+    assert verified_at(text, tmp_path, load_target("ft_m7002"), Options(data="ddr"), sizes).cycles < 3_600
+
+
 def test_a_filter_of_any_size_is_taken_to_be_shorter_than_what_it_filters(tmp_path: Path) -> None:
     """Where both were taken to be as long, outputs came eight at a time: 273,842 cycles."""
     text = """void f(int n, int t, float y[n - t + 1], const float x[n], const float h[t]) {

@@ -54,6 +54,8 @@ NESTS = {
         for (int i = 0; i < n; i++) for (int j = 0; j < m; j++)
             if (i > 0 && i < n - 1 && j > 0 && j < m - 1) y[i][j] = x[i - 1][j] + x[i + 1][j - 1];
             else y[i][j] = x[i][j]; }""",
+    "ends of a row": """void f(int n, const int x[n], int y[n]) {
+        for (int i = 0; i < n; i++) if (i > 1 && i < n - 1) y[i] = x[i - 2] + x[i + 1]; else y[i] = i * x[i]; }""",
     "first row apart": """void f(int n, int m, const int x[n][m], int y[n][m]) {
         for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) {
             int a = i < 1 ? 0 : i - 1; y[i][j] = x[i][j] + x[a][j]; } }""",
@@ -70,13 +72,13 @@ def any_size(text: str, folder: Path) -> Func:
 
 
 def blocks_of(func: Func, draw: random.Random) -> list[Blocks]:
-    """The nest in blocks of some of its loops."""
+    """The nest in blocks of some of its loops, or of all."""
     boxes, found = Boxes(func, GRANULE), list[Blocks]()
     try:
         every = range(len(boxes.loops))
     except NoBlocks:
         return []
-    for order in itertools.chain.from_iterable(itertools.combinations(every, n) for n in range(1, len(every))):
+    for order in itertools.chain.from_iterable(itertools.combinations(every, n) for n in range(1, len(every) + 1)):
         spans = [draw.choice((1, 4, 8)) for _ in every]
         try:
             _, made = windows(boxes, spans, order)
