@@ -27,11 +27,13 @@ from dspgen.variants import Variants, modes_up_to
 from plant_core.dependence import Dependence, memory_dependences
 from plant_core.ir import Func
 from plant_core.tiles import Plan
+from plant_core.trial_sizes import runs_at_several, trial_sizes
 
 SIMULATED_FINALISTS = 5
 APART = 1.1  # times the cycles of the best: ways of strips that take more are not tried with more rules
 TRIES = 8  # candidates that are compiled, those of all nests together, but for a few of each
 FEWEST_TRIES = 3
+RARE_TRIES = 2  # those with lanes, and the fewest, of what runs for a few iterations only
 FIRST_TRIES = 2  # of those by the fewest rules, before all are used
 RARE = 4  # what does less than the part of all that is one in so many, or nests, of what others do, are tried less
 SMALL_SHARE = 0.1  # of what is done altogether: pieces that do less are compiled by all rules only
@@ -45,16 +47,6 @@ HOPELESS = 1.1  # times the best cycles: nests are not compiled together that wo
 FEW_NESTS = 4  # of a function that is compiled again, with fewer rules
 PARTS = 4  # of many nests: one takes longer than another, so that there are more than processes on a small machine
 CLOSE = 1.2  # times a nest's cycles: code by fewer rules that takes more is not scheduled to the end
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The best code by loop nests, its cycles, and `plain`, those of its nests one by one by the fewest rules that were
-    tried; None where they aren't known."""
-
-    best: Compiled
-    cycles: int | None
-    plain: float | None
 
 
 # The cycles of a nest's plan by the rules of a mode and of those with fewer, and whether its code has loops.
@@ -71,58 +63,6 @@ class Outdone(Exception):
         super().__init__(cycles)
         self.cycles = cycles
         self.known = known
-
-
-def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
-    """The function by its loop nests, each under the best plan that was found for it.
-
-    Plans are searched with the fewest rules first, only a few of them, and then with all; what is best is tried with
-    fewer as well. (Where there is no other code, and nests are many, or do little of the work, with all at once.)
-    Several nests are compiled together by those sets of rules that gain cycles in one of them, and by others only if
-    that fails. `known` are the cycles of other code by the fewest rules.
-
-    Raises NoSchedule; Outdone where the nests by the fewest rules take many times `known`.
-    """
-    best: tuple[Compiled, int | None] | None = None
-    surplus = 0.0  # the cycles of the best above those of its nests one by one
-    sums: dict[RewriteMode, float] = {}
-    refusal: NoSchedule | None = None
-    gaining: list[RewriteMode] = []
-    vain: list[RewriteMode] = []
-    fewer: tuple[Choice, ...] = ()
-    few = len(chooser.searches) <= FEW_NESTS
-    first = REWRITE_MODES[:1] if known < math.inf or (few and not chooser.small) else ()
-    for mode in dict.fromkeys((*first, chooser.options.rewrite)):
-        try:
-            found = chooser.choices(mode, enough=SURE * known if mode == REWRITE_MODES[0] else math.inf)
-        except NoSchedule as error:
-            refusal = error
-            continue
-        (gaining if _gains(found, fewer) else vain).append(mode)
-        fewer = found
-        sums[mode] = sum(c.cycles for c in found)
-    for mode in (*reversed(gaining), *reversed(vain)):
-        if best is not None and (mode in vain or len(fewer) > FEW_NESTS):
-            break
-        limit = math.inf if best is None or best[1] is None else best[1]
-        if surplus <= 0 and len(fewer) > 1 and sums[mode] + surplus > HOPELESS * limit:
-            continue
-        try:
-            compiled = chooser.compiled(mode, limit)
-        except NoSchedule as error:
-            refusal = error
-            continue
-        except Slower:
-            continue
-        cycles = chooser.cycles(compiled, chooser.func)
-        if best is None or (cycles is not None and cycles < limit):
-            best = compiled, cycles
-            surplus = 0.0 if cycles is None else cycles - sums[mode]
-    if best is None:
-        assert refusal is not None
-        raise refusal
-    plain = sums.get(REWRITE_MODES[0], sums.get(chooser.options.rewrite))
-    return Chosen(*best, plain if plain and math.isfinite(plain) else None)
 
 
 @dataclass(slots=True)
@@ -204,8 +144,10 @@ class Chooser:
 
     def _choose_apart(self, mode: RewriteMode) -> None:
         """The nests in parts, none of which has the experience of another."""
+        sizes = trial_sizes(self.func)
+        rare = {k for k, s in enumerate(self.searches) if not any(runs_at_several(c.comp, sizes) for c in s.nest.comps)}
         parts = alike([s.finalists for s in self.searches], PARTS)
-        found = self._in_parts(partial(self._part, mode=mode), parts)
+        found = self._in_parts(partial(self._part, mode=mode, rare=rare), parts)
         self.known[mode] = tuple(choice for choice, _ in found)
         self.told[mode] = [told for _, told in found]
 
@@ -217,13 +159,22 @@ class Chooser:
     def _tell(self, numbers: Sequence[int], choices: Sequence[Choice], mode: RewriteMode) -> list[_Told]:
         return [self.searches[k].told(choices[k], mode) for k in numbers]
 
-    def _part(self, numbers: Sequence[int], mode: RewriteMode) -> list[_Found]:
-        """The choices of some nests, and what is known of their code, which is dropped."""
+    def _part(self, numbers: Sequence[int], mode: RewriteMode, rare: Collection[int]) -> list[_Found]:
+        """The choices of some nests, and what is known of their code, which is dropped. Of those that are `rare` only
+        the smallest candidates are tried, by the fewest rules."""
         experience, found = Experience(), list[_Found]()
-        for nest in (self.searches[k] for k in numbers):
+        for k, nest in ((k, self.searches[k]) for k in numbers):
             nest.packets = {}
-            choice = nest.choice(mode, self._tries(nest, mode), experience, math.inf, None)
-            found.append((choice, nest.told(choice, mode)))
+            if k in rare:
+                laned = sorted((c for c in nest.finalists if c.laned), key=lambda c: (c.size, c.rank))
+                nest.finalists = [c for c in nest.finalists if c not in laned[RARE_TRIES:]]
+                fewest = REWRITE_MODES[0]
+                choice = nest.choice(fewest, RARE_TRIES, Experience(), math.inf, None)
+                # Other rules are not asked: as if they won nothing.
+                found.append((choice, ({m: choice.cycles + (m != fewest) for m in modes_up_to(mode)[::-1]}, True)))
+            else:
+                choice = nest.choice(mode, self._tries(nest, mode), experience, math.inf, None)
+                found.append((choice, nest.told(choice, mode)))
             nest.made.clear()
         return found
 
@@ -350,14 +301,6 @@ class Chooser:
             known = cycles_of(compiled, self.target, func)
             self.counted.append((compiled.scheduled, known))
         return known
-
-
-def _gains(found: tuple[Choice, ...], fewer: tuple[Choice, ...]) -> bool:
-    """Whether it is worth while to compile the nests together by these choices, though there are those by `fewer` rules
-    (none: there are not). A nest that is alone was compiled already."""
-    if len(found) == 1 or not fewer:
-        return True
-    return any(c.cycles < f.cycles for c, f in zip(found, fewer, strict=True))
 
 
 class _Search:

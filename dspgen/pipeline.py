@@ -14,7 +14,8 @@ import numpy as np
 from dspgen import oracle
 from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies
 from dspgen.blocked import compile_blocked, lost_loops
-from dspgen.choosing import Chooser, Chosen, Outdone, compile_nests
+from dspgen.by_nests import Chosen, compile_nests
+from dspgen.choosing import Chooser, Outdone
 from dspgen.collecting import seldom_collecting
 from dspgen.emit.asm import emit_asm
 from dspgen.emit.needs import needs

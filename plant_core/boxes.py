@@ -286,16 +286,28 @@ def assumed(func: Func) -> dict[str, int]:
 
 def largest(func: Func) -> dict[str, int]:
     """Of each integer parameter that decides how often statements run, the largest value for which arrays of known size
-    have all elements that are accessed, or a large one."""
-    found: dict[str, int] = {}
+    have all elements that are accessed, or a large one. Statements that run for small values only tell nothing, if
+    there are others."""
+    found, small = dict[str, int](), dict[str, int]()
     large = _large(func)
     for comp in func.comps:
-        right = right_sizes(func, comp, tuple(accesses_of(comp)))
-        for k in range(right.dim(isl.dim_type.param)):
-            name = str(right.get_dim_name(isl.dim_type.param, k))
-            most = isl.Set.from_params(right).move_dims(isl.dim_type.set, 0, isl.dim_type.param, k, 1).dim_max_val(0)
-            found[name] = min(found.get(name, large), int(most.to_python()) if most.is_int() else large)
-    return found
+        right, runs = right_sizes(func, comp, tuple(accesses_of(comp))), comp.domain.params()
+        for name in parameters_of(right):
+            most, last = _most(right, name), _most(runs, name)
+            if most is not None and most == last and most < large:
+                small[name] = max(small.get(name, most), most)
+            else:
+                found[name] = min(found.get(name, large), large if most is None else most)
+    return small | found
+
+
+def _most(params: isl.Set, name: str) -> int | None:
+    """The largest value of a parameter; None where there is none."""
+    k = params.find_dim_by_name(isl.dim_type.param, name)
+    if k < 0:
+        return None
+    most = isl.Set.from_params(params).move_dims(isl.dim_type.set, 0, isl.dim_type.param, k, 1).dim_max_val(0)
+    return int(most.to_python()) if most.is_int() else None
 
 
 def _large(func: Func) -> int:

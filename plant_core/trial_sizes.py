@@ -23,12 +23,15 @@ _FEWEST = 2
 _GROUPS = 2  # that parameters count which the program itself computes
 _ALIKE = {1: 300, 2: 50, 3: 19}  # where one parameter bounds several loops
 _TRIANGLE = 150  # where these are two, and the inner one's iterations differ: strips of rows need so many to win
+_SEVERAL = 8  # iterations: borders may meet in loops of fewer
 _REST = 7  # iterations of what whole groups leave over
 
 
 def trial_sizes(func: Func) -> dict[str, int]:
     """A value for each integer parameter: no more than arrays of known size allow; 0 for those that bound no loop."""
     found = {p.name: 0 for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)}
+    if not found:
+        return {}
     most = largest(func)
     defined = defined_parameters(func)
     caps: dict[str, set[tuple[int, int]]] = {}  # by parameter, depth and cap
@@ -71,9 +74,25 @@ def trial_sizes(func: Func) -> dict[str, int]:
             found[name] = max(found[name] * 2 // 3, _FEWEST)
     for comp in func.comps:
         found |= _inside(comp, found)
+    small = []  # statements that run for smaller values only
     for comp in func.comps:
+        other = _running(comp, func, found, most)
+        if any(value < found[name] for name, value in other.items()):
+            small.append(comp)
+        else:
+            found |= other
+    for comp in small if len(small) == len([c for c in func.comps if c.iters]) else ():
         found |= _running(comp, func, found, most)
     return found
+
+
+def runs_at_several(comp: Comp, sizes: Mapping[str, int]) -> bool:
+    """Whether a statement may run where no size is as small as a few iterations, or smaller than given."""
+    params = comp.domain.params()
+    for k, name in enumerate(parameters_of(params)):
+        if name in sizes:
+            params = params.lower_bound_val(isl.dim_type.param, k, isl.Val(min(sizes[name], _SEVERAL)))
+    return not params.is_empty()
 
 
 def _inside(comp: Comp, found: Mapping[str, int]) -> dict[str, int]:

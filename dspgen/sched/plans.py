@@ -34,7 +34,7 @@ from dspgen.sched.unroll import (
 _NONE: Mapping[str, int] = MappingProxyType({})
 _MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
 _NEVER = 1 << 64  # cycles: more than those of any loop, which runs up to two to the power of 32 times
-_CROWDED = 2  # of a class's registers, this part are taken by what waits across a loop: too many
+_CROWDED = 2  # one register in so many of a class is taken by what waits across a loop: too many
 _SPARE = 8  # where values make room for a loop, one register in so many is freed besides
 
 

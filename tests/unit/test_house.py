@@ -57,6 +57,7 @@ TOP = {
     "dspgen.blocked",
     "dspgen.far_data",
     "dspgen.pipeline",
+    "dspgen.by_nests",
     "dspgen.choosing",
     "dspgen.finalists",
     "dspgen.lacking",
