@@ -165,7 +165,7 @@ def test_code_is_the_same(
         used.append(len(parts))
         return beside(parts)
 
-    for module in ("choosing", "pipeline"):
+    for module in ("tiling.deal", "pipeline"):
         monkeypatch.setattr(f"dspgen.{module}.beside", counted)
     stages: list[str] = []
     several_made = compile_file(str(path), ft_m7002, options, on_stage=lambda name, value: stages.append(name))
