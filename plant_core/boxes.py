@@ -26,6 +26,7 @@ Axis = Mapping[str, Linear]
 
 # What a size that nothing bounds is taken to be in statements of so many loops: data are larger than near memories.
 _LARGE = (1 << 16, 1 << 16, 1 << 12, 1 << 10)
+_FEW = 4  # values: loops of fewer iterations are where borders meet
 _PART = 1 << 7  # of it one that makes other loops shorter is
 
 
@@ -280,21 +281,21 @@ def assumed(func: Func) -> dict[str, int]:
     """Of each integer parameter that decides how often statements run, the value that sizes of blocks are chosen for:
     the largest, but a small one where it is what another loop is shorter by, as the size of a filter is."""
     shorter = set().union(*(_shortening(comp.domain) for comp in func.comps))
-    few = max(_large(func) // _PART, 1)
+    few = max(unbounded(func) // _PART, 1)
     return {name: min(value, few) if name in shorter else value for name, value in largest(func).items()}
 
 
 def largest(func: Func) -> dict[str, int]:
     """Of each integer parameter that decides how often statements run, the largest value for which arrays of known size
-    have all elements that are accessed, or a large one. Statements that run for small values only tell nothing, if
+    have all elements that are accessed, or a large one. Statements that run for a few values only tell nothing, if
     there are others."""
     found, small = dict[str, int](), dict[str, int]()
-    large = _large(func)
+    large = unbounded(func)
     for comp in func.comps:
         right, runs = right_sizes(func, comp, tuple(accesses_of(comp))), comp.domain.params()
         for name in parameters_of(right):
             most, last = _most(right, name), _most(runs, name)
-            if most is not None and most == last and most < large:
+            if most is not None and most == last and most < _FEW:
                 small[name] = max(small.get(name, most), most)
             else:
                 found[name] = min(found.get(name, large), large if most is None else most)
@@ -310,7 +311,8 @@ def _most(params: isl.Set, name: str) -> int | None:
     return int(most.to_python()) if most.is_int() else None
 
 
-def _large(func: Func) -> int:
+def unbounded(func: Func) -> int:
+    """What a size is taken to be that nothing bounds."""
     return _LARGE[min(max((len(c.iters) for c in func.comps), default=0), len(_LARGE) - 1)]
 
 

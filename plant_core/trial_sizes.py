@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import islpy as isl
 
 from plant_core.affine import Linear, children, linear, read_accesses, sub, to_pw_aff
-from plant_core.boxes import NoBlocks, ends_of, largest
+from plant_core.boxes import NoBlocks, ends_of, largest, unbounded
 from plant_core.defined import defined_parameters
 from plant_core.ir import Binary, Comp, Expr, Func, Param, ScalarParam
 from plant_core.piecewise import affine_in_parameters, parameters_of
@@ -32,7 +32,7 @@ def trial_sizes(func: Func) -> dict[str, int]:
     found = {p.name: 0 for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)}
     if not found:
         return {}
-    most = largest(func)
+    most = {name: value for name, value in largest(func).items() if value < unbounded(func)}
     defined = defined_parameters(func)
     caps: dict[str, set[tuple[int, int]]] = {}  # by parameter, depth and cap
     # Parameters, the first iteration of a loop that tells of others, and its cap.
