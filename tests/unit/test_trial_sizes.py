@@ -40,6 +40,20 @@ def test_no_more_than_arrays_have(text: str, sizes: dict[str, int], tmp_path: Pa
     assert trial_sizes(read_c(str(path))) == sizes
 
 
+def test_a_rest_behind_many_vectors_runs(tmp_path: Path) -> None:
+    """Sizes that nothing bounds may be larger than what blocks are chosen for."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        """void f(int v, int m, const float x[9999], float y[4][4]) {
+          for (int a = 0; a < 4; a++) for (int b = 0; b < 4; b++)
+            for (int c = 0; c < v; c++) for (int d = 0; d < 16; d++) y[a][b] += x[16 * c + d];
+          for (int k = 16 * v; k < m; k++) y[0][0] += x[k]; }""",
+        encoding="utf-8",
+    )
+    sizes = trial_sizes(canonical(read_c(str(path)), reassoc=True, symbolic=True))
+    assert sizes["v"] > 1 and sizes["m"] > 16 * sizes["v"]
+
+
 def test_loops_run_over_groups_and_what_is_left(tmp_path: Path) -> None:
     path = tmp_path / "f.c"
     path.write_text(PRODUCT.replace("40", "99"), encoding="utf-8")
