@@ -37,7 +37,6 @@ def fitting(sizes: Sizes, boxes: Boxes, near: Near, make: Callable[[Sizes], Bloc
     """Blocks as `make` makes them, with room for shorter arrays where what is left of loops needs that. Raises
     NoBlocks."""
     made = make(sizes)
-    _check_guards(made, boxes)
     if made.left and (taken := _bytes(made)) > near.most:
         sizes = _in_less(sizes, boxes, near, near.room * near.most // taken - near.room // (2 * _STACK))
         made = make(sizes)
@@ -59,15 +58,6 @@ def has_room_for_all(other: Blocks, made: Blocks) -> bool:
     least = {(w.buf, d): n for w in made.windows if w.sized for d, n in enumerate(w.room) if n is not None}
     most = [((w.buf, d), n) for w in other.windows if w.sized for d, n in enumerate(w.room) if n is not None]
     return all(least.get(where, 0) and n >= least[where] for where, n in most)
-
-
-def _check_guards(made: Blocks, boxes: Boxes) -> None:
-    """Raises NoBlocks where a nest that is no box is cut in several loops, all those of unknown size, but blocks have
-    other arrays whole."""
-    if len(made.left) < 2 or len(made.left) < len(made.counters):
-        return
-    if any(w.sized for w in made.windows):
-        raise NoBlocks("blocks have arrays whole", loc=boxes.func.loc)
 
 
 def _bytes(made: Blocks) -> int:

@@ -158,20 +158,15 @@ def bounding(boxes: Boxes, order: Sequence[int], found: Sequence[Window]) -> tup
     kind = 0
     if sized and not any(w.counters for w in found):
         kind = 3
-    elif order and len(order) == len(boxes.loops) and has_guards(boxes):
+    elif order and len(order) == len(boxes.loops) and boxes.guarded:
         kind = 2  # bounds nothing, but lines of single elements at borders take longer in smaller blocks
     elif (order and len(order) < len(boxes.loops)) or any(not w.counters and len(w.shape) > 1 for w in sized):
         kind = 1
     longest = 0
     columns = kind == 1 and any(w.room[-1] is None for w in sized)
     if kind == 1:
-        longest = int(min(_LONG[2 if columns else not has_guards(boxes)], longest_of(sized)))
+        longest = int(min(_LONG[2 if columns else not boxes.guarded], longest_of(sized)))
     return kind, sum(not w.counters for w in sized), len(sized), columns, -longest
-
-
-def has_guards(boxes: Boxes) -> bool:
-    """Whether not all statements have boxes of iterations."""
-    return not all(map(boxes.is_box, boxes.func.comps))
 
 
 def longest_of(found: Sequence[Window]) -> float:
@@ -245,7 +240,7 @@ def ways_of(boxes: Boxes, may_fit: Callable[[Sequence[Sequence[int]], Sequence[t
     whole = list(_whole_loops(boxes, known)) if boxes.sizes and not boxes.layouts else []
     if any(len(s) > _FEW_SIZES for s in sizes) and not may_fit(sizes, orders):
         return whole
-    if whole and has_guards(boxes) and None in extents and len(extents) == extents.count(None):
+    if whole and boxes.guarded and not any(known):
         return whole  # those of all loops are among them
     ways = [way for spans in itertools.product(*sizes) for way in in_orders(spans, extents, orders)]
     if not (outer or boxes.axes or None in extents):
@@ -257,7 +252,7 @@ def _whole_loops(boxes: Boxes, known: Sequence[bool]) -> Iterator[Way]:
     """Blocks of few iterations that have all of one or several loops of unknown size; or of known size, where not all
     iterations are boxes: those with guards may be cut in all loops of unknown size."""
     unknown = [k for k, is_known in enumerate(known) if not is_known]
-    guards = has_guards(boxes)
+    guards = boxes.guarded
     if guards and len(unknown) == 1 == len(known):
         yield from (((length,), (0,)) for length in _LENGTHS)
     for last in _GUARDED if guards and len(unknown) > 1 else ():

@@ -137,8 +137,7 @@ class _Blocking:
             margins = Margins()
             if self.partial:
                 margins = margins_of(self.boxes, self.counters, self.iterators)
-                if self._in_all_directions() and len(margins.most) < len(self.counters):
-                    raise refused(self.func, "it matters where a block begins")
+                self._check_guards(margins, made)
             made.enlarge(margins.most)
         else:
             self.counters = grouped(self.boxes, self.counters, self.iterators, made.whole)
@@ -176,10 +175,16 @@ class _Blocking:
             self.open,
         )
 
-    def _in_all_directions(self) -> bool:
-        """Whether all loops of unknown size are cut, which are several or all that there are."""
+    def _check_guards(self, margins: Margins, made: Windows) -> None:
+        """Raises NoBlocks where all loops of unknown size are cut, but blocks aren't told by what is left of each; or
+        several are, but blocks have arrays whole."""
         unknown = sum(self.boxes.symbolic(self.boxes.main, d) is not None for d in range(len(self.boxes.loops)))
-        return unknown == len(self.counters) and (unknown > 1 or unknown == len(self.boxes.loops))
+        if unknown != len(self.counters) or (unknown == 1 < len(self.boxes.loops)):
+            return
+        if len(margins.most) < unknown:
+            raise refused(self.func, "it matters where a block begins")
+        if unknown > 1 and any(w.sized for w in made.found.values()):
+            raise refused(self.func, "blocks have arrays whole")
 
     def _kinds(self, make: Callable[[Mapping[str, Cut]], Pieces], *, few: bool) -> tuple[list[Func], list[Kind]]:
         """The pieces, and which are for which kinds of blocks."""

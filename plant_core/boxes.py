@@ -218,6 +218,11 @@ class Boxes:
         box = isl.Set(f"{head}{{ {comp.name}[{', '.join(comp.iters)}] : {' and '.join(ranges) or 'true'} }}")
         return bool(box.is_equal(comp.domain))
 
+    @cached_property
+    def guarded(self) -> bool:
+        """Whether sizes are known at run time only, and not all statements have boxes of iterations."""
+        return bool(self.sizes) and not all(map(self.is_box, self.func.comps))
+
     def is_live(self, buf: str) -> bool:
         """Whether an element of the array may be read before it is written."""
         if self.around:  # what other nests wrote since this one last ran

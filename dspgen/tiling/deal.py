@@ -21,7 +21,8 @@ def neighbours(nests: int, most: int) -> list[range]:
 
 def alike(finalists: Sequence[Sequence[Candidate]], most: int) -> list[list[int]]:
     """Nests by their candidates in up to so many parts: those whose candidates are alike in one, as what is known of
-    one saves trials of the others, the parts with the most to try first."""
+    one saves trials of the others. Parts, and the nests of each, are in the order of the text, as the first refusal is
+    told."""
     groups: dict[frozenset[object], list[int]] = {}
     for k, candidates in enumerate(finalists):
         groups.setdefault(frozenset(map(pattern_of, candidates)), []).append(k)
@@ -33,7 +34,7 @@ def alike(finalists: Sequence[Sequence[Candidate]], most: int) -> list[list[int]
     parts: list[list[int]] = [[] for _ in range(most)]
     for group in sorted(groups.values(), key=load, reverse=True):
         min(parts, key=load).extend(group)
-    return [part for part in sorted(parts, key=load, reverse=True) if part]
+    return sorted(sorted(part) for part in parts if part)
 
 
 def in_parts(work: Callable[[Sequence[int]], list[_T]], parts: Sequence[Sequence[int]]) -> list[_T]:

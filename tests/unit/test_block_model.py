@@ -103,3 +103,31 @@ def test_guarded_nests_are_cut_in_both_directions_whatever_the_memory(
     target = load_target("ft_m7002", [("memories.AM.size", str(memory))])
     (blocks,) = flat(next(in_turn(func, func, target, Options(data="ddr"))).nests)
     assert [c.span for c in blocks.counters] == spans
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        (
+            """void f(const float x[150][150], float y[150][150]) {
+              for (int i = 0; i < 150; i++) for (int j = 0; j <= i; j++) y[i][j] = x[i][j] * 2; }""",
+            [10, 76],
+        ),
+        (
+            """void f(int n, int m, int l, const float x[n][m][l], float y[n][m][l]) {
+              for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) for (int k = 0; k < l; k++)
+                if (i > 0 && i < n - 1 && j > 0 && j < m - 1) y[i][j][k] = x[i - 1][j][k] + x[i][j + 1][k];
+                else y[i][j][k] = x[i][j][k]; }""",
+            [1, 1],
+        ),
+    ],
+    ids=["a triangle of known size", "planes of whole rows"],
+)
+def test_what_has_no_guards_in_all_directions_is_cut_as_the_model_likes(
+    text: str, spans: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(text, encoding="utf-8")
+    func = canonical(read_c(str(path)), reassoc=True, symbolic=True)
+    found = next(in_turn(func, func, load_target("ft_m7002"), Options(data="ddr"), means="any")).nests
+    assert [c.span for c in flat(found)[0].counters] == spans
