@@ -17,17 +17,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dspgen.check.linear import LinearCode, read_linear
-from dspgen.check.machine import Packets, State, TooLong, ready, run_in_order
+from dspgen.check.machine import State, TooLong, ready_ops, run_in_order
+from dspgen.check.packets import Packets
 from dspgen.check.rules import on_all_paths
 from dspgen.check.terms import BYTES, UNKNOWN, Terms, first_byte
 from dspgen.errors import Problem, SourceError
-from dspgen.sim.ir import Assembled
+from dspgen.sim.ir import Assembled, Code
 from dspgen.sim.load import Argument, Loaded, argument_places, entry_stack, load
 from dspgen.sim.parse import assemble
 from dspgen.sim.registers import RegisterFile
 from dspgen.sim.states import TooManyStates
 from dspgen.target.model import Target
 from plant_core.loc import Loc
+from plant_core.remembered import few_by_identity
 
 STEPS = 1_000_000  # of the linear text
 SHOWN = 5
@@ -95,7 +97,7 @@ def reference(
 ) -> Reference:
     """Runs the linear text; raises TooLong after so many steps. `program` tells what data lies in memory besides the
     arguments."""
-    code = read_linear(linear, target, file)
+    code = _linear(linear, target, file)
     loaded = _loaded(program, target, arguments, stack)
 
     terms = Terms(_initial(loaded))
@@ -109,9 +111,20 @@ def reference(
         elif place is not None:
             for to, source in zip(cells, _argument_cells(target, place), strict=False):
                 registers[to] = start[source]
-    state = State(terms, code.cells, registers, code.mask, _free_stack(target, stack))
-    taken = run_in_order(state, [ready(op) for op in code.ops], steps)
+    state = State(terms, code.cells, registers, code.mask, _free_stack(target, stack), target.dma)
+    taken = run_in_order(state, ready_ops(code.ops), steps)
     return Reference(code, state, taken, tuple(arguments), stack)
+
+
+@few_by_identity
+def _linear(text: str, target: Target, file: str) -> LinearCode:
+    """Text is read once for all arguments that are tried."""
+    return read_linear(text, target, file)
+
+
+@few_by_identity
+def _on_all_paths(code: Code, entry: int, delay: int) -> list[Problem]:
+    return on_all_paths(code, entry, delay)
 
 
 def entered(
@@ -121,7 +134,9 @@ def entered(
     loaded = _loaded(program, target, arguments, stack)
     terms = Terms(_initial(loaded))
     registers = _entry_terms(loaded, target, terms)
-    return loaded, State(terms, loaded.code.cells, registers, loaded.code.mask_cell, _free_stack(target, stack))
+    return loaded, State(
+        terms, loaded.code.cells, registers, loaded.code.mask_cell, _free_stack(target, stack), target.dma
+    )
 
 
 def against(wanted: Reference, program: Assembled, target: Target) -> Checked:
@@ -130,13 +145,13 @@ def against(wanted: Reference, program: Assembled, target: Target) -> Checked:
     code, entry, delay = loaded.code, loaded.start.entry, target.pipeline.branch_delay
     problems, all_paths = [], True
     try:
-        problems = on_all_paths(code, entry, delay)
+        problems = _on_all_paths(code, entry, delay)
     except TooManyStates:
         all_paths = False
     if problems:
         return Checked(tuple(problems[:SHOWN]), wanted.steps, 0, ())
     registers = _entry_terms(loaded, target, wanted.state.terms)
-    state = State(wanted.state.terms, code.cells, list(registers), code.mask_cell, wanted.state.unset)
+    state = State(wanted.state.terms, code.cells, list(registers), code.mask_cell, wanted.state.unset, target.dma)
     run = Packets(state, code, delay, loaded.start.return_address)
     run.run(entry, 64 * wanted.steps + 4096, loaded.memories)
     problems = run.problems
@@ -199,7 +214,7 @@ def _free_stack(target: Target, stack: int) -> range:
 def memory_differences(wanted: State, found: State) -> list[Problem]:
     """Bytes that end as another term, told once for each instruction that stored them last; the stack is free."""
     problems: dict[str, Problem] = {}
-    for address in sorted({*wanted.memory, *found.memory}):
+    for address in sorted({address for address, _ in wanted.memory.items() ^ found.memory.items()}):
         if address in wanted.unset:
             continue
         want, got = (s.memory.get(address, first_byte(address)) for s in (wanted, found))

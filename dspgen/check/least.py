@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dspgen.check.check import entered
-from dspgen.check.machine import Packets
+from dspgen.check.packets import Packets
 from dspgen.sim.ir import Assembled, Op
 from dspgen.sim.load import Argument
 from dspgen.target.model import Target

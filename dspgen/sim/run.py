@@ -24,6 +24,7 @@ from plant_core.remembered import few_by_identity
 
 Array = Any
 Engine = Literal["auto", "python", "native"]
+UNNAMED = "<text>"
 CYCLE_LIMIT = 20_000_000_000
 PYTHON_CYCLE_LIMIT = 50_000_000
 # What the Python machine may take before native code is made, which takes longer for longer programs.
@@ -74,7 +75,7 @@ def simulate(
     engine: Engine = "auto",
     trace: Callable[[str], None] | None = None,
     limit: int | None = None,
-    file: str = "<text>",
+    file: str = UNNAMED,
     cache_dir: str | None = None,
     stack: int = 0,
 ) -> SimResult:
@@ -87,7 +88,7 @@ def simulate(
     arrays, at least.
     Raises SourceError (DG4xx) for text that can't be assembled and for what the machine would refuse.
     """
-    assembled = program if isinstance(program, Assembled) else _assembled(program, target, file)
+    assembled = program if isinstance(program, Assembled) else assembled_once(program, target, file)
     top = limit if limit is not None else (PYTHON_CYCLE_LIMIT if engine == "python" else CYCLE_LIMIT)
 
     def fresh() -> Loaded:
@@ -123,7 +124,7 @@ def simulate(
 
 
 @few_by_identity
-def _assembled(text: str, target: Target, file: str) -> Assembled:
+def assembled_once(text: str, target: Target, file: str) -> Assembled:
     """Text is read once for all runs."""
     return assemble(text, target, file)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -265,6 +266,42 @@ def test_the_checker_knows_nothing_of_the_schedulers() -> None:
     rooms = {".".join(name.split(".")[:2]) for name in seen}
     assert rooms & {"dspgen.asmir", "dspgen.rewrite", "dspgen.tiling", "dspgen.pipeline"} == set()
     assert {name for name in seen if name.startswith("dspgen.sched")} == {"dspgen.sched.ir"}
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """A function that fetches an array, doubles it, and puts it back."""
+    path = tmp_path_factory.mktemp("check") / "twice.c"
+    path.write_text("void twice(const float x[64], float y[64]) { for (int i = 0; i < 64; i++) y[i] = 2 * x[i]; }")
+    return compile_file(str(path), TARGET, Options(data="ddr"))
+
+
+GO = r"(SSTW\S* R\d+, \S+\n)((?:\s+SNOP.*\n)+\S*wait2:)"  # of the transfer that puts back, and what waits for it
+ASKED = r"(?<=wait{}:\n)(;.*\n)*\s+SLDW.*, (R\d+)\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "told"),
+    [
+        ("^$", "", "", ""),
+        (ASKED.format(1), r"        SMOVIL 0, \2\n", "DG460", "which a transfer is moving"),
+        (ASKED.format(2), r"        SMOVIL 0, \2\n", "DG460", "asked whether all transfers"),
+        (GO, r"SNOP 1\n\2", "DG450", "is not what the linear text stores"),
+        (GO, r"\1        \1\2", "DG460", "starts a transfer on channel"),
+        ("wait2:\n", "wait2:\n        VSTW VR5, *AR0\n        SNOP 7\n", "DG460", "which a transfer is moving"),
+        (r"SMOVIL 256, (R\d+)", r"SMOVIL 0, \1", "DG460", "starts a transfer of nothing"),
+    ],
+)
+def test_transfers_are_waited_for(copied: Compiled, old: str, new: str, code: str, told: str) -> None:
+    packets, count = re.subn(old, new, copied.asm, count=1)
+    assert count == (old != "^$")
+    values = {"x": np.arange(64, dtype=np.float32), "y": np.zeros(64, np.float32)}
+    found = against(reference_of(copied, TARGET, values), assemble(packets, TARGET), TARGET)
+    if code:
+        assert found.problems[0].code == code
+        assert told in found.problems[0].message
+    else:
+        assert found.problems == ()
 
 
 MUTATED = ("saxpy", "dot", "stencil3", "matvec", "fir", "biquad", "autocor", "conv2d_valid", "matmul", "fir16")

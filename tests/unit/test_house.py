@@ -43,7 +43,7 @@ ROOMS = {
         "dspgen.sim.text",
         "dspgen.sim.symbols",
     ),  # one reader of statements and literals
-    "dspgen.check": ("dspgen.sched.ir", "dspgen.sim"),  # text and ISA file alone: it judges the schedulers
+    "dspgen.check": ("dspgen.sched.ir", "dspgen.sim", *TOOLS),  # text and ISA file alone: it judges the schedulers
     "dspgen.sim": ("dspgen.sched.ir", "dspgen.asmir.ir", "dspgen.emit", *TOOLS),
 }
 # These see everything, and so does all of dspgen.bench.
