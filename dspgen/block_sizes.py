@@ -386,7 +386,7 @@ class _Parts:
         """What differs most from these sizes, then from those before it, too, of all that are about as good by the
         model, or by far better than the `cycles` that were found."""
         best = form.sizes.cycles
-        before = [form.sizes.spans]
+        before = [form.sizes.spans or tuple(extent for _, _, extent in form.boxes.loops)]  # one block has no counters
         hopeful = [w for w in form.ways if w.spans and w.cycles <= max(_HOPEFUL * best, _BETTER * cycles)]
         while True:
             left = iter(most_different(hopeful, before, (_ALIKE * best, _HOPEFUL * best)))

@@ -14,6 +14,7 @@ from dspgen.rewrite.patterns import FLOATS
 from dspgen.vecdsl.intervals import NARROW_MEMORY, WORD, Interval, interval_of
 from dspgen.vecdsl.ir import NARROW
 
+_EVERY_BIT = (1 << 32) - 1
 _SPANS: dict[str, Interval] = {
     "short16": NARROW_MEMORY["i16"],
     "short31": (-(1 << 30), (1 << 30) - 1),
@@ -41,6 +42,10 @@ def facts_of(graph: TermGraph, relations: frozenset[str], still: Set[int] = froz
             if name in relations:
                 inside = (n for n, r in enumerate(ranges) if r is not None and low <= r[0] and r[1] <= high)
                 found += [Fact(name, (n,)) for n in inside]
+    if "apart" in relations:
+        set_bits = _set_bits(graph)
+        joined = [node.args for node in graph.nodes if node.op in ("or", "xor") and node.elem == "i32"]
+        found += [Fact("apart", (a, b)) for a, b in joined if not set_bits[a] & set_bits[b]]
     if "factor" in relations:
         found += [Fact("factor", (n,)) for n, node in enumerate(graph.nodes) if is_factor(node)]
     if "reused" in relations:
@@ -93,8 +98,9 @@ def _constant_facts(graph: TermGraph, number: int, node: Node, relations: frozen
             fact("negated", -whole)
         if whole > 1 and whole & (whole - 1) == 0 and whole < 1 << 31:
             fact("log2", whole.bit_length() - 1)
-        if node.elem == "i32" and relations & DIVIDING:
-            for relation, *values in dividing(whole):
+        if node.elem == "i32":
+            divided, masked = relations & DIVIDING, relations & MASKING
+            for relation, *values in (*(dividing(whole) if divided else ()), *(masking(whole) if masked else ())):
                 names = tuple(graph.add(replace(node, text=str(v))) for v in values)
                 found.append(Fact(relation, names))
     return found
@@ -115,6 +121,24 @@ def dividing(constant: int) -> Iterator[tuple[str, int, int, int]]:
             yield "wide_unsigned_factor", constant, _signed(factor), shift - 1
         else:
             yield "unsigned_factor", constant, _signed(factor), shift
+
+
+MASKING = frozenset({"low_bits", "high_bits", "mid_bits"})
+
+
+def masking(constant: int) -> Iterator[tuple[str, *tuple[int, ...]]]:
+    """The relation of a constant whose bits lie side by side to where they begin, and how many there are."""
+    word = constant & _EVERY_BIT
+    low = (word & -word).bit_length() - 1
+    count = word.bit_length() - low
+    if not 0 < word < _EVERY_BIT or word >> low != (1 << count) - 1:
+        return
+    if not low:
+        yield "low_bits", constant, count
+    elif low + count == 32:
+        yield "high_bits", constant, low
+    else:
+        yield "mid_bits", constant, low, count
 
 
 def _rounded_up(divisor: int, sign: int) -> tuple[int, int]:
@@ -162,3 +186,23 @@ def _ranges(graph: TermGraph) -> list[Interval | None]:
             found = interval_of(node.op, node.elem, args)
         ranges.append(found)
     return ranges
+
+
+def _set_bits(graph: TermGraph) -> list[int]:
+    """For each node the bits of a word that may be set in it, as far as is known."""
+    found: list[int] = []
+    for node, span in zip(graph.nodes, _ranges(graph), strict=True):
+        word = _EVERY_BIT if span is None or span[0] < 0 else (1 << span[1].bit_length()) - 1
+        args = [found[a] for a in node.args]
+        if span is not None and span[0] == span[1]:
+            word = span[0] & _EVERY_BIT
+        elif node.op in ("or", "xor"):
+            word &= args[0] | args[1]
+        elif node.op == "and":
+            word &= args[0] & args[1]
+        elif node.op == "select":
+            word &= args[1] | args[2]
+        elif node.op == "shl" and (count := graph.nodes[node.args[1]]).kind == "const" and 0 <= int(count.text) < 32:
+            word &= args[0] << int(count.text)
+        found.append(word)
+    return found

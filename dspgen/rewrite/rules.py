@@ -5,6 +5,8 @@ A row holds for scalars and vectors alike where its operations do, and for each 
 signed zeros and rounding; exact for integers); `contract` (one rounding where there were two, or the reverse);
 `log2 ?c ?k` (?c is the constant 2**?k), `negated ?c ?d`, `inverse ?c ?r` (1/?c, exact), `reciprocal ?c ?r` (1/?c,
 rounded), `short16 ?a` (always within 16 bits, signed), `short31 ?a` (within 31 bits), `flag ?a` (always 0 or 1),
+`apart ?a ?b` (no bit is ever set in both), `low_bits ?c ?n` (?c is the constant of the ?n lowest bits),
+`high_bits ?c ?k` (of all but the ?k lowest), `mid_bits ?c ?k ?n` (of ?n bits above the ?k lowest),
 `number ?a ?n` (the constant of value ?n, which integer expressions may use), `factor ?a` (a term of the program that is
 not 0, 1 or -1), `reused ?a` (a factor that the loop around does not change, or of two subtracted products);
 `signed_factor ?c ?m ?s`,

@@ -184,6 +184,7 @@ def _unpacked() -> tuple[Rule, ...]:
     return tuple(found)
 
 
+_MIDDLE = "(shl.i32 (sub.i32 (shr.i32 ?a ?k) (shl.i32 (shr.i32 (shr.i32 ?a ?k) ?n) ?n)) ?k)"
 _BITS = (
     both("mul-as-shl", "(mul.T ?a ?c)", "(shl.T ?a ?k)", "int, log2 ?c ?k"),
     both("mul-as-shl-swapped", "(mul.T ?c ?a)", "(shl.T ?a ?k)", "int, log2 ?c ?k"),
@@ -200,6 +201,15 @@ _BITS = (
     lower("or-of-flags", "(or.i32 ?c ?d)", "(select.i32 ?c 1 ?d)", "flag ?c, flag ?d"),
     lower("or-of-flags-as-max", "(or.i32 ?c ?d)", "(max.i32 ?c ?d)", "flag ?c, flag ?d"),
     lower("xor-of-flags", "(xor.i32 ?c ?d)", "(select.i32 ?c (eq.i32 ?d 0) ?d)", "flag ?c, flag ?d"),
+    *(lower(f"{op}-as-add", f"({op}.i32 ?a ?b)", "(add.i32 ?a ?b)", "apart ?a ?b", "nothing is carried")
+      for op in ("or", "xor")),
+    *(lower(f"{op}-{bits.split('_')[0]}", f"({op}.i32 ?a ?c)", right.replace("?both", both), f"{bits} {names}")
+      for bits, names, both in (("low_bits", "?c ?n", "(sub.i32 ?a (shl.i32 (shr.i32 ?a ?n) ?n))"),
+                                ("high_bits", "?c ?k", "(shl.i32 (shr.i32 ?a ?k) ?k)"),
+                                ("mid_bits", "?c ?k ?n", _MIDDLE))
+      for op, right in (("and", "?both"), ("or", "(add.i32 (sub.i32 ?a ?both) ?c)"),
+                        ("xor", "(sub.i32 (add.i32 ?a ?c) (shl.i32 ?both 1))"))),
+    lower("xor-all", "(xor.i32 ?a -1)", "(sub.i32 -1 ?a)"),
     lower("not-as-xor", "(not.T ?a)", "(xor.T ?a -1)", "int"),
     lower("not-as-sub", "(not.T ?a)", "(sub.T -1 ?a)", "int"),
     lower("sext16-as-shifts", "(sext16.i32 ?a)", "(shr.i32 (shl.i32 ?a 16) 16)"),

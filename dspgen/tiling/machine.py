@@ -211,9 +211,10 @@ class Machine:
         if self._shuffle is None or stride is None or (across.pieces == 1 and abs(stride) < _FAR):
             return 0
         steps = [s for s in (4, 2) if stride % s == 0 and across.reach % s == 0 and self._pairs(s)]
-        vectors = -(-(abs(across.reach) + 1) // (self.lanes * max(steps, default=1)))
+        run = self.lanes * max(steps, default=1)
+        vectors = -(-(abs(across.reach) + 1) // run)
         if across.pieces > 1:
-            vectors = min(vectors, across.pieces)
+            vectors = min(vectors, across.pieces * -(-(abs(stride) * (self.lanes // across.pieces - 1) + 1) // run))
         return vectors if vectors <= self.lanes // 2 else 0
 
     def _pairs(self, stride: int) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dspgen.rewrite.facts import DIVIDING
+from dspgen.rewrite.facts import DIVIDING, MASKING
 from dspgen.rewrite.graph import Memory, Node, TermGraph, constant_text
 from dspgen.rewrite.patterns import Apply, Hole, Lanes, LoadPattern, Number, Pattern
 from dspgen.rewrite.rules import Instance
@@ -35,6 +35,7 @@ class Sides:
                 given, made = relation.holes
                 self.sample.values[made] = 1.0 / np.asarray(self.sample.values[given], np.float64)
         self.facts = {r.holes[0]: r.name for r in self.instance.typed.relations}
+        self.facts |= {r.holes[1]: "low half" for r in self.instance.typed.relations if r.name == "apart"}
         self.constants = {h for r in self.instance.typed.relations for h in r.holes if r.name in _OF_CONSTANTS}
         self.lefts = [self.add(p) for p in self.instance.typed.left]
         self.rights = [self.add(p) for p in self.instance.typed.right]
@@ -85,6 +86,11 @@ class Sides:
                 one = self.graph.add(Node("const", "const", "i32", vector, text="1"))
                 twice = self.graph.add(Node("op", "shl", "i32", vector, (variable, one)))
                 return self.graph.add(Node("op", "shr", "i32", vector, (twice, one)))
+            case "apart" | "low half" as half:
+                count = self.graph.add(Node("const", "const", "i32", vector, text="16"))
+                back, there = ("shl", "shru") if half == "low half" else ("shru", "shl")
+                moved = self.graph.add(Node("op", back, "i32", vector, (variable, count)))
+                return self.graph.add(Node("op", there, "i32", vector, (moved, count)))
             case _:
                 return variable
 
@@ -103,4 +109,4 @@ class Sides:
         return self.graph.add(Node(kind, pattern.op, elem, vector, args, (), "", memory, place, stride, *levels))
 
 
-_OF_CONSTANTS = frozenset({"log2", "negated", "inverse", "reciprocal", "number"}) | DIVIDING
+_OF_CONSTANTS = frozenset({"log2", "negated", "inverse", "reciprocal", "number"}) | DIVIDING | MASKING

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dspgen.rewrite.facts import DIVIDING, dividing
+from dspgen.rewrite.facts import DIVIDING, MASKING, dividing, masking
 from dspgen.rewrite.patterns import (
     FLOATS,
     SHUFFLES,
@@ -152,6 +152,10 @@ class Sample:
                     drawn = (self.rng.choice([self.rng.randrange(-9, 9), -(1 << 30), (1 << 30) - 1]),)
                 case "flag":
                     drawn = (self.rng.randrange(2),)
+                case "apart":
+                    drawn = (self.rng.randrange(-32768, 32768) << 16, self.rng.randrange(1 << 16))
+                case name if name in MASKING:
+                    drawn = self._masked(name)
                 case name if name in DIVIDING:
                     drawn = self._factor(name)
                 case "number":
@@ -169,6 +173,14 @@ class Sample:
         while True:
             constant = self.rng.choice([self.rng.choice(edges), self.rng.randrange(2, 2**31)])
             for name, *found in dividing(constant):
+                if name == relation:
+                    return tuple(found)
+
+    def _masked(self, relation: str) -> tuple[int, ...]:
+        """A mask, and what tells its bits."""
+        while True:
+            low, high = sorted(self.rng.sample(range(33), 2))
+            for name, *found in masking(((1 << high) - (1 << low) + (1 << 31)) % (1 << 32) - (1 << 31)):
                 if name == relation:
                     return tuple(found)
 

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.block_forms import cuts, in_few_nests
 from dspgen.block_model import Sizes, expected, in_orders, most_different, placed, room_beside, small
 from dspgen.block_sizes import in_turn
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.target.load import load_target
-from plant_core.block_tree import flat
+from plant_core.block_tree import Blocks, flat
 from plant_core.blocks import windows
 from plant_core.boxes import Boxes, NoBlocks, counters_of
 from plant_core.canonical.passes import canonical
+from plant_core.ir import Func
 from tests.unit.test_blocks import GRANULE, NESTS, read
 
 
@@ -131,3 +133,28 @@ def test_what_has_no_guards_in_all_directions_is_cut_as_the_model_likes(
     func = canonical(read_c(str(path)), reassoc=True, symbolic=True)
     found = next(in_turn(func, func, load_target("ft_m7002"), Options(data="ddr"), means="any")).nests
     assert [c.span for c in flat(found)[0].counters] == spans
+
+
+def test_other_sizes_are_compared_with_one_block_of_all(tmp_path: Path) -> None:
+    """One block has no counters: what differs from it is told from its extents."""
+    path = tmp_path / "rows.c"
+    path.write_text("""void rows(const float x[20][50], float y[20][50]) { for (int i = 0; i < 20; i++) {
+        float m = x[i][0], s = 0;
+        for (int j = 1; j < 50; j++) m = x[i][j] > m ? x[i][j] : m;
+        for (int j = 0; j < 50; j++) { float d = x[i][j] - m; y[i][j] = 1 + d + d * d; s += y[i][j]; }
+        for (int j = 0; j < 50; j++) y[i][j] /= s; } }""")
+    source = read_c(str(path))
+    options = Options(data="ddr")
+    judged = []
+
+    def judge(made: Blocks) -> list[float | None]:
+        judged.append(made)
+        return [1e5] * 64
+
+    def estimate(func: Func) -> float:
+        return 500.0 if any("_by_" in b.name for b in func.bufs) else 1000.0  # arrays turned round are for the better
+
+    func = in_few_nests(source, options)
+    for ways in cuts(source, func, load_target("ft_m7002"), options, judge, estimate):
+        assert list(itertools.islice(ways, 3))
+    assert len(judged) > 1

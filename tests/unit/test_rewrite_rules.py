@@ -66,6 +66,7 @@ CONDITIONS = [
     ("mac16", "short16 ?b", "i32"),
     ("sext16-of-short", "short16 ?a", "i32"),
     ("lt-as-sign", "short31 ?a", "i32"),
+    ("or-as-add", "apart ?a ?b", "i32"),
 ]
 
 

@@ -11,8 +11,8 @@ from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.arrange import arrangements, spaced
 from dspgen.tiling.candidates import Candidate, candidates
-from dspgen.tiling.machine import Machine
-from dspgen.tiling.nests import nests
+from dspgen.tiling.machine import Across, Machine
+from dspgen.tiling.nests import FlatAccess, nests
 from plant_core.dependence import memory_dependences
 from plant_core.ir import Func
 from plant_core.scalars import expand_scalars
@@ -72,3 +72,13 @@ def test_loops_that_statements_share_begin_once(tmp_path: Path, ft_m7002: Target
         best = found_candidates(func_of(text, tmp_path), ft_m7002)
         found.append(min(c.cycles for c in best if c.laned and not c.whole and ";" not in c.title))
     assert found[1] < 1.5 * found[0]
+
+
+def test_runs_that_lie_far_apart_are_no_vectors(ft_m7002: Target) -> None:
+    """Two runs of eight elements each hold a vector's lanes where the elements of a run lie side by side, not where
+    these are rows apart."""
+    machine = Machine(ft_m7002, OperationTable(ft_m7002))
+    access = FlatAccess("x", 0, (), "f32", write=False)
+    for stride, apart in ((2, False), (160, True)):
+        how = Across(stride, 2, stride * 7 + 1000)
+        assert machine.lane_by_lane(access, how, written=False, read=True) == apart
