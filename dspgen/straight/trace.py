@@ -26,6 +26,7 @@ Element = tuple[str, int]
 """An array, and the row-major number of an element in it."""
 
 _NODE = "%"  # no C identifier starts with it
+_MOST_TERMS = 48  # of the subscripts of one load
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,7 @@ class _Tracer:
         self.versions: dict[Element, int] = {}
         self.stored = {comp.target.buf for comp in func.comps}
         self.forms: dict[int, tuple[MemoryLoad, list[Linear] | None]] = {}  # of subscripts, by the access's identity
+        self.left = 0  # terms that the subscripts of a load may still be made of
 
     def run(self, instances: list[tuple[Comp, tuple[int, ...]]]) -> Trace:
         for comp, point in instances:
@@ -234,7 +236,7 @@ class _Tracer:
         """A load at a place that is known at run time only, made of what there is on entry; None where it is known."""
         if self._subscripts(access, translator) is not None:
             return None
-        constant = 0
+        constant, self.left = 0, _MOST_TERMS
         rest: Term | None = None
         buf = self.buffers[access.buf]
         for index, extent in zip(access.indices, buf.extents, strict=True):
@@ -252,7 +254,11 @@ class _Tracer:
         return None if rest is None else Load(access.buf, Address(constant), 1, buf.dtype, type, index=rest)
 
     def _on_entry(self, term: Term, access: MemoryLoad) -> Term:
-        """An integer term with nodes replaced by what they load on entry, or compute from that."""
+        """An integer term with nodes replaced by what they load on entry, or compute from that. What is shared comes
+        once for each use, so that there may be many of a place that is chosen step by step."""
+        self.left -= 1
+        if self.left < 0:
+            raise refused(f"a subscript of '{access.buf}' is made of too many terms", self.trace.func)
         if isinstance(term, Var) and term.name.startswith(_NODE):
             node = self.trace.nodes[int(term.name[len(_NODE) :])]
             if node.leaf is not None:

@@ -127,6 +127,11 @@ def test_stored_values_are_forwarded_and_locals_vanish(tmp_path: Path) -> None:
         ("void f(int n, float a[64]) { for (int i = 0; i < n; i++) a[i] = 0.0f; }", "constant"),
         ("void f(float a[64]) { for (int k = 0; k < 9; k++) for (int i = 0; i < 64; i++) a[i] += 1.0f; }", "over 200"),
         ("void f(const int p[4], float a[64]) { for (int i = 0; i < 4; i++) a[p[i]] = 1.0f; }", "run time"),
+        (  # each step's place is chosen by two uses of the one before it
+            "void f(const float x[64], int y[1]) { int k = 0;"
+            " for (int i = 1; i < 64; i++) if (x[i] > x[k]) k = i; y[0] = k; }",
+            "too many terms",
+        ),
     ],
 )
 def test_what_cannot_be_unrolled_is_refused(tmp_path: Path, text: str, message: str) -> None:
