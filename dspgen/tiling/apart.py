@@ -41,7 +41,9 @@ class Spread:
     lane: Lane
     access: FlatAccess
     always: bool
-    beside: int = 0
+    beside: int
+    along: tuple[str, ...]  # the loops along which its elements move
+    key: tuple[object, ...]  # equal for what reads or writes the same
 
 
 def lane_by_lane(nest: Nest, lanes: dict[str, Lane], machine: Machine) -> list[Spread]:
@@ -53,7 +55,11 @@ def lane_by_lane(nest: Nest, lanes: dict[str, Lane], machine: Machine) -> list[S
             if always or (machine.target.packed > 1 and how is not None and how.stride in (1, -1, 2)):
                 beside = 0 if not a.write or how is None else 2 if how.pieces > 1 else int(how.stride == 2)
                 single = bool(beside) and not any(_neighbours(a, b, beside) for c in nest.comps for b in c.accesses)
-                found.append(Spread(comp, lane, a, always, beside if single else 0))
+                along = [x for x in comp.loops if not a.stays(x.iterator) and x.iterator != lane.inner]
+                coefficients = tuple((x.id, a.coefficient(x.iterator)) for x in along)
+                key = (a.buf, a.write, a.constant, coefficients, a.varies, a.start)
+                moving = tuple(x.iterator for x in along)
+                found.append(Spread(comp, lane, a, always, beside if single else 0, moving, key))
     return found
 
 
@@ -65,11 +71,10 @@ def gathered(apart: Sequence[Spread], tiling: Tiling, machine: Machine) -> int:
         alone = spread.beside and not _has_neighbours(comp, a, tiling, spread.beside)
         if not spread.always and not alone and not _drifts(comp, a, lane, tiling, machine.target.packed):
             continue
-        along = [x for x in comp.loops if not a.stays(x.iterator) and x.iterator != lane.inner]
-        spans = ((x.iterator, tiling.span(comp, x.iterator)) for x in along)
-        vectors = math.prod(vectors_of(s, lane, machine.lanes) if i == lane.iterator else s for i, s in spans)
-        coefficients = tuple((x.id, a.coefficient(x.iterator)) for x in along)
-        found[a.buf, a.write, a.constant, coefficients, a.varies, a.start] = vectors
+        spans = tiling.along(comp)
+        found[spread.key] = math.prod(
+            vectors_of(spans[i], lane, machine.lanes) if i == lane.iterator else spans[i] for i in spread.along
+        )
     return sum(found.values())
 
 

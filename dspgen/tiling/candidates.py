@@ -47,8 +47,7 @@ _LANES_LIKE_A_VECTOR = 2
 _MOST_GATHERED = 8
 # A row is long from so many times the span of a tile on.
 _LONG_ROW = 4
-# How much slower code is than the model thinks where few lanes are used, for elements that lie apart: it goes lane by
-# lane, in the order of the text.
+# How much slower code of few lanes is than the model thinks, for elements that lie apart: it goes lane by lane.
 _SHORT = 4.0
 # What loops that are exchanged must take of the cycles of those as written.
 _TURNED = 0.95
@@ -206,7 +205,7 @@ class _Memo:
     """What is known of single comps in one arrangement. `apart`: loops of which no tile may hold two iterations."""
 
     apart: frozenset[LoopId]
-    cycles: Known = field(default_factory=dict)
+    cycles: Known = field(default_factory=Known)
     plans: dict[tuple[object, ...], CompPlan] = field(default_factory=dict)
     titles: dict[tuple[object, ...], str] = field(default_factory=dict)
 
@@ -219,12 +218,13 @@ def _tiled(
     kept = in_registers(nest, lanes)
     for spans in _spans(arrangement, lanes, machine, single, memo.apart):
         tiling = Tiling(spans, lanes, arrangement.orders)
+        by_lane = gathered(apart, tiling, machine)
+        if by_lane > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1:
+            continue
         cycles = nest_cycles(comps, tiling, machine, memo.cycles, kept)
         # What such a loop advances by is beyond the reach of displacements: each row takes a register.
-        if arrangement.turned and any(rows(c, tiling, target.lanes) > machine.vector_streams for c in comps):
-            continue
-        by_lane = gathered(apart, tiling, machine)
-        if cycles is None or (by_lane > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1):
+        far = arrangement.turned and any(rows(c, tiling, target.lanes) > machine.vector_streams for c in comps)
+        if cycles is None or far:
             continue
         in_rows = lanes and not fixed and all(x.deal == 1 for x in lanes.values())
         for cut in (False, True) if in_rows else (False,):

@@ -80,7 +80,43 @@ class _Cycles:
     entries: float
 
 
-Known = dict[tuple[object, ...], _Cycles | None]
+@dataclass(slots=True)
+class Known:
+    """What is known of single comps in the same orders: the cycles of their tiles, their accesses by what they have in
+    common, how many vectors of each of these a tile touches, and their operations."""
+
+    cycles: dict[tuple[object, ...], _Cycles | None] = field(default_factory=dict)
+    alike: dict[str, list[list[FlatAccess]]] = field(default_factory=dict)
+    distinct: dict[tuple[object, ...], int] = field(default_factory=dict)
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def operations(self, comp: CompInfo) -> dict[str, int]:
+        name = comp.comp.name
+        if name not in self.counts:
+            self.counts[name] = operation_counts(comp.comp.value)
+        return self.counts[name]
+
+    def groups(self, comp: CompInfo) -> list[list[FlatAccess]]:
+        name = comp.comp.name
+        if name not in self.alike:
+            found: dict[tuple[object, ...], list[FlatAccess]] = {}
+            for access in comp.accesses:
+                # Of elements that aren't affine it is not known which are the same.
+                apart = access if access.start is None else access.start
+                found.setdefault((access.buf, access.coefficients, apart), []).append(access)
+            self.alike[name] = list(found.values())
+        return self.alike[name]
+
+    def touched(
+        self, members: Sequence[FlatAccess], spans: dict[str, int], lane: Lane | None, vectors: int, lanes: int
+    ) -> int:
+        """As `_distinct`; of the spans only those matter that the elements depend on."""
+        first = members[0]
+        along = [spans.get(i, 1) for i, _ in first.coefficients] + [spans.get(i, 1) for i in sorted(first.varies)]
+        key = (id(first), lane, vectors, *along)  # accesses live as long as the nest
+        if key not in self.distinct:
+            self.distinct[key] = _distinct(members, spans, lane, vectors, lanes)
+        return self.distinct[key]
 
 
 def working(nest: Nest) -> tuple[CompInfo, ...]:
@@ -114,9 +150,9 @@ def nest_cycles(
     for comp in comps:
         name = comp.comp.name
         key = (name, choice.lanes.get(name), registers, *choice.along(comp).values())
-        if key not in known:
-            known[key] = _comp_cycles(comp, choice, machine, registers)
-        cycles = known[key]
+        if key not in known.cycles:
+            known.cycles[key] = _comp_cycles(comp, choice, machine, registers, known)
+        cycles = known.cycles[key]
         if cycles is None:
             return None
         total += cycles.tiles
@@ -134,7 +170,9 @@ def _only_begins(comp: CompInfo, heavy: CompInfo) -> bool:
     )
 
 
-def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine, kept: frozenset[str]) -> _Cycles | None:
+def _comp_cycles(
+    comp: CompInfo, choice: Tiling, machine: Machine, kept: frozenset[str], known: Known
+) -> _Cycles | None:
     name = comp.comp.name
     lane = choice.lanes.get(name)
     order = choice.orders[name]
@@ -146,9 +184,10 @@ def _comp_cycles(comp: CompInfo, choice: Tiling, machine: Machine, kept: frozens
         share *= max(comp.loop(iterator).extent, 1) / spans[iterator]
         entries *= tiles[iterator] if iterator != inner else 1
     vectors = vectors_of(spans[lane.iterator], lane, machine.lanes) if lane else 1
-    body, before, registers, depth = _body_cycles(comp, spans, lane, vectors, inner, machine, kept)
-    if registers > machine.vector_registers - 4:
+    found = _body_cycles(comp, spans, lane, vectors, inner, machine, kept, known)
+    if found is None:
         return None
+    body, before, depth = found
     joining = 0.0
     overhead = before + (_ENTRY_CYCLES if inner is not None else _STRAIGHT_CYCLES)
     if inner is not None and entries > 1 and _leaves_over(comp.loop(inner), spans[inner]):
@@ -201,62 +240,56 @@ def _body_cycles(
     inner: str | None,
     machine: Machine,
     kept: frozenset[str],
-) -> tuple[float, float, int, float]:
-    """Cycles of one innermost iteration, and of what is loaded before the first; the vector registers it needs about,
-    and its longest chain of operations. `kept`: arrays whose elements are registers."""
+    known: Known,
+) -> tuple[float, float, float] | None:
+    """Cycles of one innermost iteration, and of what is loaded before the first; its longest chain of operations. None
+    where it needs more vector registers, about, than there are. `kept`: arrays whose elements are registers."""
+    most = machine.vector_registers - 4
     points = 1
     for iterator, span in spans.items():
         points *= _steps(lane, iterator, span, vectors)
-    pressure: dict[str, float] = {}
-    before: dict[str, float] = {}
-    elem = comp.comp.target.dtype
-    for op, count in operation_counts(comp.comp.value).items():
-        machine.add(pressure, op, elem, lane is not None, count * points)
-    steps, chains = _scan_steps(comp, lane, machine.lanes)
-    machine.add_scan(pressure, elem, steps * chains * points)
-    registers = 0
-    streamed, sums, results = 0, 0, 1
-    groups: dict[tuple[object, ...], list[FlatAccess]] = {}
-    for access in comp.accesses:
-        # Of elements that aren't affine it is not known which are the same.
-        apart = access if access.start is None else access.start
-        groups.setdefault((access.buf, access.coefficients, apart), []).append(access)
-    accumulators = 0
-    # Far apart, lanes beyond a loop would be outside of the array.
-    few = lane is not None and lane.inner is None and comp.loop(lane.iterator).extent < machine.lanes
-    for members in groups.values():
-        distinct = _distinct(members, spans, lane, vectors, machine.lanes)
-        first = members[0]
-        how = across(first, lane, machine.lanes)
-        if few and how is not None and how.stride is not None and 2 * abs(how.stride) >= machine.lanes:
-            how = Across(None)
-        invariant = inner is None or first.stays(inner)
-        written = any(a.write for a in members)
+    registers, accumulators, streamed, sums, results = 0, 0, 0, 0, 1
+    found = []
+    for members in known.groups(comp):
+        distinct = known.touched(members, spans, lane, vectors, machine.lanes)
+        invariant, written = inner is None or members[0].stays(inner), any(a.write for a in members)
         made = points if lane and lane.reduce and invariant else distinct
         results = max(results, made if written else 1)
         if written and invariant and inner is not None:
             accumulators += made
             continue
-        if invariant:
-            registers += distinct
-            if inner is not None and not written:
-                if how is not None and how.stride is None:  # loads in rows hardly count
-                    machine.add_access(before, first, how, distinct, written, read=True)
-                continue
-        else:
-            streamed += distinct
-            sums += distinct if written else 0
-        if first.buf in kept:
-            continue
-        machine.add_access(pressure, first, how, distinct, written, read=any(not a.write for a in members))
+        registers += distinct if invariant else 0
+        streamed += 0 if invariant else distinct
+        sums += distinct if written and not invariant else 0
+        found.append((members, distinct, invariant, written))
+    registers += max(min(streamed, 12), round(_HELD * streamed))
+    if registers + accumulators > most:
+        return None
+    pressure: dict[str, float] = {}
+    before: dict[str, float] = {}
+    elem = comp.comp.target.dtype
+    for op, count in known.operations(comp).items():
+        machine.add(pressure, op, elem, lane is not None, count * points)
+    steps, chains = _scan_steps(comp, lane, machine.lanes)
+    machine.add_scan(pressure, elem, steps * chains * points)
+    # Far apart, lanes beyond a loop would be outside of the array.
+    few = lane is not None and lane.inner is None and comp.loop(lane.iterator).extent < machine.lanes
+    for members, distinct, invariant, written in found:
+        first = members[0]
+        how = across(first, lane, machine.lanes)
+        if few and how is not None and how.stride is not None and 2 * abs(how.stride) >= machine.lanes:
+            how = Across(None)
+        if invariant and inner is not None and not written:
+            if how is not None and how.stride is None:  # loads in rows hardly count
+                machine.add_access(before, first, how, distinct, written, read=True)
+        elif first.buf not in kept:
+            machine.add_access(pressure, first, how, distinct, written, read=any(not a.write for a in members))
     latency = machine.latency("mac", elem, vector=lane is not None)
     recurrence = points / accumulators * latency if accumulators else 0.0
     body = max(max(pressure.values(), default=0.0), recurrence, steps * machine.step_latency(elem), 1.0)
-    if sums and not accumulators:
-        # Chains of one iteration run on through the next ones.
-        accumulators = round(points * latency / body)
-    held = registers + accumulators + max(min(streamed, 12), round(_HELD * streamed))
-    return body, max(before.values(), default=0.0), held, points / results * latency
+    if sums and not accumulators and registers + round(points * latency / body) > most:
+        return None  # chains of one iteration run on through the next ones
+    return body, max(before.values(), default=0.0), points / results * latency
 
 
 def _scan_steps(comp: CompInfo, lane: Lane | None, lanes: int) -> tuple[int, int]:

@@ -57,7 +57,7 @@ class FlatAccess:
     start: tuple[object, ...] | None = ()
 
     def coefficient(self, iterator: str) -> int:
-        return dict(self.coefficients).get(iterator, 0)
+        return next((number for name, number in self.coefficients if name == iterator), 0)
 
     def stays(self, iterator: str) -> bool:
         """Whether it is one element along the loop over `iterator`."""

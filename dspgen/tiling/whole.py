@@ -76,7 +76,7 @@ def _tiled(
 ) -> Iterator[tuple[Candidate, object]]:
     """Candidates, and what is equal for those that end in the same code: the loops that are left, and the tiles."""
     nest = arrangement.nest
-    known: Known = {}
+    known = Known()
     comps, kept = working(nest), in_registers(nest, lanes)
     for spans in _spans(arrangement, lanes, target):
         tiling = Tiling(spans, lanes, arrangement.orders)
