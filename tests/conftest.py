@@ -21,9 +21,8 @@ settings.register_profile(
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=1000, derandomize=False)
 settings.load_profile("default")
 
-gc.set_threshold(
-    200_000, 20, 100
-)  # looking for garbage, of which there is little, took a tenth of the time of all tests
+# Looking for garbage, of which there is little, took a tenth of the time of all tests.
+gc.set_threshold(100_000, 20, 10)
 
 
 @pytest.fixture(scope="session")
