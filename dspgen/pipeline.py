@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from dspgen import oracle
+from dspgen.asmir.pointers import argument_places
 from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies
 from dspgen.blocked import compile_blocked, lost_loops
 from dspgen.by_nests import Chosen, compile_nests
@@ -60,7 +61,7 @@ from plant_core.beside import beside, forks
 from plant_core.block_tree import Blocks, Part, flat, of_first
 from plant_core.canonical.passes import canonical
 from plant_core.defined import with_sizes
-from plant_core.ir import Func
+from plant_core.ir import Func, ScalarParam
 from plant_core.lane_sums import with_lane_sums
 from plant_core.loc import PlantError
 from plant_core.quotients import with_quotients
@@ -110,6 +111,7 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", source)
     with _located(source), seldom_collecting():
+        argument_places(source.name, [p.dtype if isinstance(p, ScalarParam) else None for p in source.params], target)
         backend, remarks = (_off_chip if options.data == "ddr" else _on_chip)(source, target, options, seen)
     conditions = needs(backend.scheduled, target, moved=options.data == "ddr", rooms=backend.rooms)
     asm = emit_asm(backend.scheduled, target, func=source, conditions=conditions)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,10 @@ settings.register_profile(
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=1000, derandomize=False)
 settings.load_profile("default")
 
-# Looking for garbage, of which there is little, took a tenth of the time of all tests.
-gc.set_threshold(100_000, 20, 10)
+# Looking for garbage, of which there is little, took a tenth of the time of all tests; not looking, gigabytes.
+gc.set_threshold(100_000, 20, 1_000_000)
+SECONDS_BETWEEN_COLLECTIONS = 15.0
+_collected = time.monotonic()
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +41,16 @@ def examples(root: Path) -> Path:
 @pytest.fixture(scope="session")
 def ft_m7002() -> Target:
     return load_target("ft_m7002")
+
+
+@pytest.fixture(autouse=True)
+def garbage_is_collected() -> Iterator[None]:
+    """Now and then, between tests."""
+    global _collected
+    yield
+    if time.monotonic() - _collected > SECONDS_BETWEEN_COLLECTIONS:
+        gc.collect()
+        _collected = time.monotonic()
 
 
 @pytest.fixture(autouse=True)

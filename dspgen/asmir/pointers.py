@@ -21,6 +21,25 @@ I32 = VType("i32", False)
 _FRAME_ALIGN = 128
 
 
+def argument_places(name: str, elems: Sequence[str | None], target: Target) -> list[ArgumentPlace]:
+    """Where the arguments of a function come, of which numbers have a type; arrays none. Raises NoSchedule (DG306)
+    where there is no room for all."""
+    abi = target.abi
+    pairs = target.register_class(abi.pointer_class).pair_of is not None
+    places = abi.places([pairs if e is None else ELEM_BYTES[e] == 8 for e in elems])
+    found = [place for place in places if place is not None]
+    if len(found) < len(elems):
+        raise NoSchedule(
+            Problem(
+                "DG306",
+                f"`{name}` has {len(elems)} parameters; {target.name} passes at most {len(abi.arguments)} in registers",
+                None,
+                "put several arrays into one, or make scalars macros with -D",
+            )
+        )
+    return found
+
+
 class Pointers:
     def __init__(self, program: Program, target: Target, emitter: Emitter) -> None:
         self.program = program
@@ -34,18 +53,7 @@ class Pointers:
         """The parameters as virtual registers, each with the place it comes in."""
         abi = self.target.abi
         scalars = {s.name: s.elem for s in self.program.scalars}
-        pairs = self.target.register_class(abi.pointer_class).pair_of is not None
-        places = abi.places([ELEM_BYTES[scalars[p]] == 8 if p in scalars else pairs for p in self.program.params])
-        if None in places:
-            raise NoSchedule(
-                Problem(
-                    "DG306",
-                    f"`{self.program.name}` has {len(self.program.params)} parameters; {self.target.name} passes at "
-                    f"most {len(abi.arguments)} in registers",
-                    None,
-                    "put several arrays into one, or make scalars macros with -D",
-                )
-            )
+        places = argument_places(self.program.name, [scalars.get(p) for p in self.program.params], self.target)
         arrays = {a.name for a in self.program.arrays if not a.local}
         found: list[tuple[VReg, ArgumentPlace]] = []
         for name, place in zip(self.program.params, places, strict=True):
@@ -57,7 +65,6 @@ class Pointers:
                 self.emitter.names[name] = Reg(register)
             else:
                 continue
-            assert place is not None
             found.append((register, self._place(register, place) if isinstance(place, str) else place))
         return tuple(found)
 

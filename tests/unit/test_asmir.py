@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from dspgen.asmir.lower import lower
 from dspgen.asmir.predicated import predicate_operations
 from dspgen.asmir.verify import MalformedFunction, verify
 from dspgen.errors import NoSchedule
+from dspgen.options import Options
+from dspgen.pipeline import compile_file
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
@@ -140,6 +143,16 @@ def test_too_many_parameters(ft_m7002: Target) -> None:
     arrays = tuple(ArrayDecl(n, "f32", 16, False) for n in names)
     with pytest.raises(NoSchedule, match="passes at most"):
         lower(Program("f", names, arrays, (), ()), ft_m7002)
+
+
+def test_too_many_parameters_are_told_before_anything_is_searched(ft_m7002: Target, tmp_path: Path) -> None:
+    path, names = tmp_path / "f.c", [f"x{k}" for k in range(9)]
+    seen: list[str] = []
+    body = " ".join(f"{n}[0] = 1;" for n in names)
+    path.write_text(f"void f({', '.join(f'float {n}[64]' for n in names)}) {{ {body} }}")
+    with pytest.raises(NoSchedule, match="passes at most 8"):
+        compile_file(str(path), ft_m7002, Options(), on_stage=lambda stage, value: seen.append(stage))
+    assert seen == ["scop"]
 
 
 def test_pair_loads_name_both_halves(ft_m7002: Target) -> None:
