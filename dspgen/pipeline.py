@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from dspgen import oracle
-from dspgen.asmir.pointers import argument_places
+from dspgen.asmir.pointers import parameter_places
 from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies
 from dspgen.blocked import compile_blocked, lost_loops
 from dspgen.by_nests import Chosen, compile_nests
@@ -111,7 +111,8 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", source)
     with _located(source), seldom_collecting():
-        argument_places(source.name, [p.dtype if isinstance(p, ScalarParam) else None for p in source.params], target)
+        elems = [p.dtype if isinstance(p, ScalarParam) else None for p in source.params]
+        parameter_places(source.name, elems, target)  # what has too many is refused before anything is searched
         backend, remarks = (_off_chip if options.data == "ddr" else _on_chip)(source, target, options, seen)
     conditions = needs(backend.scheduled, target, moved=options.data == "ddr", rooms=backend.rooms)
     asm = emit_asm(backend.scheduled, target, func=source, conditions=conditions)

@@ -21,7 +21,7 @@ I32 = VType("i32", False)
 _FRAME_ALIGN = 128
 
 
-def argument_places(name: str, elems: Sequence[str | None], target: Target) -> list[ArgumentPlace]:
+def parameter_places(name: str, elems: Sequence[str | None], target: Target) -> list[ArgumentPlace]:
     """Where the arguments of a function come, of which numbers have a type; arrays none. Raises NoSchedule (DG306)
     where there is no room for all."""
     abi = target.abi
@@ -53,7 +53,7 @@ class Pointers:
         """The parameters as virtual registers, each with the place it comes in."""
         abi = self.target.abi
         scalars = {s.name: s.elem for s in self.program.scalars}
-        places = argument_places(self.program.name, [scalars.get(p) for p in self.program.params], self.target)
+        places = parameter_places(self.program.name, [scalars.get(p) for p in self.program.params], self.target)
         arrays = {a.name for a in self.program.arrays if not a.local}
         found: list[tuple[VReg, ArgumentPlace]] = []
         for name, place in zip(self.program.params, places, strict=True):

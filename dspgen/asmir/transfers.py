@@ -284,7 +284,7 @@ class Engine:
         return None
 
     def _at(self, channel: int, word: str) -> int:
-        return self.dma.base + (channel * len(self.dma.words) + self.dma.words.index(word)) * self.dma.word_bytes
+        return self.dma.base + self.dma.place(channel, word)
 
     def _place(self, channel: int, word: str, words: int = 1) -> Mem:
         """Where a channel's words are, by a register that others are reached from, too."""

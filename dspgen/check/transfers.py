@@ -43,16 +43,17 @@ class Engine:
     def asked(self, low: int, count: int) -> Codes:
         """What changes in memory as the core reads from `low` on: all of a transfer that it asks about is done."""
         changed: Codes = {}
-        for transfer in [t for t in self.running if self._has_go(t.channel, low, low + count)]:
+        first = low - self.dma.base
+        for transfer in [t for t in self.running if self.dma.has_go(t.channel, first, first + count)]:
             self.running.remove(transfer)
-            go = self._place(transfer.channel, "go")
+            go = self.dma.base + self.dma.place(transfer.channel, "go")
             changed |= transfer.codes | dict(zip(range(go, go + self.dma.word_bytes), self.zero, strict=True))
         return changed
 
     def stored(self, low: int, high: int) -> None:
         """The core has written [low, high): that starts transfers if a word in it says so."""
         for channel in range(self.dma.channels):
-            if self._has_go(channel, low, high) and self._word(channel, "go"):
+            if self.dma.has_go(channel, low - self.dma.base, high - self.dma.base) and self._word(channel, "go"):
                 self._start(channel)
 
     def bars(self, low: int, high: int, *, store: bool) -> bool:
@@ -91,14 +92,7 @@ class Engine:
         low, step, bits = self._word(channel, word), self._word(channel, f"{word}_step"), 8 * self.dma.word_bytes
         return Span(low, *shape, max(step - (1 << bits) * (step >> (bits - 1)), 1), written)
 
-    def _has_go(self, channel: int, low: int, high: int) -> bool:
-        at = self._place(channel, "go")
-        return low < at + self.dma.word_bytes and at < high
-
-    def _place(self, channel: int, word: str) -> int:
-        return self.dma.base + (channel * len(self.dma.words) + self.dma.words.index(word)) * self.dma.word_bytes
-
     def _word(self, channel: int, word: str) -> int:
         if word not in self.dma.words:
             return 0
-        return self.number(self.bytes_at(self._place(channel, word), self.dma.word_bytes))
+        return self.number(self.bytes_at(self.dma.base + self.dma.place(channel, word), self.dma.word_bytes))

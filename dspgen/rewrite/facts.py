@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from dspgen.rewrite.engine import Fact
@@ -36,15 +36,16 @@ def facts_of(graph: TermGraph, relations: frozenset[str], still: Set[int] = froz
             if 1 <= count <= 30:
                 power = graph.add(replace(graph.nodes[node.args[1]], text=str(1 << count)))
                 found.append(Fact("log2", (power, node.args[1])))
+    joining = ("or", "xor") if "apart" in relations else ()
+    joined = [node.args for node in graph.nodes if node.op in joining and node.elem == "i32"]
+    ranges = _ranges(graph) if relations & _SPANS.keys() or joined else []
     if relations & _SPANS.keys():
-        ranges = _ranges(graph)
         for name, (low, high) in _SPANS.items():
             if name in relations:
                 inside = (n for n, r in enumerate(ranges) if r is not None and low <= r[0] and r[1] <= high)
                 found += [Fact(name, (n,)) for n in inside]
-    if "apart" in relations:
-        set_bits = _set_bits(graph)
-        joined = [node.args for node in graph.nodes if node.op in ("or", "xor") and node.elem == "i32"]
+    if joined:
+        set_bits = _set_bits(graph, ranges)
         found += [Fact("apart", (a, b)) for a, b in joined if not set_bits[a] & set_bits[b]]
     if "factor" in relations:
         found += [Fact("factor", (n,)) for n, node in enumerate(graph.nodes) if is_factor(node)]
@@ -188,10 +189,10 @@ def _ranges(graph: TermGraph) -> list[Interval | None]:
     return ranges
 
 
-def _set_bits(graph: TermGraph) -> list[int]:
+def _set_bits(graph: TermGraph, ranges: Sequence[Interval | None]) -> list[int]:
     """For each node the bits of a word that may be set in it, as far as is known."""
     found: list[int] = []
-    for node, span in zip(graph.nodes, _ranges(graph), strict=True):
+    for node, span in zip(graph.nodes, ranges, strict=True):
         word = _EVERY_BIT if span is None or span[0] < 0 else (1 << span[1].bit_length()) - 1
         args = [found[a] for a in node.args]
         if span is not None and span[0] == span[1]:

@@ -93,14 +93,16 @@ class Transfers:
 
     def loaded(self, now: int, offset: int, size: int) -> None:
         """The core reads words in cycle `now`: those that tell whether a transfer is done tell it."""
-        for transfer in [t for t in self.running if t.done <= now and self._has_go(t.channel, offset, size)]:
+        for transfer in [
+            t for t in self.running if t.done <= now and self.dma.has_go(t.channel, offset, offset + size)
+        ]:
             self._end(transfer)
 
     def stored(self, now: int, offset: int, size: int, uid: int) -> bool:
         """Instruction `uid` has written words by cycle `now`; False where that starts what can't be done."""
         try:
             for channel in range(self.dma.channels):
-                if self._has_go(channel, offset, size) and self._word(channel, "go"):
+                if self.dma.has_go(channel, offset, offset + size) and self._word(channel, "go"):
                     self._start(channel, now, uid)
         except _Refused as reason:
             self.refused = str(reason)
@@ -110,17 +112,10 @@ class Transfers:
         """Whether the core must keep away from a byte of [low, high)."""
         return any(t.destination.meets(low, high) or (store and t.source.meets(low, high)) for t in self.running)
 
-    def _has_go(self, channel: int, offset: int, size: int) -> bool:
-        at = self._place(channel, "go")
-        return offset < at + self.dma.word_bytes and at < offset + size
-
-    def _place(self, channel: int, word: str) -> int:
-        return (channel * len(self.dma.words) + self.dma.words.index(word)) * self.dma.word_bytes
-
     def _word(self, channel: int, word: str) -> int:
         if word not in self.dma.words:
             return 0
-        at = self._place(channel, word)
+        at = self.dma.place(channel, word)
         return int.from_bytes(self.words[at : at + self.dma.word_bytes].tobytes(), "little")
 
     def _step(self, channel: int, word: str) -> int:
@@ -167,7 +162,7 @@ class Transfers:
             destination[:] = kept.reshape(destination.shape)
         else:
             destination[:] = source
-        at = self._place(transfer.channel, "go")
+        at = self.dma.place(transfer.channel, "go")
         self.words[at : at + self.dma.word_bytes] = 0
         self._tell()
 

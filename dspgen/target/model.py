@@ -262,6 +262,15 @@ class Dma:
         """The bytes that it moves in a cycle."""
         return self.transposed_bytes_per_cycle if transposed else self.bytes_per_cycle
 
+    def place(self, channel: int, word: str) -> int:
+        """Where a channel's word lies, in bytes from `base`."""
+        return (channel * len(self.words) + self.words.index(word)) * self.word_bytes
+
+    def has_go(self, channel: int, low: int, high: int) -> bool:
+        """Whether a byte of a channel's `go` lies in [low, high), from `base`."""
+        at = self.place(channel, "go")
+        return low < at + self.word_bytes and at < high
+
     @property
     def size(self) -> int:
         """Bytes of all channels' words."""

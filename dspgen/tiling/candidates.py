@@ -205,7 +205,7 @@ class _Memo:
     """What is known of single comps in one arrangement. `apart`: loops of which no tile may hold two iterations."""
 
     apart: frozenset[LoopId]
-    cycles: Known = field(default_factory=Known)
+    known: Known = field(default_factory=Known)
     plans: dict[tuple[object, ...], CompPlan] = field(default_factory=dict)
     titles: dict[tuple[object, ...], str] = field(default_factory=dict)
 
@@ -221,7 +221,7 @@ def _tiled(
         by_lane = gathered(apart, tiling, machine)
         if by_lane > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1:
             continue
-        cycles = nest_cycles(comps, tiling, machine, memo.cycles, kept)
+        cycles = nest_cycles(comps, tiling, machine, memo.known, kept)
         # What such a loop advances by is beyond the reach of displacements: each row takes a register.
         far = arrangement.turned and any(rows(c, tiling, target.lanes) > machine.vector_streams for c in comps)
         if cycles is None or far:
