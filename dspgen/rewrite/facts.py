@@ -124,17 +124,25 @@ def dividing(constant: int) -> Iterator[tuple[str, int, int, int]]:
             yield "unsigned_factor", constant, _signed(factor), shift
 
 
-MASKING = frozenset({"low_bits", "high_bits", "mid_bits"})
+MASKING = frozenset({"low_bits", "high_bits", "mid_bits", "several_bits"})
+MOST_RUNS = 4
 
 
 def masking(constant: int) -> Iterator[tuple[str, *tuple[int, ...]]]:
-    """The relation of a constant whose bits lie side by side to where they begin, and how many there are."""
+    """The relation of a constant whose bits lie side by side to where they begin, and how many there are; of one with a
+    few such runs to its lowest and the rest, and these two's own relations."""
     word = constant & _EVERY_BIT
     low = (word & -word).bit_length() - 1
-    count = word.bit_length() - low
-    if not 0 < word < _EVERY_BIT or word >> low != (1 << count) - 1:
+    lowest = word & ~(word + (word & -word))
+    count = lowest.bit_length() - low
+    if not 0 < word < _EVERY_BIT:
         return
-    if not low:
+    if lowest != word:
+        if (word & ~(word << 1)).bit_count() <= MOST_RUNS:
+            yield "several_bits", constant, _signed(lowest), _signed(word - lowest)
+            yield from masking(_signed(lowest))
+            yield from masking(_signed(word - lowest))
+    elif not low:
         yield "low_bits", constant, count
     elif low + count == 32:
         yield "high_bits", constant, low

@@ -31,7 +31,8 @@ ELEMS = INTEGERS + FLOATS
 # How many names a fact takes; the last one of a "number" is an integer, all others are terms.
 RELATIONS = {"log2": 2, "negated": 2, "inverse": 2, "reciprocal": 2, "short16": 1, "short31": 1, "flag": 1,
              "factor": 1, "reused": 1, "number": 2, "signed_factor": 3, "wide_signed_factor": 3, "unsigned_factor": 3,
-             "wide_unsigned_factor": 3, "apart": 2, "low_bits": 2, "high_bits": 2, "mid_bits": 3}  # fmt: skip
+             "wide_unsigned_factor": 3, "apart": 2, "low_bits": 2, "high_bits": 2, "mid_bits": 3,
+             "several_bits": 3}  # fmt: skip
 INTEGER_LAST = frozenset({"number"})
 SHUFFLES = frozenset({"shuffle", "shuffle2"})
 _LOAD = re.compile(r"^(ld_pair|ld(2?)(x?)(m?))$")

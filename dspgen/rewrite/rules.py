@@ -7,6 +7,7 @@ signed zeros and rounding; exact for integers); `contract` (one rounding where t
 rounded), `short16 ?a` (always within 16 bits, signed), `short31 ?a` (within 31 bits), `flag ?a` (always 0 or 1),
 `apart ?a ?b` (no bit is ever set in both), `low_bits ?c ?n` (?c is the constant of the ?n lowest bits),
 `high_bits ?c ?k` (of all but the ?k lowest), `mid_bits ?c ?k ?n` (of ?n bits above the ?k lowest),
+`several_bits ?c ?d ?e` (?c's lowest bits that are side by side are ?d, the others ?e),
 `number ?a ?n` (the constant of value ?n, which integer expressions may use), `factor ?a` (a term of the program that is
 not 0, 1 or -1), `reused ?a` (a factor that the loop around does not change, or of two subtracted products);
 `signed_factor ?c ?m ?s`,

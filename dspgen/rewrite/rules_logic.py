@@ -206,7 +206,8 @@ _BITS = (
     *(lower(f"{op}-{bits.split('_')[0]}", f"({op}.i32 ?a ?c)", right.replace("?both", both), f"{bits} {names}")
       for bits, names, both in (("low_bits", "?c ?n", "(sub.i32 ?a (shl.i32 (shr.i32 ?a ?n) ?n))"),
                                 ("high_bits", "?c ?k", "(shl.i32 (shr.i32 ?a ?k) ?k)"),
-                                ("mid_bits", "?c ?k ?n", _MIDDLE))
+                                ("mid_bits", "?c ?k ?n", _MIDDLE),
+                                ("several_bits", "?c ?d ?e", "(add.i32 (and.i32 ?a ?d) (and.i32 ?a ?e))"))
       for op, right in (("and", "?both"), ("or", "(add.i32 (sub.i32 ?a ?both) ?c)"),
                         ("xor", "(sub.i32 (add.i32 ?a ?c) (shl.i32 ?both 1))"))),
     lower("xor-all", "(xor.i32 ?a -1)", "(sub.i32 -1 ?a)"),

@@ -179,8 +179,9 @@ class Sample:
     def _masked(self, relation: str) -> tuple[int, ...]:
         """A mask, and what tells its bits."""
         while True:
-            low, high = sorted(self.rng.sample(range(33), 2))
-            for name, *found in masking(((1 << high) - (1 << low) + (1 << 31)) % (1 << 32) - (1 << 31)):
+            ends = sorted(self.rng.sample(range(33), 4 if relation == "several_bits" else 2))
+            word = sum((1 << high) - (1 << low) for low, high in zip(ends[::2], ends[1::2], strict=True))
+            for name, *found in masking((word + (1 << 31)) % (1 << 32) - (1 << 31)):
                 if name == relation:
                     return tuple(found)
 
