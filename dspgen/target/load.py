@@ -55,10 +55,9 @@ def _loaded(
     text = _read(path)
     raw = _parse(text, str(path))
     overridden = _override(raw, sets)
-    positions = locate.locate(text)
 
     def told(faults: list[Fault]) -> list[Problem]:
-        return _problems(faults, str(path), positions, overridden)
+        return _problems(faults, str(path), locate.locate(text), overridden) if faults else []
 
     isa = structure(raw)
     if isinstance(isa, list):

@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from cattrs import Converter
@@ -55,7 +56,7 @@ def structure(raw: Mapping[str, Any]) -> schema.Isa | list[Fault]:
         faults.append(Fault("DG111", ("lanes",), f"must be at least 1, not {names['lanes']}"))
         names["lanes"] = 1
     try:
-        isa = _converter(names).structure(raw, schema.Isa)
+        isa = _converter(frozenset(names.items())).structure(raw, schema.Isa)
     except ClassValidationError as group:
         _collect(group, (), faults)
         return faults
@@ -118,7 +119,10 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a date or time")
 
 
-def _converter(names: Mapping[str, int]) -> Converter:
+@lru_cache(maxsize=4)
+def _converter(known: frozenset[tuple[str, int]]) -> Converter:
+    """By what expressions may name, since making one takes longer than reading a file with it."""
+    names = dict(known)
     converter = Converter(forbid_extra_keys=True, detailed_validation=True)
 
     def figure(value: object, _: object) -> int:
