@@ -43,11 +43,11 @@ class Classes:
 
     target: Target
     scalar: RegisterClass = field(init=False)
-    vector: RegisterClass = field(init=False)
+    vector: RegisterClass = field(init=False)  # the scalars' on machines without vectors, whose vectors have one lane
 
     def __post_init__(self) -> None:
         self.scalar = self.target.register_class(self.target.abi.scalar_class)
-        self.vector = next(c for c in self.target.registers if c.kind == "vector" and c.pair_of is None)
+        self.vector = next((c for c in self.target.registers if c.kind == "vector" and c.pair_of is None), self.scalar)
 
     def pair_of(self, name: str) -> str:
         pair = next((c.name for c in self.target.registers if c.pair_of == name), None)

@@ -1,7 +1,8 @@
 """The lower bound on cycles that efficiency is measured against: it looks at the program and the machine alone.
 
-The larger of (a) the arithmetic of the iteration domains at full lanes on the vector units that can do it, a multiply
-and the add that takes it counting as one, and (b) the bytes that must move, each once, over the memory's bandwidth.
+The larger of (a) the arithmetic of the iteration domains at full lanes on the vector units that can do it (on scalar
+units, where a machine has no vectors), a multiply and the add that takes it counting as one, and (b) the bytes that
+must move, each once, over the memory's bandwidth.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def arithmetic_cycles(func: Func, target: Target, values: Mapping[str, int]) -> 
 
 
 def _rate(machine: Machine, op: str, elem: str) -> int:
-    """Elements that the units can do the operation on in a cycle; 0 where vectors can't do it."""
-    forms = [machine.form(o, elem, vector=True) for o in ("mac", op, "mul", "add")]
+    """Elements that the units can do the operation on in a cycle; 0 where vectors can't do it, on machines with any."""
+    forms = [machine.form(o, elem, vector=machine.vectors) for o in ("mac", op, "mul", "add")]
     return machine.lanes * max((len(f.instruction.units) for f in forms if f is not None), default=0)
 
 

@@ -322,7 +322,7 @@ def _spans(
             full = set() if single or mixed else _full(loop, width)
             # Tiles of rows whose ends differ are whole vectors.
             spans = sorted({min(v * width, loop.extent) if loop.free else v * width for v in vectors} | full)
-        elif not lanes or single or loop.id in apart:
+        elif (not lanes and machine.vectors) or single or loop.id in apart:
             spans = [1]
         elif not (loop.known and loop.free):
             lane = lanes.get(heavy.comp.name)

@@ -37,9 +37,10 @@ class Machine:
         self.target = target
         self.table = table
         self.lanes = target.lanes
-        vector = next(c for c in target.registers if c.kind == "vector" and c.pair_of is None)
+        vectors = next((c for c in target.registers if c.kind == "vector" and c.pair_of is None), None)
         scalar = target.register_class(target.abi.scalar_class)
-        self.vector_registers = len(vector.names)
+        self.vectors = vectors is not None
+        self.registers = len((vectors or scalar).names)  # for what tiles have in registers
         self.scalar_class = scalar.name
         self._elements = elements_of(target, table)
         self._shuffle = word_shuffle(target, table)

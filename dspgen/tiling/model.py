@@ -244,7 +244,7 @@ def _body_cycles(
 ) -> tuple[float, float, float] | None:
     """Cycles of one innermost iteration, and of what is loaded before the first; its longest chain of operations. None
     where it needs more vector registers, about, than there are. `kept`: arrays whose elements are registers."""
-    most = machine.vector_registers - 4
+    most = machine.registers - 4
     points = 1
     for iterator, span in spans.items():
         points *= _steps(lane, iterator, span, vectors)

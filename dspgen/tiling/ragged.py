@@ -236,7 +236,7 @@ def _cycles(
     inner = next((i for i in reversed(plan.order) if info.loop(i).extent > spans[i]), None)
     vectors = vectors_of(spans[lane.iterator], lane, machine.lanes)
     body, registers = _body(info, spans, lane, inner, machine, split=split)
-    if registers > machine.vector_registers - 4:
+    if registers > machine.registers - 4:
         return None
     box, entries = 1, 1
     for iterator, span in spans.items():

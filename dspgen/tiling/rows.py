@@ -35,7 +35,7 @@ class Ragged:
 def ragged_loops(comps: Sequence[Comp]) -> Iterable[Ragged]:
     """Of each statement the loops with rows that differ along a loop which all the statements share."""
     places = [position(c) for c in comps]
-    for depth in range(min(len(c.iters) for c in comps)):
+    for depth in range(min((len(c.iters) for c in comps), default=0)):
         if len({p.constants[: depth + 1] for p in places}) > 1:
             return
         for comp in comps:

@@ -37,3 +37,11 @@ def test_what_has_no_predicate_registers_takes_no_predicates() -> None:
     assert {row.predicable for row in target.instructions} == {"scalar", "none"}
     stores = [row for row in target.instructions if row.memory is not None and row.memory.side == "vector"]
     assert stores and all(row.predicable == "none" for row in stores)
+
+
+@pytest.mark.parametrize(("kernel", "size", "most"), [("matmul", 12, 1300), ("fir", 64, 1300), ("dot", 256, 400)])
+def test_a_machine_without_vectors_has_register_tiles(kernel: str, size: int, most: int) -> None:
+    target = load_target(str(TESTS / "isa" / "scalar.toml"))
+    result = run_file(str(EXAMPLES / f"{kernel}.c"), target, Options(defines=(("N", str(size)),), data="onchip"))
+    assert result.verified, result.details
+    assert result.bound_cycles < result.cycles < most, "its bound counts scalar units"

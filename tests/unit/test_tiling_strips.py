@@ -170,6 +170,10 @@ def test_what_runs_is_what_the_program_says(text: str, tmp_path: Path) -> None:
     assert run_file(str(path), load_target("ft_m7002"), Options()).verified
 
 
+def test_no_statements_have_no_ragged_loops() -> None:
+    assert list(ragged_loops([])) == []  # strips may leave no rows beside them
+
+
 def test_autocorrelation_is_done_in_strips(tmp_path: Path) -> None:
     func = func_of(Path("examples/autocor.c").read_text(encoding="utf-8").replace("N 64", "N 256"), tmp_path)
     (ragged,) = ragged_loops(func.comps)
