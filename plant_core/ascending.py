@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from plant_core.affine import domain_of
+import islpy as isl
+
+from plant_core.affine import domain_of, linear, read_accesses
+from plant_core.dependence import memory_dependences
 from plant_core.ir import Comp, Func
 from plant_core.piecewise import affine_in_parameters
-from plant_core.schedule import Line, Step, position, restepped
+from plant_core.schedule import (
+    Line,
+    Loop,
+    Step,
+    common_loops,
+    line_value,
+    position,
+    restepped,
+    schedule_map,
+    shared_depth,
+)
 
 
-def ascending(func: Func) -> Func:
-    """Give loops that count down iterators that count up.
+def ascending(func: Func, *, straightening: bool = False) -> Func:
+    """Give loops that count down iterators that count up; `straightening`: where more subscripts rise then.
 
     Before: `for (i = n - 1; i >= 0; i--) a[i]`. After: `for (i = 0; i < n; i++) a[n - 1 - i]`.
     Requires: 2d+1 schedules. Ensures: the same instances in the same order. A loop whose Comps don't all count down by
@@ -20,6 +34,8 @@ def ascending(func: Func) -> Func:
 
     def told(members: Sequence[tuple[Comp, str]], depth: int) -> Step | None:
         if not all(_counts_down(comp, iterator, depth) for comp, iterator in members):
+            return None
+        if straightening and sum(_rising(comp, iterator) for comp, iterator in members) >= 0:
             return None
         ends = [affine_in_parameters(domain_of(comp).dim_max(depth)) for comp, _ in members]
         known = [end for end in ends if end is not None]
@@ -35,3 +51,61 @@ def _counts_down(comp: Comp, iterator: str, depth: int) -> bool:
     loops = position(comp).loops
     others = (n for k, line in enumerate(loops) if k != depth for n, _ in line.terms)
     return loops[depth] == Line(0, ((iterator, -1),)) and iterator not in others
+
+
+def _rising(comp: Comp, iterator: str) -> int:
+    """How many subscripts rise with an iterator, less those that fall."""
+    forms = (linear(index) for access in (comp.target, *read_accesses(comp)) for index in access.indices)
+    steps = (form[1].get(iterator, 0) for form in forms if form is not None)
+    return sum((step > 0) - (step < 0) for step in steps)
+
+
+def turned(func: Func) -> Func:
+    """Run loops that count down the other way where no iteration depends on another.
+
+    Before: `for (i = n - 1; i >= 0; i--) a[i] = b[i]`. After: `for (i = 0; i < n; i++) a[i] = b[i]`.
+    Requires: 2d+1 schedules. Ensures: the same contents of every array.
+    """
+    comps = {comp.name: comp for comp in func.comps}
+    falling = [loop for loop in _all(common_loops(func)) if _may_turn(loop, comps)]
+    if not falling or func.effects:
+        return func
+    carried = set[tuple[int, ...]]()
+    for dependence in memory_dependences(func):
+        carried |= _carrying(dependence.relation, comps[dependence.source], comps[dependence.sink])
+    for loop in falling:
+        if loop.prefix in carried:
+            continue
+        for name, iterator in loop.members:
+            place = position(comps[name])
+            lines = (*place.loops[: loop.depth], Line(0, ((iterator, 1),)), *place.loops[loop.depth + 1 :])
+            comps[name] = replace(
+                comps[name],
+                schedule=schedule_map(
+                    comps[name], replace(place, loops=lines), comps[name].schedule.dim(isl.dim_type.out)
+                ),
+            )
+    made = tuple(comps[c.name] for c in func.comps)
+    return func if made == func.comps else func.with_comps(made)
+
+
+def _may_turn(loop: Loop, comps: Mapping[str, Comp]) -> bool:
+    return all(_counts_down(comps[name], iterator, loop.depth) for name, iterator in loop.members)
+
+
+def _all(loops: Sequence[Loop]) -> Iterator[Loop]:
+    for loop in loops:
+        yield loop
+        yield from _all(loop.children)
+
+
+def _carrying(relation: isl.Map, source: Comp, sink: Comp) -> set[tuple[int, ...]]:
+    """The loops, by their prefixes, in whose different iterations dependent instances lie."""
+    at, to = position(source), position(sink)
+    found = set[tuple[int, ...]]()
+    for k in range(shared_depth(at, to)):
+        equal = line_value(source, at.loops[k]).eq_map(line_value(sink, to.loops[k]))
+        if not relation.is_subset(equal):
+            found.add(at.constants[: k + 1])
+        relation = relation.intersect(equal)
+    return found

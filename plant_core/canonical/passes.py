@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from plant_core.ascending import ascending, turned
 from plant_core.autoschedule.forward import forward_scalars
 from plant_core.canonical.carried import expand_carried, expand_running, with_carried_loads
 from plant_core.canonical.idioms import unconditional_updates, with_extrema
@@ -22,14 +23,14 @@ from plant_core.schedule import normalise_loops
 
 @by_identity
 def canonical(func: Func, *, reassoc: bool, symbolic: bool = False, updates: bool = False) -> Func:
-    """Loops of unit step; extrema and reductions written as such; scalars in their readers' places, or one for each
-    iteration, where `symbolic` also of loops whose trips are known at run time only; with `updates`, elements that are
-    updated by way of a variable are so in memory.
+    """Loops of unit step, which count up where their order or their subscripts allow; extrema and reductions written as
+    such; scalars in their readers' places, or one for each iteration, where `symbolic` also of loops whose trips are
+    known at run time only; with `updates`, elements that are updated by way of a variable are so in memory.
 
     Requires: 2d+1 schedules. Ensures: the same contents of every parameter, up to the reassociation of floats where
     `reassoc`.
     """
-    func = normalise_loops(in_singles(func))
+    func = ascending(normalise_loops(in_singles(func)), straightening=True)
     if varying_parameters(func):
         # What the other forms rest on holds for parameters of one value.
         return expand_scalars(rebalance_reductions(forward_scalars(func), reassoc=reassoc))
@@ -40,4 +41,4 @@ def canonical(func: Func, *, reassoc: bool, symbolic: bool = False, updates: boo
     func = rebalance_reductions(unconditional_updates(func, reassoc=reassoc), reassoc=reassoc)
     func = expand_carried(without_constant_sums(func, reassoc=reassoc))
     func = sums_in_place(expand_running(func, reassoc=reassoc), updates=updates)
-    return by_strides(expand_scalars(func, symbolic=sys.maxsize if symbolic else 0))
+    return turned(by_strides(expand_scalars(func, symbolic=sys.maxsize if symbolic else 0)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.ascending import ascending
+from plant_core.ascending import ascending, turned
 from plant_core.evaluate import evaluate
 from plant_core.schedule import Line, normalise_loops, position
 
@@ -40,3 +40,36 @@ def test_the_same_in_the_same_order(name: str, tmp_path: Path) -> None:
     for size in (0, 1, 9):
         inputs = {**{k: v.astype(np.int32) for k, v in arrays.items()}, "n": size}
         np.testing.assert_array_equal(evaluate(made, inputs)["x"], evaluate(func, inputs)["x"])
+
+
+TURNED = {
+    "alone": ("for (int i = n - 1; i >= 0; i--) x[i] = a[i][0];", True),
+    "inside": ("for (int i = 1; i < n; i++) for (int j = n - 1; j >= 0; j--) x[j] += a[i][j] * x[j];", True),
+    "read before it is written": ("for (int i = n - 2; i >= 0; i--) x[i + 1] = x[i];", False),
+    "read after it is written": ("for (int i = n - 2; i >= 0; i--) x[i] = x[i + 1];", False),
+    "one element": ("for (int i = n - 1; i >= 0; i--) x[0] = 2 * x[0] + a[i][1];", False),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_loops_turn_where_their_order_is_of_no_matter(name: str, tmp_path: Path) -> None:
+    text, turns = TURNED[name]
+    path = tmp_path / "f.c"
+    path.write_text(f"{HEAD}{text} }}", encoding="utf-8")
+    func = normalise_loops(read_c(str(path)))
+    made = turned(func)
+    assert (made is not func) == turns
+    a, x = np.arange(81, dtype=np.int32).reshape(9, 9), np.arange(9, dtype=np.int32) * 7
+    found = [evaluate(form, {"a": a, "x": x, "n": 9})["x"] for form in (made, func)]
+    np.testing.assert_array_equal(*found)
+
+
+def test_subscripts_that_fall_rise(tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(f"{HEAD}while (n > 0) {{ x[9 - n] = a[9 - n][2]; n--; }} }}", encoding="utf-8")
+    func = normalise_loops(read_c(str(path)))
+    (comp,) = ascending(func, straightening=True).comps
+    assert position(comp).loops[0] == Line(0, ((comp.iters[0], 1),))
+    path.write_text(f"{HEAD}for (int i = n - 1; i >= 0; i--) x[i] = a[i][2]; }}", encoding="utf-8")
+    func = normalise_loops(read_c(str(path)))
+    assert ascending(func, straightening=True) is func
