@@ -14,6 +14,7 @@ from dspgen.asmir.blocks import Blocked, composed
 from dspgen.asmir.dispatch import BlockedNest, Nest, OneOf, Piece, Round, lone_prefix, piece_prefix
 from dspgen.asmir.ir import Function
 from dspgen.asmir.places import moved, window_bytes
+from dspgen.emit.needs import Room
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
@@ -22,9 +23,9 @@ from dspgen.sched.schedule import ATTEMPTS, schedule
 from dspgen.stages import CANDIDATE_LOOK, FINAL_LOOK, FINAL_TIMES, Compiled, schedule_remarks
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import ArrayDecl, ScalarDecl
-from plant_core.affine import all_bufs
+from plant_core.affine import all_bufs, children, integer, rebuild
 from plant_core.block_tree import Around, Blocks, Either, Part, flat
-from plant_core.ir import Buf, Extent, Func
+from plant_core.ir import Buf, Expr, Func, Param
 from plant_core.windows import Size, Window
 
 _LARGER = "for larger arrays, "
@@ -47,7 +48,7 @@ def compile_blocked(
     pieces = [compiled(m) for m in made]
     blocked = _blocked(parts, source, pieces, sizes)
     function = composed(blocked, target)
-    rooms = tuple((w.buf, _most(w, source.buf(w.buf).shape)) for w in blocked.sized)
+    rooms = tuple(_room(w, source, sizes) for w in blocked.sized)
     lessons, known = Lessons(), dict[object, Packed]()
     for n, code in enumerate(pieces):
         for k, piece in enumerate(code):
@@ -117,10 +118,21 @@ def _scheduled(
     raise refusal
 
 
-def _most(window: Window, shape: Sequence[Extent]) -> tuple[int | None, ...]:
-    """The largest array of a `shape` that there is room for: of each dimension its elements, None for any number."""
-    known = (extent if isinstance(extent, int) else None for extent in shape)
-    return tuple(n if most is None else most for most, n in zip(window.room, known, strict=True))
+def _room(window: Window, source: Func, sizes: Mapping[str, Size]) -> Room:
+    """The largest array that there is room for."""
+    declared = next((b.shape for b in source.bufs if b.name == window.buf), None)
+    own = (d.extent.full if d.size is None else d.size for d in window.dims)
+    shape = tuple(n if isinstance(n, int) else _written_out(n, sizes) for n in declared or own)
+    known = (n if isinstance(n, int) else None for n in shape)
+    most = tuple(n if most is None else most for most, n in zip(window.room, known, strict=True))
+    return Room(window.buf, shape, most)
+
+
+def _written_out(extent: Expr, sizes: Mapping[str, Size]) -> Expr:
+    """An extent in terms of the function's parameters alone."""
+    if isinstance(extent, Param) and (size := sizes.get(extent.name)) is not None:
+        return integer(size) if isinstance(size, int) else size
+    return rebuild(extent, tuple(_written_out(child, sizes) for child in children(extent)))
 
 
 def _title(made: Blocks) -> str:

@@ -9,10 +9,9 @@ from dataclasses import replace
 from dspgen.tiling.nests import Nest
 from dspgen.tiling.search import Choice
 from plant_core.affine import read_accesses
-from plant_core.defined import aligned, known_only, used_parameters
+from plant_core.defined import aligned, extent_parameters, known_only, used_parameters
 from plant_core.ir import Buf, Comp, Func, ScalarParam
 from plant_core.tiles import CompPlan, Plan
-from plant_core.windows import products
 
 
 def alone(func: Func, nest: Nest, most: int) -> Func:
@@ -49,9 +48,7 @@ def _alone(func: Func, comps: tuple[Comp, ...], most: int) -> Func:
     inside = {c.defines for c in comps}
     wanted = {c.defines for c in func.comps if c.defines is not None and c.defines not in inside}
     used = {name for c in comps for name in used_parameters(c)}
-    used |= {
-        n for b in func.bufs if b.name in _touched(comps) for x in b.shape for _, names in products(x) for n in names
-    }
+    used |= extent_parameters(b for b in func.bufs if b.name in _touched(comps))
     given = sorted(wanted & used)
     own = (p for p in func.params if not isinstance(p, Buf) and p.name in used)
     scalars = (*own, *(ScalarParam(n, "i32") for n in given))

@@ -66,6 +66,7 @@ from plant_core.lane_sums import with_lane_sums
 from plant_core.loc import PlantError
 from plant_core.quotients import with_quotients
 from plant_core.remembered import forget
+from plant_core.windows import check_size
 
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
 RARE = 1 / 64  # of a form's iterations: what has no tiles there is no reason to look for another form
@@ -185,6 +186,9 @@ def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) ->
         raise NoSchedule(Problem("DG317", what, source.loc, "describe one in [dma], or compile with --data onchip"))
     sized, sizes = with_sizes(source)
     sized, parts = with_quotients(sized)
+    for buf in sized.bufs:
+        for extent in buf.shape:
+            check_size(extent, buf.loc)
     func = in_few_nests(sized, options)
     if not func.comps:
         return _on_chip(source, target, options, seen)
@@ -446,8 +450,8 @@ def run_compiled(
     func = compiled.source
     given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
     values = oracle.random_inputs(func, seed, given)
-    for name, room in compiled.rooms:
-        check_room(name, values[name], room, func)
+    for room in compiled.rooms:
+        check_room(room, values, func)
     started = time.perf_counter()
     placement = far_placement(func, target) if options.data == "ddr" else {}
     result = simulate_kernel(compiled, target, values, engine=engine, placement=placement)

@@ -13,6 +13,7 @@ import numpy as np
 from dspgen.asmir.ir import Function, instruction_count, loops_in
 from dspgen.asmir.lower import lower
 from dspgen.emit.asm import emit_asm
+from dspgen.emit.needs import Room
 from dspgen.errors import NoSchedule, Problem, SourceError, TooLarge
 from dspgen.options import Options, RewriteMode
 from dspgen.rewrite.machine import machine_of
@@ -109,8 +110,8 @@ class Planned:
 class Compiled:
     """All that compiling one function made, stage by stage. `source` is the function as written; `choices` are empty
     where it was unrolled as a whole; `tiles` tells the plans in words; `rooms`: of arrays whose sizes are known at run
-    time only a shape that there is room for on the chip (with a larger one, the code does nothing); `conditions`: what
-    a caller must see to."""
+    time only, the function's own too, what there is room for (with a larger one, the code does nothing); `conditions`:
+    what a caller must see to."""
 
     source: Func
     planned: Planned
@@ -122,7 +123,7 @@ class Compiled:
     remarks: tuple[Remark, ...]
     compile_seconds: float
     tiles: tuple[str, ...] = ()
-    rooms: tuple[tuple[str, tuple[int | None, ...]], ...] = ()
+    rooms: tuple[Room, ...] = ()
     conditions: tuple[str, ...] = ()
 
     @property

@@ -12,7 +12,7 @@ import islpy as isl
 from plant_core.affine import linear
 from plant_core.boxes import Boxes, Form, Moves, NoBlocks, Use, apart, covers, surely_written
 from plant_core.in_step import Meeting, meetings, put_back_order
-from plant_core.ir import Buf, Comp, Expr, Extent, Func, Load
+from plant_core.ir import Binary, Buf, Comp, Expr, Extent, Func, Load
 from plant_core.windows import Counter, Length, Reach, Window, slide_of
 
 Rooms = Mapping[str, tuple[int, ...]]
@@ -53,10 +53,9 @@ class Windows:
         func, self.bufs = boxes.func, boxes.bufs
         self.whole: set[str] = set()  # arrays that blocks have all of
         self.lasting: set[str] = set()  # locals whose window stays while blocks pass values to each other in it
-        self.own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
-        if sized := sorted(n for n in self.own if not all(isinstance(e, int) for e in self.bufs[n].shape)):
-            why = f"'{sized[0]}' is a block's own, and its size known at run time only"
-            raise refused(func, why, "give the parameters' values with -D NAME=VALUE")
+        known = {b.name for b in func.bufs if all(isinstance(e, int) for e in b.shape)}
+        own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
+        self.own = own & known  # others have room like arrays of the function
         self.found: dict[_Key, Window] = {}
         self.meet: tuple[Meeting, ...] = ()
         self._find()
@@ -113,8 +112,9 @@ class Windows:
                 continue
             each = [{k: s // self.counters[k].span for k, s in of if k in most} for of in moves]
             more = [sum(most[k][0] * n for k, n in of.items()) for of in each]
-            if len(more) > 1:
-                more[-1] += -more[-1] % self.boxes.granule
+            row, vector = self._row(window)
+            if row > 0:
+                more[row] += -more[row] % vector
             if any(more):
                 shape = tuple(n + m for n, m in zip(window.shape, more, strict=True))
                 strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
@@ -218,7 +218,7 @@ class Windows:
         made = Window(name, buf.name, buf.dtype, shape, reach, load, writes, outside, in_step=shared, layout=layout)
         made = made if outside else replace(made, load=False, store=False)
         slides = self.spare and slide_of(made, self.counters) is not None
-        return replace(made, shape=self._padded(shape, self.spare if slides else 0))
+        return replace(made, shape=self._padded(made, self.spare if slides else 0))
 
     def _all_of(self, buf: Buf, name: str, users: list[Use]) -> Window:
         """The window that is all of an array."""
@@ -228,13 +228,13 @@ class Windows:
         shape = tuple(d.extent.full for d in dims)
         if any(d.size is not None for d in dims):
             if not outside:
-                raise refused(self.boxes.func, f"'{buf.name}' is of use to others, and its size known at run time only")
+                return Window(name, buf.name, buf.dtype, shape, dims, False, False, False)
             written = not self.counters and self._written_whole(users, buf.shape)
             return Window(name, buf.name, buf.dtype, shape, dims, not written or live, writes, layout=layout)
         load = not buf.shape or not self._covers(users, dims) or live
-        shape = shape if layout is None else self._padded(shape, 0)
         load, writes = load and outside, writes and outside
-        return Window(name, buf.name, buf.dtype, shape, dims, load, writes, outside, layout=layout)
+        made = Window(name, buf.name, buf.dtype, shape, dims, load, writes, outside, layout=layout)
+        return made if layout is None else replace(made, shape=self._padded(made, 0))
 
     def _unknown(self, use: Use, d: int) -> bool:
         """Whether a subscript goes along a loop that isn't counted, and whose size is known at run time only."""
@@ -246,6 +246,8 @@ class Windows:
     def _stays(self, use: Use, d: int, extent: Extent) -> bool:
         """Whether a subscript is in the array for all iterations of the loops that are counted, and for all of the box
         round the statement's own."""
+        if isinstance(extent, Binary) and extent.op == "max":
+            return self._stays(use, d, extent.left) or self._stays(use, d, extent.right)
         form, size = use.forms[d], linear(extent) if not isinstance(extent, int) else (extent, {})
         assert form is not None
         if size is None:
@@ -275,10 +277,24 @@ class Windows:
                 return False
         return True
 
-    def _padded(self, shape: tuple[int, ...], spare: int) -> tuple[int, ...]:
-        if len(shape) < 2:
-            return shape
-        return (*shape[:-1], -(-(shape[-1] + spare) // self.boxes.granule) * self.boxes.granule)
+    def _padded(self, window: Window, spare: int) -> tuple[int, ...]:
+        """Its shape with rows that are so far apart that vectors begin alike in all of them."""
+        shape, (row, vector) = list(window.shape), self._row(window)
+        if row > 0:
+            shape[row] = -(-(shape[row] + spare) // vector) * vector
+        return tuple(shape)
+
+    def _row(self, window: Window) -> tuple[int, int]:
+        """The dimension along which its rows lie, and how many elements of that are vectors: the last one, or the one
+        before those of which it has all, where all of these are less than a vector, side by side as in the array."""
+        granule, shape = self.boxes.granule, self.bufs[window.buf].shape
+        row, size = len(window.dims) - 1, 1
+        while row > 0 and window.layout is None and window.dims[row] == Reach(0, (), Length(window.shape[row])):
+            if shape[row] != window.shape[row] or size * window.shape[row] >= granule:
+                break
+            size *= window.shape[row]
+            row -= 1
+        return row, granule // math.gcd(granule, size)
 
     def _interval(self, comp: Comp, form: Form) -> tuple[int, int]:
         """The least and the greatest value of a subscript in the first block of its full size."""

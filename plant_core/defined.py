@@ -13,8 +13,8 @@ import islpy as isl
 
 from plant_core.affine import children, read_accesses, sub, to_pw_aff
 from plant_core.ir import Buf, Comp, Expr, Func, Load, Param, ScalarParam
-from plant_core.loc import Loc, PlantError
-from plant_core.windows import products
+from plant_core.loc import Loc
+from plant_core.windows import is_sum, products
 
 _MOST_CASES = 2  # of a definition that is told
 
@@ -89,19 +89,12 @@ def with_sizes(func: Func) -> tuple[Func, dict[str, Expr]]:
         c.defines: c.value
         for c in func.comps
         if c.defines is not None and c.defines not in read and not c.iters and c.domain.plain_is_universe()
-        if _is_size(c.value) and used_parameters(c) <= given
+        if is_sum(c.value) and products(c.value) and used_parameters(c) <= given
     }
     params = (*func.params, *(ScalarParam(name, "i32") for name in found))
     bufs = tuple(b for b in func.bufs if b.name not in found)
     comps = tuple(c for c in func.comps if c.defines not in found)
     return replace(func, params=params, bufs=bufs, comps=comps), found
-
-
-def _is_size(value: Expr) -> bool:
-    try:
-        return bool(products(value))
-    except PlantError:
-        return False
 
 
 def aligned(comps: Sequence[Comp]) -> tuple[Comp, ...]:

@@ -84,8 +84,20 @@ def _in_rows(boxes: Boxes, iterators: Mapping[str, str | None], whole: Collectio
         if any(form is None or (u.access.buf in whole and name in form[1]) for u in uses for form in u.forms):
             return None
         telling = [u for u in uses if len(u.forms) > 1 and (u.writes or len(comp.target.indices) == 1)]
-        found += [form is not None and name in form[1] for u in telling for form in u.forms[:-1]]
+        found += [form is not None and name in form[1] for u in telling for form in u.forms[: _rows_of(boxes, u)]]
     return any(found)
+
+
+def _rows_of(boxes: Boxes, use: Use) -> int:
+    """How many dimensions lead from row to row: rows that are shorter than a vector lie side by side in one."""
+    shape = boxes.bufs[use.access.buf].shape
+    size = 1
+    for d in reversed(range(len(shape))):
+        length = shape[d]
+        if not isinstance(length, int) or size * length >= boxes.granule:
+            return d
+        size *= length
+    return 0
 
 
 def _few_rows(boxes: Boxes, counter: Counter, names: Set[str | None]) -> bool:

@@ -64,7 +64,7 @@ class _Maker:
 
     def expr(self, expr: Expr) -> Expr:
         """An extent with parameters in place of quotients."""
-        if isinstance(expr, Binary) and expr.op == "div":
+        if isinstance(expr, Binary) and expr.op in ("div", "floordiv"):  # alike where there are any elements
             above, below = linear(expr.left), linear(expr.right)
             if above is not None and above[1] and below is not None and not below[1] and _is_power(below[0]):
                 if 0 <= above[0] < below[0]:

@@ -17,10 +17,11 @@ from typing import Literal
 
 from plant_core.affine import integer
 from plant_core.ir import Binary, Cast, DType, Expr, Extent, Param, Unary, Val
-from plant_core.loc import PlantError
+from plant_core.loc import Loc, PlantError
 from plant_core.printer import print_expr
 
 Size = Extent  # in integer parameters of the function
+_JOINS = ("add", "sub", "mul", "max")  # what makes a size of two others
 Place = tuple[int, ...]  # of each counter whether a block is its
 FIRST, BETWEEN, LAST, ONLY = -1, 0, 1, 2
 SHORT_LAST, SHORT_ONLY = 3, 4  # where only the run tells whether the last block is shorter than others, those that are
@@ -383,12 +384,42 @@ def products(of: Size) -> tuple[tuple[int, tuple[str, ...]], ...]:
     return tuple((factor, names) for names, factor in found.items() if factor)
 
 
-def part_of(of: Size) -> tuple[Size, int] | None:
-    """Of a size over a power of two, rounded towards 0, the dividend, and which power."""
+def is_sum(of: Size) -> bool:
+    """Whether a size is a sum of products of parameters."""
+    try:
+        products(of)
+    except PlantError:
+        return False
+    return True
+
+
+def parts_of(of: Size) -> tuple[str, tuple[Size, ...], int]:
+    """What a size is made of: `div` or `floordiv`, what is divided, and by which power of two; what else is no sum of
+    products of parameters, its operation and operands; "sum", itself."""
     match of:
-        case Binary(op="div", left=left, right=Val(value=int() as divisor)) if divisor & (divisor - 1) == 0:
-            return left, divisor.bit_length() - 1
-    return None
+        case Binary(op="div" | "floordiv" as op, left=left, right=Val(value=int() as by)) if by > 0 and not by & (
+            by - 1
+        ):
+            return op, (left,), by.bit_length() - 1
+        case Binary(op=op, left=left, right=right) if op in _JOINS and not is_sum(of):
+            return op, (left, right), 0
+    return "sum", (of,), 0
+
+
+def check_size(of: Size, loc: Loc | None) -> None:
+    """That a size is made of sums, products and maxima of parameters and of sizes over powers of two. Raises
+    PlantError where it is not."""
+    kind, parts, _ = parts_of(of)
+    if kind != "sum":
+        for part in parts:
+            check_size(part, loc)
+    elif not isinstance(of, int) and not is_sum(of):
+        raise PlantError(
+            f"the size {print_expr(of)} of an array has more in it than sums, products and halves of parameters",
+            loc=loc,
+            code="DG205",
+            remedy="make it a parameter of its own, or give the parameters' values with -D NAME=VALUE",
+        )
 
 
 def _products(of: Size) -> list[tuple[tuple[str, ...], int]]:
@@ -410,11 +441,7 @@ def _products(of: Size) -> list[tuple[tuple[str, ...], int]]:
         case Binary(op="mul", left=left, right=right):
             others = _products(right)
             return [((*a, *b), m * n) for a, m in _products(left) for b, n in others]
-    raise PlantError(
-        f"the size {print_expr(of)} of an array is no sum of products of parameters, nor one over a power of two",
-        code="DG205",
-        remedy="make it a parameter of its own, or give the parameters' values with -D NAME=VALUE",
-    )
+    raise PlantError(f"{print_expr(of)} is no sum of products of parameters")
 
 
 def _plus(a: Extent, b: Extent) -> Extent:

@@ -20,7 +20,7 @@ from dspgen.target.model import Dma, Target
 from dspgen.target.operations import Form
 from dspgen.target.query import Index
 from dspgen.vecdsl.ir import ELEM_BYTES, Address, Const, Load, Op, Store, Term, Var, VType
-from plant_core.windows import Clip, Counter, Length, Rows, Size, part_of, products
+from plant_core.windows import Clip, Counter, Length, Rows, Size, parts_of, products
 
 I32 = VType("i32", False)
 _LONGEST = 256  # cycles to stand still: of what takes longer, looks cost a small part
@@ -372,11 +372,15 @@ def left_before(first: Term, most: int) -> Term:
 
 def amount(of: Size, share: int = 1) -> Term:
     """A size in the function's integer parameters, one of `share` equal parts of it."""
-    if share == 1 and (halved := part_of(of)) is not None:
-        whole, bits = amount(halved[0]), halved[1]
-        below = Op("shr", (whole, Const(31, I32)), I32)
-        up = Op("and", (below, Const((1 << bits) - 1, I32)), I32)  # towards 0, as in C
-        return Op("shr", (Op("add", (whole, up), I32), Const(bits, I32)), I32)
+    kind, parts, bits = parts_of(of) if share == 1 else ("sum", (of,), 0)
+    if kind in ("div", "floordiv"):
+        whole = amount(parts[0])
+        if kind == "div":  # towards 0, as in C
+            below = Op("shr", (whole, Const(31, I32)), I32)
+            whole = Op("add", (whole, Op("and", (below, Const((1 << bits) - 1, I32)), I32)), I32)
+        return Op("shr", (whole, Const(bits, I32)), I32)
+    if kind != "sum":
+        return Op(kind, tuple(map(amount, parts)), I32)
     found: Term | None = None
     for factor, names in products(of):
         assert factor % share == 0

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from dspgen.sched.ir import Address, CommentLine, LabelLine, Nop, Packet, Placed, Scheduled
 from dspgen.target.hardware import goes_back
 from dspgen.target.model import Target
+from plant_core.ir import Extent
 
 Line = LabelLine | CommentLine | Packet | Nop
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Of an array of such a `shape`, in the function's integer parameters, the largest that there is room for on the
+    chip: of each dimension its elements, None for any number."""
+
+    array: str
+    shape: tuple[Extent, ...]
+    most: tuple[int | None, ...]
 
 
 def needs(
@@ -18,7 +30,7 @@ def needs(
     apart: bool = True,
     arrays: bool = True,
     moved: bool = False,
-    rooms: Sequence[tuple[str, tuple[int | None, ...]]] = (),
+    rooms: Sequence[Room] = (),
 ) -> tuple[str, ...]:
     """One sentence for each condition, in the order in which a reader wants them.
 
@@ -35,7 +47,7 @@ def needs(
     if moved:
         far = ", ".join(m.name for m in target.memories if not m.onchip)
         found.append(f"arrays lie in memory off the chip ({far})")
-        found += [f"{name} has at most {shape_text(most)} elements: else nothing is done" for name, most in rooms]
+        found += [f"{r.array} has at most {shape_text(r.most)} elements: else nothing is done" for r in rooms]
     elif arrays and memories:
         found.append(f"arrays lie in memory that every unit reaches ({', '.join(memories)})")
     if relies_on_old_values(scheduled.lines, target):
