@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeVar
 
 import islpy as isl
 
@@ -26,8 +27,14 @@ from plant_core.ir import Buf, Comp, Expr, Extent, Func, Iter, Load, Val
 from plant_core.piecewise import parameters_of
 from plant_core.schedule import Position, line_value, position, shared_depth
 
+_T = TypeVar("_T")
+
 GUESSED_EXTENT = 1000
 """What an extent that depends on parameters counts as against a budget of elements."""
+
+
+FEW = 16
+"""A local array of so many elements is one of each iteration, rather than a row."""
 
 
 def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: int = 65536, symbolic: int = 0) -> Func:
@@ -36,9 +43,9 @@ def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: in
     Before: `for i { t = a[i]; b[i] = t; t = c[i]; d[i] = t; }`.
     After:  `for i { t[i] = a[i]; b[i] = t[i]; t_1[i] = c[i]; d[i] = t_1[i]; }`.
     Requires: 2d+1 schedules. Ensures: the same contents of every parameter. A variable is expanded over as many of the
-    outermost loops around all its accesses as have constant bounds and are crossed by no value of it. Local arrays are
-    expanded up to `array_elements` elements, and split as long as the copies have `split_elements` in all. `symbolic`:
-    scalars are expanded over loops of run-time bounds, too, up to so many elements in any case.
+    outermost loops around all its accesses as have constant bounds and are crossed by no value of it; local arrays over
+    the inner ones of these, up to `array_elements` elements, and split as long as the copies have `split_elements` in
+    all. `symbolic`: scalars are expanded over loops of run-time bounds, too, up to so many elements in any case.
     """
     # Neither dropping nor renaming changes which write a live read sees, so one analysis serves all three steps.
     known = flows(func, local=True)
@@ -227,10 +234,24 @@ def _rename(comp: Comp, renamed: dict[_Node, str]) -> Comp:
 
 @dataclass(frozen=True, slots=True)
 class _Expansion:
-    """New leading subscripts of a Buf in each Comp, and their extents."""
+    """New subscripts of a Buf in each Comp, and their extents; they come `last` where its own elements are few, so that
+    those of neighbouring iterations lie side by side."""
 
     extents: tuple[Extent, ...]
     subscripts: dict[str, tuple[Expr, ...]]
+    last: bool
+
+    def within(self, extents: tuple[Extent, ...], most: int) -> _Expansion | None:
+        """Over so many of the innermost loops that there are `most` elements, with the Buf's own `extents`."""
+        for k in range(len(self.extents)):
+            if _elements((*self.extents[k:], *extents)) <= most:
+                return replace(
+                    self, extents=self.extents[k:], subscripts={n: s[k:] for n, s in self.subscripts.items()}
+                )
+        return None
+
+    def joined(self, own: tuple[_T, ...], new: tuple[_T, ...]) -> tuple[_T, ...]:
+        return (*own, *new) if self.last else (*new, *own)
 
 
 def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: int) -> Func:
@@ -242,14 +263,14 @@ def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: 
             continue
         users = [c for c in func.comps if c.target.buf == buf.name or any(a.buf == buf.name for a in read_accesses(c))]
         found = _expansion(buf, users, places, [f for f in known if f.buf == buf.name], symbolic > 0)
-        most = array_elements if buf.shape else symbolic or sys.maxsize
-        if found is None or _elements((*found.extents, *buf.shape)) > most:
-            continue
-        expansions[buf.name] = found
+        if found is not None:
+            found = found.within(buf.shape, array_elements if buf.shape else symbolic or sys.maxsize)
+        if found is not None:
+            expansions[buf.name] = found
     if not expansions:
         return func
     bufs = tuple(
-        replace(buf, shape=(*expansions[buf.name].extents, *buf.shape)) if buf.name in expansions else buf
+        replace(buf, shape=found.joined(buf.shape, found.extents)) if (found := expansions.get(buf.name)) else buf
         for buf in func.bufs
     )
     comps = tuple(_resubscript(comp, expansions) for comp in func.comps)
@@ -282,7 +303,8 @@ def _expansion(
             subscripts[comp.name].append(sub(Iter(iterators[comp.name]), integer(low)))
     if not extents:
         return None
-    return _Expansion(tuple(extents), {name: tuple(found) for name, found in subscripts.items()})
+    last = 1 < _elements(buf.shape) <= FEW
+    return _Expansion(tuple(extents), {name: tuple(found) for name, found in subscripts.items()}, last)
 
 
 def _kept_within(flow: Flow, source: Comp, sink: Comp, places: dict[str, Position], depth: int) -> int:
@@ -385,7 +407,8 @@ def _resubscript(comp: Comp, expansions: dict[str, _Expansion]) -> Comp:
         parts = children(expr)
         new = rebuild(expr, tuple(change(p) for p in parts)) if parts else expr
         if isinstance(new, Load) and new.buf in expansions:
-            return replace(new, indices=(*expansions[new.buf].subscripts[comp.name], *new.indices))
+            found = expansions[new.buf]
+            return replace(new, indices=found.joined(new.indices, found.subscripts[comp.name]))
         return new
 
     target = change(comp.target)
