@@ -130,6 +130,7 @@ def compile_command(
         compiled = compile_file(file, target, options, on_stage=stages)
     texts = _texts(compiled, target)
     paths = [Path(folder) / f"{compiled.source.name}{EMITTED[kind]}" for kind in kinds]
+    files.keep(file, *paths)
     for kind, path in zip(kinds, paths, strict=True):
         files.write_text(path, texts[kind]())
     if as_json:
@@ -182,6 +183,7 @@ def run_command(
             raise click.UsageError("--inputs and --outputs go with one FILE", click.get_current_context())
         return _run_all(paths, road, as_json)
     (path,) = paths
+    files.keep(path, outputs)
     options = road.options
     func = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     arrays = files.kernel_inputs(func, files.read_arrays(inputs)) if inputs else None
@@ -281,6 +283,7 @@ def sim_command(
     **given: Any,
 ) -> int:
     """Run any assembly text on the machine's simulator."""
+    files.keep(file, outputs)
     target = target_of(given)
     text = files.read_text(file)
     function, arguments = _arguments(call, files.read_arrays(inputs) if inputs else {})

@@ -40,6 +40,7 @@ def cpu_compile(
     with Stages(folder=dumps) as stages:
         compiled = compile_cpu(file, options, threads=threads, on_stage=stages)
     path = Path(folder) / f"{compiled.source.name}.cpp"
+    files.keep(file, path)
     files.write_text(path, compiled.cpp)
     if as_json:
         print_json(

@@ -40,6 +40,7 @@ def schedule_command(file: str, folder: str, sched: SchedMode, show_remarks: boo
     functions = schedule_text(text, target, file=file, method=sched_mode(sched))
     seconds = time.perf_counter() - started
     paths = [Path(folder) / f"{function.name}.s" for function in functions]
+    files.keep(file, *paths)
     for function, path in zip(functions, paths, strict=True):
         files.write_text(path, function.asm)
     if as_json:

@@ -48,6 +48,14 @@ def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
         raise _unwritten(f"--outputs {path}", error) from error
 
 
+def keep(source: str, *paths: str | Path | None) -> None:
+    """Raises DspgenError where one of the paths to be written is the file that is read."""
+    for path in paths:
+        if path is not None and Path(path).exists() and Path(source).exists() and Path(path).samefile(source):
+            what = f"{path} would be written over: it is the file that is read"
+            raise DspgenError(Problem("DG519", what, remedy="give another name or folder"))
+
+
 def write_text(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

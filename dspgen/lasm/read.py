@@ -17,6 +17,7 @@ _KINDS: dict[str, Kind] = {".input": "input", ".gen_var": "general", ".add_var":
 _IDLE = {".align", ".type", ".text", ".section", ".file", ".ident", ".p2align", ".extern", ".end", ".endfunc"}
 _KNOWN = [*_KINDS, ".output", ".global", ".size", ".loop", ".endloop", ".no_mdep", ".trip"]
 _NAME = re.compile(r"[A-Za-z_$][\w.$]*")
+_FUNCTION = re.compile(r"[A-Za-z_.$][\w.$]*")  # a file is called like it
 _AT = re.compile(r"\s*@\s*([A-Za-z_.$][\w.$]*)\s*:?\s*(.*)$")
 _TRIPS = re.compile(r"\s*([A-Za-z_.$][\w.$]*)\s*:\s*(\d+)\s*(?:,\s*(\d+)\s*)?$")
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -78,10 +79,18 @@ class _Reader:
         for draft in self.drafts:
             for loc in draft.open_loops:
                 self._problem("DG345", "a loop without its .endloop", loc)
+        self._names_apart()
         found = tuple(self._program(d) for d in self.drafts if not d.empty)
         if not found:
             self._problem("DG340", "there is no function", Loc(self.file, 1), "start it with .global NAME")
         return found
+
+    def _names_apart(self) -> None:
+        first: dict[str, Loc] = {}
+        for draft in self.drafts:
+            if draft.loc is not None and (seen := first.setdefault(draft.name, draft.loc)) is not draft.loc:
+                what = f"function {draft.name} is defined twice (first in line {seen.line})"
+                self._problem("DG340", what, draft.loc, "give one of them another name")
 
     def _plain_lines(self) -> Iterator[tuple[int, str]]:
         """Lines without comments; those of the other spelling are taken at once."""
@@ -145,6 +154,9 @@ class _Reader:
             self.now.outputs += self._groups(part.rest, part.loc)
         elif word in (".global", ".globl", self.target.text.global_directive.split()[0]):
             for name in [n.strip() for n in part.rest.split(",") if n.strip()]:
+                if not _FUNCTION.fullmatch(name):
+                    remedy = "letters, digits, _, . and $, but no digit first"
+                    self._problem("DG340", f"no function can have the name '{name}'", part.loc, remedy)
                 self._start(name, part.loc)
         elif word == ".size":
             if self.now.statements:

@@ -116,6 +116,21 @@ def test_outputs_that_can_not_be_written(refused: Callable[..., str], examples: 
     assert "error[DG504]" in err
 
 
+def test_the_file_that_is_read_is_kept(refused: Callable[..., str], tmp_path: Path) -> None:
+    for name, text in (("f.c", "void f(int x[4]) { x[0] = 1; }"), ("f.s", ".global f\n SNOP 1\n .size f, .-f\n")):
+        (tmp_path / name).write_text(text)
+    machine = ["--isa", "ft_m7002"]
+    for command, name, outputs in (
+        ("run", "f.c", ["--outputs", str(tmp_path / "f.c")]),
+        ("sim", "f.s", ["--outputs", str(tmp_path / ".." / tmp_path.name / "f.s")]),
+        ("schedule", "f.s", ["-o", str(tmp_path)]),
+    ):
+        before = (tmp_path / name).read_text()
+        err = refused(command, str(tmp_path / name), *machine, *outputs)
+        assert "error[DG519]" in err and "it is the file that is read" in err and "help: " in err
+        assert (tmp_path / name).read_text() == before
+
+
 def test_fault_writes_a_reproducer(
     dspgen: Run, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

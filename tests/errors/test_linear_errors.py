@@ -30,6 +30,8 @@ SUM = """
     ("old", "new", "line", "column", "code", "words", "remedy"),
     [
         (".global total", "", 7, 9, "DG340", "a function without a name", ".global NAME"),
+        (".global total", ".global ../total", 2, 9, "DG340", "no function can have the name '../total'", "letters"),
+        (".size", ".size f\n .global g\n SNOP\n .global total\n .size", 18, 2, "DG340", "(first in line 2)", "another"),
         (".gen_var", ".genvar", 4, 9, "DG340", "unknown directive .genvar", ".gen_var?"),
         ("SADD x, s, s", ".equ K, 4", 11, 9, "DG340", "unknown directive .equ", ""),
         ("a1:a0, n", "a2:a1:a0, n", 3, 16, "DG340", "no pair of names", ""),
