@@ -12,6 +12,7 @@ from dspgen.options import SchedMode
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import Scheduled
 from dspgen.sched.schedule import schedule
+from dspgen.sim.names import refuse_registers, with_plain_labels
 from dspgen.stages import schedule_remarks
 from dspgen.target.model import Target
 
@@ -34,12 +35,15 @@ def schedule_text(
     text: str | bytes, target: Target, *, file: str = "<text>", method: SchedMode = "dp", pipeline: bool = True
 ) -> tuple[ScheduledLinear, ...]:
     """Every function of a linear assembly text. Raises SourceError (DG34x), or NoSchedule (DG30x)."""
-    return tuple(_scheduled(linear, target, file, method, pipeline) for linear in linear_functions(text, target, file))
+    functions = linear_functions(text, target, file)
+    for linear in functions:
+        refuse_registers(linear.program.name, target, "DG340", linear.program.loc)
+    return tuple(_scheduled(linear, target, file, method, pipeline) for linear in functions)
 
 
 def _scheduled(linear: Linear, target: Target, file: str, method: SchedMode, pipeline: bool) -> ScheduledLinear:
     try:
-        found = schedule(linear.function, target, method=method, pipeline=pipeline)
+        found = with_plain_labels(schedule(linear.function, target, method=method, pipeline=pipeline), target)
     except NoSchedule as refusal:
         refusal.problems = tuple(replace(p, loc=p.loc or linear.program.loc) for p in refusal.problems)
         raise

@@ -28,6 +28,7 @@ from dspgen.options import Data, Options
 from dspgen.rewrite.guard import expect
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
+from dspgen.sim.names import refuse_registers
 from dspgen.sim.run import Engine
 from dspgen.stages import (
     Compiled,
@@ -110,6 +111,7 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
         expect()  # one process rewrites for all that are forked from this one
     seen: OnStage = on_stage or _silent
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
+    refuse_registers(source.name, target, "DG022", source.loc)
     seen("scop", source)
     with _located(source), seldom_collecting():
         elems = [p.dtype if isinstance(p, ScalarParam) else None for p in source.params]

@@ -90,6 +90,10 @@ class Grammar:
         """Whether it is a register, so that it can't be a label."""
         return self._register.fullmatch(text) is not None
 
+    def is_plain(self, text: str) -> bool:
+        """Whether it is a name wherever it stands, and neither a register nor a word of some instruction."""
+        return list(self._parts(text)) == [("name", text, 0)] and not self.is_register(text)
+
     def line(self, text: str, loc: Loc, *, joined: bool) -> Line:
         """The statement; where no row is written so, its word is the shape that none has."""
         shape, pieces = self._cut(text, loc)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from dspgen.emit.text import print_lines
 from dspgen.errors import IsaError, SourceError
+from dspgen.linear_road import schedule_text
+from dspgen.options import Options
+from dspgen.pipeline import compile_file
 from dspgen.sched.ir import Address, Packet
 from dspgen.sim.parse import assemble
 from dspgen.sim.run import simulate
@@ -30,6 +35,43 @@ loop:
 @pytest.fixture(scope="module")
 def machine() -> Target:
     return load_target("hexagon_v66")
+
+
+LOOP = """\
+        .global one
+        .input a, n
+        .gen_var v
+        .add_var x
+        S_A_SET x, a
+lp:     .loop
+        S_LD_I32 v, *x
+        S_ADD v, v, n
+        S_ST_I32 *x++[1], v
+        S_ADD_I n, n, -1
+        [n] S_JUMP lp
+        .endloop
+        .size one, .-one
+"""
+
+
+@pytest.mark.parametrize("label", ["lp", ".l", "new", "add", "memw", "r0", "l.x", "endloop0", ".endloop0"])
+def test_labels_may_be_called_like_words_of_the_machine(label: str, machine: Target) -> None:
+    """They are read back from the text, which calls them something else where it has to."""
+    (function,) = schedule_text(LOOP.replace("lp", label), machine)
+    result = simulate(function.asm, machine, arguments=[("a", np.arange(4, dtype=np.int32)), ("n", 4)], strict=False)
+    assert result.warnings == ()  # nothing lands late where packets wait
+    assert result.outputs["a"].tolist() == [4, 4, 4, 4]
+    assert (f"{label}:" in function.asm) == (label == "lp")
+
+
+def test_functions_called_like_registers(machine: Target, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no function can be called r1: it is a register of hexagon_v66") as refused:
+        schedule_text(LOOP.replace("one", "r1"), machine, file="x.sa")
+    assert str(refused.value.problems[0].loc) == "x.sa:1:9"
+    (tmp_path / "f.c").write_text("void v2(int x[4]) { x[0] = 1; }")
+    with pytest.raises(SourceError, match="no function can be called v2") as refused:
+        compile_file(str(tmp_path / "f.c"), machine, Options())
+    assert refused.value.problems[0].code == "DG022"
 
 
 def test_packets(machine: Target) -> None:
