@@ -25,14 +25,14 @@ def lucky(loaded: Loaded, outcome: Outcome, target: Target) -> list[str]:
         steps = {}
     found += _reads_by_path(loaded.code, steps)
     found += _branches_in_flight(loaded.code, steps)
-    return [text for _, text in sorted(found)] + list(_lost(loaded, outcome, target))
+    return list(dict.fromkeys(text for _, text in sorted(found))) + list(_lost(loaded, outcome, target))
 
 
 def _reads_by_path(code: Code, steps: dict[State, Step]) -> Iterator[tuple[int, str]]:
     """Reads that get a register before a write of it lands on one way, and after it on another."""
     early: dict[tuple[int, int], set[int]] = {}  # (reader, cell) -> writers in flight
     for state in steps:
-        for op in _issuing(code, state):
+        for op in _issuing(code, steps, state):
             for cell in _cells(op):
                 if flying := _writers(code, state, cell):
                     early.setdefault((op.uid, cell), set()).update(flying)
@@ -40,7 +40,7 @@ def _reads_by_path(code: Code, steps: dict[State, Step]) -> Iterator[tuple[int, 
     landed = _last_landed(code, steps, watched)
     told: set[tuple[int, int]] = set()
     for state in steps:
-        for op in _issuing(code, state):
+        for op in _issuing(code, steps, state):
             for cell in _cells(op):
                 late = early.get((op.uid, cell), set()) & landed[state].get(cell, frozenset())
                 late -= _writers(code, state, cell)
@@ -51,8 +51,9 @@ def _reads_by_path(code: Code, steps: dict[State, Step]) -> Iterator[tuple[int, 
                     yield op.loc.line, text + f"the result of line {writer.loc.line} lands there"
 
 
-def _issuing(code: Code, state: State) -> tuple[Op, ...]:
-    return code.slots[state.at].ops if not state.wait and state.at < len(code.slots) else ()
+def _issuing(code: Code, steps: dict[State, Step], state: State) -> tuple[Op, ...]:
+    idle = state.wait or steps[state].stalled
+    return code.slots[state.at].ops if not idle and state.at < len(code.slots) else ()
 
 
 def _writers(code: Code, state: State, cell: int) -> set[int]:
@@ -89,9 +90,9 @@ def _branches_in_flight(code: Code, steps: dict[State, Step]) -> Iterator[tuple[
     """Branches that may be taken in the delay slots of another: a fault as soon as they are."""
     told: set[int] = set()
     for state in steps:
-        if state.branch is None or state.wait or state.at >= len(code.slots):
+        if state.branch is None:
             continue
-        for op in code.slots[state.at].ops:
+        for op in _issuing(code, steps, state):
             if op.branch is not None and op.uid not in told:
                 told.add(op.uid)
                 yield (
