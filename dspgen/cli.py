@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from dspgen.emulated_road import EmulatedResult
 
 INTERRUPTED = 130
+UNREAD = 141
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EMITTED = {"asm": ".s", "lasm": ".sa", "h": ".h", "json": ".json"}
 
 
@@ -70,9 +73,16 @@ def _run(arguments: list[str]) -> int:
     except MemoryError as error:
         what = f"there is not enough memory on this computer: {error}" if str(error) else "there is not enough memory"
         click.echo(Problem("DG514", what, remedy="give smaller sizes: -D NAME=VALUE, or --inputs").render(), err=True)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        what = f"{error.filename or 'the output'} can't be written: {error.strerror}"
+        click.echo(Problem("DG504", what, remedy="make room there, or write elsewhere").render(), err=True)
     except click.Abort:
         click.echo("interrupted", err=True)
         return INTERRUPTED
+    except SystemExit:  # click's way to end where whoever reads the output has gone
+        return UNREAD
     return INPUT_AT_FAULT
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,6 +116,20 @@ def test_outputs_that_can_not_be_written(refused: Callable[..., str], examples: 
     (tmp_path / "file").write_text("in the way")
     err = refused("compile", str(examples / "dot.c"), "--isa", "ft_m7002", "-o", str(tmp_path / "file" / "deeper"))
     assert "error[DG504]" in err
+
+
+@pytest.mark.parametrize(("number", "status"), [(errno.ENOSPC, 2), (errno.EPIPE, 141), (errno.EIO, 3)])
+def test_output_that_can_not_be_written(
+    number: int, status: int, dspgen: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("dspgen.cli_isa.print_json", full)
+    monkeypatch.chdir(tmp_path)
+    found, out, err = dspgen("isa", "list", "--json")
+    assert (found, out) == (status, "")
+    assert ("error[DG504]: the output can't be written: No space left" in err) == (number == errno.ENOSPC)
 
 
 def test_the_file_that_is_read_is_kept(refused: Callable[..., str], tmp_path: Path) -> None:
