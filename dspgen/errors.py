@@ -5,6 +5,7 @@ Numbers: DG0xx front end, DG1xx ISA files, DG2xx schedules, DG3xx no code for it
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -85,7 +86,12 @@ def _source_line(loc: Loc) -> str | None:
         lines = Path(loc.file).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
-    return lines[loc.line - 1] if 1 <= loc.line <= len(lines) else None
+    return _shown(lines[loc.line - 1]) if 1 <= loc.line <= len(lines) else None
+
+
+def _shown(text: str) -> str:
+    """Without what would move a terminal's cursor, or worse."""
+    return "".join(c if c == "\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in text)
 
 
 def _caret_indent(text: str, column: int) -> str:

@@ -76,6 +76,8 @@ def read_text(path: str) -> str:
         raise SourceError(
             Problem("DG506", f"{path} can't be read: {error.strerror}", remedy="check the path")
         ) from error
+    if b"\0" in data:
+        raise SourceError(Problem("DG506", f"{path} can't be read: it is not text", remedy="check the path"))
     for encoding in ("utf-8", "gb18030"):
         try:
             return data.decode(encoding)

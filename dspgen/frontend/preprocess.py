@@ -94,10 +94,13 @@ def read_source(path: str) -> str:
     if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
         fail("DG001", f"can't read '{path}': it is no regular file", None, "give a file of C text")
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         reason = error.strerror or "it can't be read"
         fail("DG001", f"can't read '{path}': {reason}", None, "check the path")
+    if "\0" in text:
+        fail("DG001", f"can't read '{path}': it is not text", None, "give a file of C text")
+    return text
 
 
 def preprocess(path: str, defines: Defines, includes: Includes = ()) -> Preprocessed:

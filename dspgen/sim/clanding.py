@@ -60,9 +60,8 @@ class Landing:
             spec = self.frame.code.cells[a.cell]
             size = spec.storage // 8 * (max(spec.lanes, 1) if a.lane is None else 1)
             tests.append(f"memcmp(&{first}, &{second}, {size})")
-        self.frame.lines.append(
-            f"if ({' && '.join(tests) or '1'}) {self.frame.fault('double', entry.uid, str(a.cell))}"
-        )
+        both = other.uid * len(self.frame.code.cells) + a.cell
+        self.frame.lines.append(f"if ({' && '.join(tests) or '1'}) {self.frame.fault('double', entry.uid, str(both))}")
 
     def _land_write(self, entry: InFlight) -> None:
         write = self._write(entry)

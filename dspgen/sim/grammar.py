@@ -7,6 +7,7 @@ memory are `{base}+#{offset}`; and the operands g2 and the place 8 after a1.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ class Grammar:
         """The statement; where no row is written so, its word is the shape that none has."""
         shape, pieces = self._cut(text, loc)
         found = self.shapes.get(shape)
-        unknown = Line("instruction", loc, shape, joined)
+        unknown = Line("instruction", loc, shape, joined, rest=text)
         if found is None or len(found.pieces) != len(pieces):
             return unknown
         operands: list[Token] = []
@@ -119,6 +120,17 @@ class Grammar:
                         return unknown
                     operands.append(_place(base, piece, found.update))
         return Line("instruction", loc, found.word, joined, predicate, found.negated, operands=tuple(operands))
+
+    def strange_word(self, text: str) -> tuple[str, list[str]] | None:
+        """The word for which no row is written like the statement, with what makes it a row's."""
+        names = [word for kind, word, _ in self._parts(text) if kind == "name" and not self.is_register(word)]
+        for name in names:
+            for close in (name.lower(), *difflib.get_close_matches(name, sorted(self.words), 3)):
+                meant = re.sub(rf"(?<![\w.$]){re.escape(name)}(?![\w.$])", close, text)
+                if self._cut(meant, Loc("", 1))[0] in self.shapes:
+                    return name, [close]
+        called = (name for name in names if re.search(rf"(?<![\w.$]){re.escape(name)}\s*\(", text))
+        return next(((name, []) for name in called), None)
 
     def _cut(self, text: str, start: Loc) -> tuple[str, Sequence[Token]]:
         shape = ""

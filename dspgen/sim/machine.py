@@ -443,7 +443,8 @@ class Machine:
                 continue
             for other in seen.get(entry.cell, []):
                 if overlap(entry, other) and not agree(entry, other):
-                    raise fault(self.code, "double", entry.op.uid, entry.cell, self.memories)
+                    both = other.op.uid * len(self.code.cells) + entry.cell
+                    raise fault(self.code, "double", entry.op.uid, both, self.memories)
             seen.setdefault(entry.cell, []).append(entry)
         for entries in seen.values():
             for entry in entries:

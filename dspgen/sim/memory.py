@@ -94,11 +94,14 @@ def _in_one(regions: tuple[Region, ...], address: int, size: int) -> tuple[Array
 
 
 def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, limit: int = 0) -> SourceError:
-    """The error for a fault: `where` is the op's number (a packet's for "end"), `detail` an address or a cell."""
+    """The error for a fault: `where` is the op's number (a packet's for "end"), `detail` an address or a cell, for
+    "double" with the other op's number."""
     if kind in ("end", "limit"):
         return _program_fault(code, kind, where, limit)
     op = code.ops[where]
     detail &= (1 << 64) - 1
+    other = code.ops[detail // len(code.cells)] if kind == "double" else op
+    detail = detail % len(code.cells) if kind == "double" else detail
     cell = code.cells[detail].name if kind in ("double", "unwritten", "unsettled") and detail < len(code.cells) else ""
     texts = {
         "outside": ("DG420", f"{op.text} reaches {detail:#x}, {_outside(code, detail, memories)}"),
@@ -109,7 +112,10 @@ def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, l
             "DG421",
             f"{op.text} needs a multiple of {op.access.align if op.access else 1}, not {detail:#x}",
         ),
-        "double": ("DG422", f"two writes land on {cell} in one cycle, one of them by {op.text}"),
+        "double": (
+            "DG422",
+            f"two writes land on {cell} in one cycle, by {op.text} and by {other.text} of line {other.loc.line}",
+        ),
         "branches": ("DG423", f"{op.text} is taken while another taken branch is in its delay slots"),
         "unwritten": ("DG425", f"{op.text} reads {cell}, which was never written"),
         "unsettled": ("DG434", f"{op.text} uses {cell} while a result is on its way there"),

@@ -120,6 +120,8 @@ class _Assembler:
         )
 
     def _loop_ends(self, packets: Sequence[AsmPacket]) -> None:
+        if self.problems:
+            return  # what can't be read may be what begins a loop
         members = [p.members for p in packets]
         for at, k, label in goes_back([[(m.instruction, m.operands) for m in packet] for packet in members]):
             if label is None:
@@ -204,10 +206,9 @@ class _Assembler:
 
     def _candidates(self, line: Line) -> list[Candidate]:
         if line.word not in self.forms.mnemonics:
-            upper = [line.word.upper()] if line.word.upper() in self.forms.mnemonics else []
-            close = upper or difflib.get_close_matches(line.word, sorted(self.forms.mnemonics), 1)
+            word, close = self._near(line)
             remedy = f"did you mean {close[0]}?" if close else ""
-            self.problems.append(Problem("DG401", f"unknown instruction {line.word}", line.loc, remedy))
+            self.problems.append(Problem("DG401", f"unknown instruction {word}", line.loc, remedy))
             return []
         found, problem = self.forms.candidates(line)
         if problem is not None:
@@ -220,6 +221,13 @@ class _Assembler:
         if not fitting:
             self._predicate(line, found[0].instruction.predicable)
         return fitting
+
+    def _near(self, line: Line) -> tuple[str, list[str]]:
+        """What is unknown of a line, and what it may be meant to be."""
+        if self.forms.grammar is not None and (found := self.forms.grammar.strange_word(line.rest)) is not None:
+            return found
+        upper = [line.word.upper()] if line.word.upper() in self.forms.mnemonics else []
+        return line.word, upper or difflib.get_close_matches(line.word, sorted(self.forms.mnemonics), 1)
 
     def _may_carry(self, candidate: Candidate, name: str) -> bool:
         match candidate.instruction.predicable:

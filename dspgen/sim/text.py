@@ -41,7 +41,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One statement of the text. `kind` "label" has its name in `word`; "directive" its arguments in `rest`."""
+    """One statement of the text. `kind` "label" has its name in `word`; "directive" its arguments in `rest`, and an
+    instruction that no template fits all of it."""
 
     kind: Literal["label", "instruction", "directive"]
     loc: Loc
@@ -76,6 +77,7 @@ class Reader:
     problems: list[Problem] = field(default_factory=list)
     _inside: bool = False  # within a bracketed packet, of which `_members` have been read
     _members: int = 0
+    _opened: Loc | None = None  # where it began
     _closed: bool = False  # a packet has ended, and nothing else has begun
     _label: re.Pattern[str] = field(init=False)
     _predicates: list[tuple[re.Pattern[str], bool]] = field(init=False)
@@ -92,6 +94,8 @@ class Reader:
     def lines(self, text: str) -> Iterator[Line]:
         for number, raw in enumerate(_LINE_END.split(text.removeprefix("\ufeff").rstrip("\x1a")), 1):
             yield from self.statements(self._uncomment(raw), number)
+        if self._inside and self._opened is not None:
+            self.problems.append(Problem("DG400", "a packet that is not closed", self._opened))
 
     def _uncomment(self, raw: str) -> str:
         if not self._mark.search(raw):
@@ -145,7 +149,13 @@ class Reader:
                     continue
             if piece in (syntax.packet_open, syntax.packet_close):
                 if self._inside is (piece == syntax.packet_open):
-                    self.problems.append(Problem("DG400", f"`{piece}` is out of place", loc))
+                    why = (
+                        f": the packet of line {self._opened.line} is not closed"
+                        if self._inside and self._opened
+                        else ""
+                    )
+                    self.problems.append(Problem("DG400", f"`{piece}` is out of place{why}", loc))
+                self._opened = loc
                 self._inside, self._closed = piece == syntax.packet_open, piece == syntax.packet_close
                 self._members = 0 if self._inside else self._members
             elif piece.strip() in templates.ends:

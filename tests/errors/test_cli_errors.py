@@ -79,6 +79,19 @@ def test_missing_assembly_file(refused: Callable[..., str]) -> None:
     )
 
 
+@pytest.mark.parametrize(("command", "code"), [("run", "DG001"), ("sim", "DG506"), ("schedule", "DG506")])
+def test_what_is_no_text(command: str, code: str, refused: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(bytes(range(256)))
+    err = refused(command, str(tmp_path / "f"), "--isa", "ft_m7002")
+    assert err.startswith(f"error[{code}]: ") and "it is not text" in err and err.count("error") == 1
+
+
+def test_lines_are_shown_without_control_characters(refused: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "f.s").write_text("f: SFLY R1 ; \x1b[31m \u3000\u4e2d\n")
+    err = refused("sim", str(tmp_path / "f.s"), "--isa", "ft_m7002")
+    assert "\x1b" not in err and "; \ufffd[31m \u3000\u4e2d" in err
+
+
 def test_inputs_that_can_not_be_read(refused: Callable[..., str], examples: Path, tmp_path: Path) -> None:
     dot = [str(examples / "dot.c"), "--isa", "ft_m7002"]
     (tmp_path / "bad.npz").write_bytes(b"no archive")

@@ -178,7 +178,11 @@ table: .word 5, 0x2A
 @pytest.mark.parametrize(
     ("body", "code", "words"),
     [
-        (" SMULIS R10, R10, R11\n SNOP 1\n SMOV R10, R11\n", "DG422", "two writes land on R11"),
+        (
+            " SMULIS R10, R10, R11\n SNOP 1\n SMOV R10, R11\n",
+            "DG422",
+            "two writes land on R11 in one cycle, by SMOV and by SMULIS of line 3",
+        ),
         (" SMVAGA36 R13:R12, AR8\n SNOP 1\n SLDW *AR8, R20\n", "DG420", "outside its memory: "),
         (" SADD 4, R10, R13\n SMVAGA32 R13, AR8\n SNOP 1\n SLDDW *AR8, R21:R20\n", "DG421", "needs a multiple of 8"),
         (" SBR f\n SBR f\n", "DG423", "another taken branch"),

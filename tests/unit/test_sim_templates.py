@@ -74,6 +74,37 @@ def test_functions_called_like_registers(machine: Target, tmp_path: Path) -> Non
     assert refused.value.problems[0].code == "DG022"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words", "remedy"),
+    [
+        ("mpyi(r3", "mpyii(r3", "unknown instruction mpyii", "did you mean mpyi?"),
+        ("mpyi(r3", "MPYI(r3", "unknown instruction MPYI", "did you mean mpyi?"),
+        ("mpyi(r3", "frobnicate(r3", "unknown instruction frobnicate", ""),
+        ("mpyi(r3,r2)", "mpyi(r3)", "unknown instruction _=mpyi(_)", "did you mean _=mpyi"),
+        (
+            "            r3 = r1\n        }",
+            "            r3 = r1\n",
+            "`{` is out of place: the packet of line 3 is not",
+            "",
+        ),
+        ("jumpr r31 }", "jumpr r31", "a packet that is not closed", ""),
+    ],
+)
+def test_what_is_wrong_is_named(old: str, new: str, words: str, remedy: str, machine: Target) -> None:
+    assert old in TEXT
+    with pytest.raises(SourceError) as caught:
+        assemble(TEXT.replace(old, new), machine)
+    (problem,) = caught.value.problems
+    assert words in problem.message and remedy in problem.remedy, problem.render()
+
+
+def test_an_unknown_label_of_a_loop_is_told_once(machine: Target) -> None:
+    text = "f:  { r1 = #4 }\n    { loop0(##g,r1) }\nh:  { r0 = add(r0,#1) }:endloop0\n    { jumpr r31 }\n"
+    with pytest.raises(SourceError) as caught:
+        assemble(text, machine)
+    assert [p.code for p in caught.value.problems] == ["DG403"]
+
+
 def test_packets(machine: Target) -> None:
     program = assemble(TEXT, machine)
     assert [len(p.members) for p in program.packets] == [2, 2, 2, 1, 2]
