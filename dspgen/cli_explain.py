@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,32 +26,40 @@ from dspgen.errors import Problem, SourceError
 from dspgen.explain import explain_loop, explain_object, notes, schedule_table
 from dspgen.linear_road import schedule_text
 from dspgen.pipeline import compile_file
+from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport, Scheduled
 from dspgen.target.model import Target
 from plant_core.loc import Loc
 
 _WIDEST = 1000  # columns of a table that goes to a file: never folded
+_Found = tuple[list[Scheduled], Sequence[Remark]]
 
 
 @click.command("explain")
 @click.argument("file", type=click.Path())
 @source_options
 @isa_options()
-@click.option("--line", type=int, required=True, metavar="N", help="The line of the loop, or of its `for`.")
+@click.option(
+    "--line", type=click.IntRange(1), required=True, metavar="N", help="The line of the loop, or of its `for`."
+)
 @json_option
 def explain_command(file: str, line: int, as_json: bool, **given: Any) -> int:
     """Show the schedule of the loop at line N of FILE.c, or of the linear assembly FILE.sa, as a table."""
     target = target_of(given)
     started = time.perf_counter()
-    functions = _linear(file, target, given) if Path(file).suffix == ".sa" else _compiled(file, target, given)
+    functions, remarks = (_linear if Path(file).suffix == ".sa" else _compiled)(file, target, given)
     seconds = time.perf_counter() - started
     loops = [(s, loop) for s in functions for loop in s.loops if loop.loc is not None]
     lines = sorted({_line(loop) for _, loop in loops})
     at = next((n for n in lines if n >= line), None)
-    if at is None:
+    plain = [(r.loc.line, r) for r in remarks if r.kind == "not-pipelined" and r.loc is not None]
+    lost = next((r for n, r in sorted(plain, key=lambda p: p[0]) if n == line or (at is None and n > line)), None)
+    if at is None or (lost is not None and line not in lines):
         known = ", ".join(map(str, lines)) or "none"
-        problem = Problem("DG507", "no loop of the result comes from this line or a later one", Loc(file, line))
-        raise SourceError(replace(problem, remedy=f"loops come from lines: {known}"))
+        what, loc = "no loop of the result comes from this line or a later one", Loc(file, line)
+        if lost is not None and lost.loc is not None:
+            what, loc = f"{lost.message}: it is not pipelined, and has no schedule of its own", lost.loc
+        raise SourceError(Problem("DG507", what, loc, f"loops come from lines: {known}"))
     chosen = [(scheduled, loop) for scheduled, loop in loops if _line(loop) == at]
     found = [explain_loop(scheduled, loop, target) for scheduled, loop in chosen]
     if as_json:
@@ -76,12 +83,13 @@ def _line(loop: LoopReport) -> int:
     return loop.loc.line if loop.loc is not None else 0
 
 
-def _compiled(file: str, target: Target, given: Mapping[str, Any]) -> list[Scheduled]:
+def _compiled(file: str, target: Target, given: Mapping[str, Any]) -> _Found:
     with Stages(target) as stages:
-        return [compile_file(file, target, options_of(given, target), on_stage=stages).scheduled]
+        compiled = compile_file(file, target, options_of(given, target), on_stage=stages)
+    return [compiled.scheduled], compiled.remarks
 
 
-def _linear(file: str, target: Target, given: Mapping[str, Any]) -> list[Scheduled]:
+def _linear(file: str, target: Target, given: Mapping[str, Any]) -> _Found:
     context = click.get_current_context()
     for option, shown in {"defines": "-D", "includes": "-I", "fp": "--fp", "data": "--data"}.items():
         if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
@@ -90,4 +98,5 @@ def _linear(file: str, target: Target, given: Mapping[str, Any]) -> list[Schedul
     wanted = given["function"]
     if wanted is not None and wanted not in [f.name for f in functions]:
         raise click.UsageError(f"--function {wanted}: the file has {', '.join(f.name for f in functions)}", context)
-    return [f.scheduled for f in functions if wanted in (None, f.name)]
+    found = [f for f in functions if wanted in (None, f.name)]
+    return [f.scheduled for f in found], [r for f in found for r in f.remarks]

@@ -119,6 +119,15 @@ def test_explain_of_a_line_without_a_loop_names_the_lines(dspgen: Run, dot: list
     assert status == 2 and "error[DG507]" in err and "help: loops come from lines: " in err
 
 
+def test_explain_of_a_loop_that_is_not_pipelined_tells_why(dspgen: Run, tmp_path: Path) -> None:
+    text = " .global f\n .input n\n .output n\n.a: .loop\n SSHFAR 1, n, n\n [n]SBR .a\n .endloop\n .size f, .-f\n"
+    (tmp_path / "f.sa").write_text(text)
+    for line in ("1", "4"):
+        status, _, err = dspgen("explain", str(tmp_path / "f.sa"), "--isa", "ft_m7002", "--line", line)
+        assert status == 2 and "f.sa:4:1: error[DG507]: loop .a: what its branch tests is no counter" in err
+    assert "error[DG500]" in dspgen("explain", str(tmp_path / "f.sa"), "--isa", "ft_m7002", "--line", "0")[2]
+
+
 def test_isa_commands(dspgen: Run) -> None:
     assert "ft_m7002" in dspgen("isa", "list")[1]
     assert "is sound" in dspgen("isa", "check", "ft_m7002")[1]
