@@ -20,6 +20,8 @@ from dspgen.cli_shared import (
     target_of,
 )
 from dspgen.emit.manifest import loop_object
+from dspgen.errors import Problem
+from dspgen.lasm.doubts import DOUBTS
 from dspgen.linear_road import ScheduledLinear, schedule_text
 from dspgen.options import SchedMode
 from dspgen.target.model import Target
@@ -43,15 +45,16 @@ def schedule_command(file: str, folder: str, sched: SchedMode, show_remarks: boo
     files.keep(file, *paths)
     for function, path in zip(functions, paths, strict=True):
         files.write_text(path, function.asm)
+        for doubt in (r for r in function.remarks if r.kind in DOUBTS):
+            click.echo(Problem(DOUBTS[doubt.kind], doubt.message, doubt.loc, severity="warning").render(), err=True)
     if as_json:
         print_json(_object(functions, target, seconds) | {"files": [str(p) for p in paths]})
         return OK
     loops = [loop for function in functions for loop in function.scheduled.loops]
     if loops:
         report.console().print(report.loops_table(loops))
-    for function in functions:
-        shown = function.remarks if show_remarks else [r for r in function.remarks if r.kind == "unset"]
-        print_remarks(shown)
+    for function in functions if show_remarks else ():
+        print_remarks([r for r in function.remarks if r.kind not in DOUBTS])
     for path in paths:
         click.echo(str(path))
     return OK

@@ -18,6 +18,8 @@ from dspgen.sim.text import Line, Token
 from dspgen.target.model import Instruction, Operand, Target
 from plant_core.loc import Loc
 
+_DECLARED = "its declaration"
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -143,7 +145,10 @@ class _Classifier:
             wanted = sorted({len(f.operands) for f in self.by_name[line.word]})
             counts = " or ".join(map(str, wanted))
             apart = next((t for t in line.operands if t.kind == "bad" and len(t.text.split()) > 1), None)
-            remedy = f"'{apart.text}' is read as one: put commas between operands" if apart is not None else ""
+            forms = {len(f.operands): ", ".join(o.name for o in f.operands) for f in reversed(self.by_name[line.word])}
+            remedy = "it is " + " or ".join(f"{line.word} {forms[n]}".rstrip() for n in wanted)
+            if apart is not None:
+                remedy = f"'{apart.text}' is read as one: put commas between operands"
             return Misfit(1, f"{line.word} takes {counts} operands, not {len(line.operands)}", line.loc, remedy)
         slots: list[Slot] = []
         for operand, token in zip(form.operands, line.operands, strict=True):
@@ -343,8 +348,10 @@ class _Classifier:
         wanted = sorted({self._word(c) for r in use.rows for s in r.slots if s.name == slot.name for c in s.classes})
         have = sorted({self._word(c) for c in self.domain[slot.name]})
         declared = self.program.declared[slot.name]
-        at, by = self.why.get(slot.name, (declared.loc, "its declaration"))
+        at, by = self.why.get(slot.name, (declared.loc, _DECLARED))
         remedy = "give the two uses variables of their own, and move the value between them"
+        if by is _DECLARED and declared.kind != "input":
+            remedy = f"declare it with {'.add_var' if declared.kind == 'general' else '.gen_var'}, or {remedy}"
         if use.misfit is not None:
             remedy += f"; or, for the other form of {use.line.word}: {use.misfit.message}"
         text = (

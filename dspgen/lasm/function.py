@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.ir import Function, Instr, Item, Jump, Loop, Mark, Mem, OperandValue, Place, VReg
+from dspgen.asmir.ir import Function, Instr, Item, Loop, Mem, OperandValue, Place
 from dspgen.errors import Problem, SourceError
 from dspgen.lasm.build import Builder, with_keeps, without_idle_marks
+from dspgen.lasm.doubts import behind_branches, unset
 from dspgen.lasm.forms import classify
 from dspgen.lasm.ir import Program
 from dspgen.lasm.live import Liveness
 from dspgen.lasm.loops import Note, Structure, without_idle_code
 from dspgen.lasm.read import read_linear
-from dspgen.lasm.values import State
 from dspgen.target.model import Side, Target
 
 _SCRATCH = 4096  # bytes that a program which names a stack pointer may use below it
@@ -51,9 +50,8 @@ def _linear(program: Program, target: Target) -> Linear:
     builder = Builder(program, classify(program, target), target)
     builder.run()
     code = without_idle_marks(builder.code)
-    unset = _unset(code, builder, target)
     live = Liveness(code, target)
-    notes = [Note(program.loc, "unset", f"{name} may be read before it is written") for name in unset]
+    notes = [*behind_branches(program, builder.classes), *unset(code, builder, target)]
     keeps = {name: tuple(dict.fromkeys(sorted(a[0] for a in atoms))) for name, atoms in live.at.items()}
     code = with_keeps(code, keeps)
     below: tuple[tuple[Side, int], ...] = (("scalar", _SCRATCH), ("vector", _SCRATCH)) if builder.stack_used else ()
@@ -82,12 +80,3 @@ def _reachable(item: Item, target: Target) -> Item:
                 value = Mem(value.base, offset, value.access)
         operands.append(value)
     return replace(item, operands=tuple(operands))
-
-
-def _unset(code: Sequence[Instr | Mark | Jump], builder: Builder, target: Target) -> list[str]:
-    """Variables that may be read before they are written, lanes that a mask leaves out apart."""
-    plain = [replace(c, masked=False) if isinstance(c, Instr) else c for c in code]
-    given = {atom for register, _ in builder.inputs for atom in State(target).atoms(register)}
-    halves: dict[tuple[VReg, str], str] = {half: name for name, half in builder.halves.items()}
-    found = [halves.get((r, part), r.name) for r, part in Liveness(plain, target).before[0] - given]
-    return sorted(found)

@@ -50,6 +50,16 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Marked:
+    """What `.loop` and `.endloop` enclose: statements from `start` to before `end`."""
+
+    label: str
+    loc: Loc
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """`pairs` are the pairs that directives declare, `trips` the bounds (least, most) of the loop at a label.
 
@@ -66,3 +76,4 @@ class Program:
     statements: tuple[Statement, ...]
     trips: dict[str, tuple[int, int]]
     apart: bool = False
+    loops: tuple[Marked, ...] = ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dspgen.errors import Problem, SourceError
-from dspgen.lasm.ir import Declared, Group, Kind, Program, Statement
+from dspgen.lasm.ir import Declared, Group, Kind, Marked, Program, Statement
 from dspgen.sim.text import Line, Reader, decode
 from dspgen.target.model import Target
 from plant_core.loc import Loc
@@ -45,7 +45,8 @@ class _Draft:
     outputs: list[Group] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     trips: dict[str, tuple[int, int]] = field(default_factory=dict)
-    open_loops: list[Loc] = field(default_factory=list)
+    open_loops: list[Marked] = field(default_factory=list)  # without their ends
+    loops: list[Marked] = field(default_factory=list)
     apart: bool = False
 
     @property
@@ -77,8 +78,8 @@ class _Reader:
                 self._part(part)
         self.problems += lines.problems
         for draft in self.drafts:
-            for loc in draft.open_loops:
-                self._problem("DG345", "a loop without its .endloop", loc)
+            for loop in draft.open_loops:
+                self._problem("DG345", "a loop without its .endloop", loop.loc)
         self._names_apart()
         found = tuple(self._program(d) for d in self.drafts if not d.empty)
         if not found:
@@ -165,7 +166,8 @@ class _Reader:
             self._loop(part)
         elif word == ".endloop":
             if self.now.open_loops:
-                self.now.open_loops.pop()
+                loop = self.now.open_loops.pop()
+                self.now.loops.append(replace(loop, end=len(self.now.statements)))
             else:
                 self._problem("DG345", "there is no loop that ends here", part.loc)
         elif word == ".no_mdep":
@@ -180,7 +182,8 @@ class _Reader:
         last = self.now.statements[-1] if self.now.statements else None
         if last is None or last.kind != "label":
             self._problem("DG345", "a loop needs its label in front of .loop", part.loc, ".name: .loop")
-        self.now.open_loops.append(part.loc)
+        start = len(self.now.statements)
+        self.now.open_loops.append(Marked(last.word if last is not None else "", part.loc, start, start))
 
     def _trip(self, part: Line) -> None:
         """`.trip least, most` of the loop whose label stands just before."""
@@ -201,9 +204,7 @@ class _Reader:
         for group in groups:
             for name in group.names:
                 if (first := draft.declared.get(name)) is not None:
-                    what = f"{name} is declared twice (first in line {first.loc.line})"
-                    if first.kind != kind or kind == "input":
-                        self._problem("DG341", what, group.loc)
+                    self._problem("DG341", f"{name} is declared twice (first in line {first.loc.line})", group.loc)
                     continue
                 draft.declared[name] = Declared(name, kind, group.loc)
             if len(group.names) == 2:
@@ -244,6 +245,7 @@ class _Reader:
             tuple(draft.statements),
             draft.trips,
             draft.apart,
+            tuple(draft.loops),
         )
 
     def _problem(self, code: str, message: str, loc: Loc, remedy: str = "") -> None:

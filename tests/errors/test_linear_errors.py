@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dspgen.errors import SourceError
+from dspgen.lasm.doubts import DOUBTS
 from dspgen.lasm.function import linear_functions
 from dspgen.target.load import load_target
 
@@ -39,12 +40,14 @@ SUM = """
         (".sum: .loop", ".sum: .loop\n .trip x", 10, 2, "DG340", ".trip takes", ""),
         (".sum: .loop", ".sum: .loop\n .trip 9, 2", 10, 2, "DG340", "at least 9 trips and at most 2", "comes first"),
         ("a1:a0, n", "a1:a0, n, n", 3, 26, "DG341", "n is declared twice", ""),
+        (".add_var p", ".add_var p\n .gen_var s", 6, 11, "DG341", "s is declared twice (first in line 4)", ""),
         (".add_var p", ".add_var p, s", 5, 21, "DG341", "s is declared twice (first in line 4)", ""),
         ("SADD x,", "SADD z,", 11, 14, "DG341", "z is not declared", ".gen_var z"),
         ("SADD x,", "SADD R3,", 11, 14, "DG341", "R3 is not declared", ".gen_var R3"),
         ("SLDW *p++[1]", "SLDW *base++[1]", 10, 14, "DG341", "base is not declared", ".add_var base"),
         ("[n]SBR", "[count]SBR", 13, 16, "DG341", "count is not declared", ".gen_var count"),
         (".output s", ".output z", 6, 17, "DG341", "z is not declared", ""),
+        ("SMVAGA36 a1:a0, p", "SMVAGA36 a1:a0, x", 7, 25, "DG342", "x would be a scalar-side", "with .add_var, or"),
         ("[n]SBR", "[p]SBR", 13, 12, "DG342", "p would be a scalar register here", "of their own"),
         ("SADD x, s, s", "SLDW *x, s", 11, 14, "DG342", "x would be a scalar-side address", "of their own"),
         ("SADD x, s, s", "VADD x, x, x", 11, 14, "DG342", "x would be a vector register", "of their own"),
@@ -52,7 +55,7 @@ SUM = """
         ("SADD x,", "sadd x,", 11, 9, "DG343", "has no instruction sadd", "did you mean SADD?"),
         ("SADD x, s, s", "VSQ x, *p++, s", 11, 9, "DG343", "has no instruction VSQ", 'm = "memory"'),
         ("SADD x, s, s", "SADD x s s", 11, 9, "DG344", "takes 3 operands, not 1", "put commas"),
-        ("SADD x, s, s", "SADD x, s, s, s", 11, 9, "DG344", "takes 3 operands, not 4", ""),
+        ("SADD x, s, s", "SADD x, s, s, s", 11, 9, "DG344", "takes 3 operands, not 4", "it is SADD a, b, d"),
         ("SADD x, s, s", "SADD 99, s, s", 11, 14, "DG344", "99 is out of range: -32 to 31", ""),
         ("SADD x, s, s", "SADD *p, s, s", 11, 14, "DG344", "no memory operand can stand here", ""),
         ("SLDW *p++[1], x", "SLDW p, x", 10, 14, "DG344", "a memory operand is needed here, not p", ""),
@@ -67,6 +70,7 @@ SUM = """
         (".sum: .loop", ".sum:\n.sum: .loop", 10, 1, "DG345", "defined twice (first in line 9)", ""),
         (".sum: .loop", ".loop", 9, 1, "DG345", "a loop needs its label", ".name: .loop"),
         ("        .endloop\n", "", 9, 7, "DG345", "a loop without its .endloop", ""),
+        ("        [n]SBR .sum\n", "", 9, 7, "DG345", "no branch goes back to .sum", "just before .endloop"),
         (".endloop", ".endloop\n .endloop", 15, 2, "DG345", "there is no loop that ends here", ""),
         (".output s", ".output s, x", 6, 20, "DG346", "one value", ""),
         ("a1:a0, n", "a1:a0,n,b,c,d,e,f,g,h", 3, 36, "DG346", "9 inputs; arguments come in 8 registers", ""),
@@ -80,3 +84,23 @@ def test_wrong_text(old: str, new: str, line: int, column: int, code: str, words
     assert first.loc is not None
     assert (first.loc.line, first.loc.column, first.code) == (line, column, code), first.render()
     assert words in first.message and remedy in first.remedy
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "column", "words"),
+    [
+        ("SMOVIL 0, s", "", 11, 9, "s may be read before it is written"),
+        ("SADD x, s, s", "SADD s, s, s", 0, 0, ""),
+        ("SMOVIL 0, s", "[n]SMOVIL 0, s", 11, 9, "s may be read before it is written"),
+        (".endloop", "SADD x, s, s\n .endloop", 14, 9, "SADD stands behind the branch back to .sum"),
+    ],
+)
+def test_doubtful_text(old: str, new: str, line: int, column: int, words: str) -> None:
+    assert old in SUM
+    (function,) = linear_functions(SUM.replace(old, new, 1), load_target("ft_m7002"), "x.sa")
+    notes = [(n.loc, n.message) for n in function.notes if n.kind in DOUBTS]
+    if not words:
+        assert notes == []
+        return
+    ((loc, message),) = notes
+    assert loc is not None and (loc.line, loc.column) == (line, column) and words in message
