@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from dspgen.asmir.ir import Instr
 from dspgen.emit.asm import emit_scheduled
-from dspgen.errors import NoSchedule
+from dspgen.errors import NoSchedule, Problem
 from dspgen.lasm.function import Linear, linear_functions
+from dspgen.lasm.live import Liveness
 from dspgen.options import SchedMode
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import Scheduled
@@ -15,6 +18,8 @@ from dspgen.sched.schedule import schedule
 from dspgen.sim.names import refuse_registers, with_plain_labels
 from dspgen.stages import schedule_remarks
 from dspgen.target.model import Target
+
+_SHOWN = 12  # variables by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +50,39 @@ def _scheduled(linear: Linear, target: Target, file: str, method: SchedMode, pip
     try:
         found = with_plain_labels(schedule(linear.function, target, method=method, pipeline=pipeline), target)
     except NoSchedule as refusal:
-        refusal.problems = tuple(replace(p, loc=p.loc or linear.program.loc) for p in refusal.problems)
+        located = (replace(p, loc=p.loc or linear.program.loc) for p in refusal.problems)
+        refusal.problems = tuple(_crowded(p, linear, target) if p.code == "DG303" else p for p in located)
         raise
     asm = emit_scheduled(
         found, target, source=PurePath(file).name, arguments=linear.arguments, apart=linear.program.apart
     )
     return ScheduledLinear(linear, found, asm, _remarks(linear, found))
+
+
+def _crowded(problem: Problem, linear: Linear, target: Target) -> Problem:
+    """The refusal with the place at which most variables too many of one class are live, if there is one."""
+    code = linear.sequence.body
+    live = Liveness(code, target)
+    excess, place, names, held = 0, problem.loc, [""], target.registers[0]
+    for k, item in enumerate(code):
+        if not isinstance(item, Instr) or item.loc is None:
+            continue
+        for cls in target.registers:
+            found = sorted({r.name for r, _ in live.before[k] if r.cls == cls.name}, key=_in_order)
+            if len(found) - len(cls.names) > excess:
+                excess, place, names, held = len(found) - len(cls.names), item.loc, found, cls
+    if not excess:
+        return problem
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    kind = f"class {held.name}, which has {len(held.names)} registers"
+    what = f"{problem.message}; here {len(names)} variables are in use of {kind}: {shown}"
+    remedy = "set variables only where they are used; reach places at known distances by offsets from one address"
+    return replace(problem, message=what, loc=place, remedy=remedy)
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """Numbers in names count."""
+    return [(int(part or 0) if k % 2 else 0, part) for k, part in enumerate(re.split(r"(\d+)", name))]
 
 
 def _remarks(linear: Linear, found: Scheduled) -> tuple[Remark, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dspgen.errors import SourceError
+from dspgen.errors import NoSchedule, SourceError
 from dspgen.lasm.doubts import DOUBTS
 from dspgen.lasm.function import linear_functions
+from dspgen.linear_road import schedule_text
 from dspgen.target.load import load_target
 
 SUM = """
@@ -104,3 +105,16 @@ def test_doubtful_text(old: str, new: str, line: int, column: int, words: str) -
         return
     ((loc, message),) = notes
     assert loc is not None and (loc.line, loc.column) == (line, column) and words in message
+
+
+def test_more_pointers_than_registers() -> None:
+    pointers = [f"p{k}" for k in range(36)]
+    head = f".global f\n .input x1:x0, n\n .add_var {', '.join(pointers)}\n .gen_var v, s\n .output s\n SMOVIL 0, s\n"
+    sets = "".join(f" SMVAGA36 x1:x0, {p}\n SADDA 4, {p}, {p}\n" for p in pointers)
+    loads = "".join(f" SLDW *{p}++[1], v\n SADD v, s, s\n" for p in pointers)
+    text = f"{head}{sets}.a: .loop\n{loads} SSUB 1, n, n\n [n]SBR .a\n .endloop\n"
+    with pytest.raises(NoSchedule) as caught:
+        schedule_text(text, load_target("ft_m7002"), file="x.sa", method="list")
+    (problem,) = caught.value.problems
+    assert "here 36 variables are in use of class ARS, which has 8 registers: p0, p1, p2, " in problem.message
+    assert str(problem.loc) == "x.sa:78:2" and "only where they are used" in problem.remedy
