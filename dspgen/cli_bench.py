@@ -13,7 +13,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from dspgen import report
+from dspgen import files, report
 from dspgen.bench import breakdown, emulated, plots, polybench, programs, speed, table1, table2, verify
 from dspgen.bench import peers as rivals
 from dspgen.cli_shared import (
@@ -302,6 +302,7 @@ def _can_draw(folder: str | None) -> None:
     """What pictures lack is told before the bench runs."""
     if folder is not None:
         plots.figure_of(0)
+        files.make_folder(Path(folder))
 
 
 def _draw(

@@ -64,6 +64,13 @@ def write_text(path: Path, text: str) -> None:
         raise _unwritten(str(path), error) from error
 
 
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritten(str(path), error) from error
+
+
 def _unwritten(path: str, error: OSError) -> DspgenError:
     return DspgenError(Problem("DG504", f"{path} can't be written: {error.strerror}", remedy="give another folder"))
 

@@ -10,6 +10,7 @@ _CALL = re.compile(r"\s*([A-Za-z_.$][\w.$]*)\s*\((.*)\)\s*;?\s*$", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)[uUlL]*$")
 _FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?[fF]?$|[+-]?\d+\.?[fF]$|[+-]?(inf|nan)$")
 _NAME = re.compile(r"[A-Za-z_]\w*$")
+_NO_FLOAT = 2.0**128 - 2.0**103  # what becomes infinite in single precision
 
 
 def parse_call(text: str) -> tuple[str, list[str | int | float]]:
@@ -26,10 +27,23 @@ def parse_call(text: str) -> tuple[str, list[str | int | float]]:
 def _argument(text: str) -> str | int | float:
     if _INTEGER.match(text):
         body = text.rstrip("uUlL")
-        return int(body, 16) if "x" in body.lower() else int(body)
+        number = int(body, 16) if "x" in body.lower() else int(body)
+        if -(1 << 31) <= number < 1 << 32:
+            return number
+        raise _unfit(text, "32 bits")
     if _FLOAT.match(text):
-        return float(text if text.endswith(("inf", "nan")) else text.rstrip("fF"))
+        if text.endswith(("inf", "nan")):
+            return float(text)
+        value = float(text.rstrip("fF"))
+        if abs(value) < _NO_FLOAT:
+            return value
+        raise _unfit(text, "a float")
     if _NAME.match(text):
         return text
     remedy = "an argument is a number or the name of an array"
     raise SourceError(Problem("DG430", f"'{text}' is no argument of a call", remedy=remedy))
+
+
+def _unfit(text: str, size: str) -> SourceError:
+    remedy = "give it by name, with its type in --inputs"
+    return SourceError(Problem("DG430", f"argument {text} does not fit {size}", remedy=remedy))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ from dspgen.sim.machine import Interrupted, Machine, Outcome
 from dspgen.sim.parse import assemble
 from dspgen.sim.registers import RegisterFile
 from dspgen.sim.states import TooManyStates
+from dspgen.sim.unpassed import unpassed
 from dspgen.target.model import Target
 from plant_core.loc import Loc
 from plant_core.remembered import few_by_identity
@@ -106,18 +107,23 @@ def simulate(
     loaded = fresh()
     delay = target.pipeline.branch_delay
     extra: list[str] = []
-    if engine == "native":
-        outcome, used = _native(loaded, assembled, target, cache_dir), "native"
-    elif engine == "python" or trace is not None:
-        outcome, used = Machine(loaded.code, loaded.memories, loaded.start, trace).run(delay), "python"
-    else:
-        try:
-            trial = max(TRIAL_CYCLES, TRIAL_ROUNDS * len(loaded.code.slots))
-            outcome = Machine(loaded.code, loaded.memories, loaded.start).run(delay, trial)
-            used = "python"
-        except Interrupted:
-            loaded = fresh()
-            outcome, used = _native_or_python(loaded, target, cache_dir, extra)
+    try:
+        if engine == "native":
+            outcome, used = _native(loaded, assembled, target, cache_dir), "native"
+        elif engine == "python" or trace is not None:
+            outcome, used = Machine(loaded.code, loaded.memories, loaded.start, trace).run(delay), "python"
+        else:
+            try:
+                trial = max(TRIAL_CYCLES, TRIAL_ROUNDS * len(loaded.code.slots))
+                outcome = Machine(loaded.code, loaded.memories, loaded.start).run(delay, trial)
+                used = "python"
+            except Interrupted:
+                loaded = fresh()
+                outcome, used = _native_or_python(loaded, target, cache_dir, extra)
+    except SourceError as fault:
+        if not strict and (why := unpassed(loaded, target)):
+            fault.problems = tuple(replace(p, remedy=p.remedy or why) for p in fault.problems)
+        raise
     if not strict:
         extra += lucky(loaded, outcome, target)
     return _result(loaded, assembled, target, outcome, used, extra)

@@ -125,6 +125,22 @@ def test_call_names_arrays_without_inputs(refused: Callable[..., str], tmp_path:
     assert "help: give the arrays with --inputs" in err
 
 
+def test_a_fault_from_a_call_with_too_few_arguments(refused: Callable[..., str], tmp_path: Path) -> None:
+    text = ".global f\nf: SMVAGA36.M1 R13:R12,AR8\n SNOP 1\n SSTW R10,*AR8\n SNOP 4\n SBR R62\n SNOP 6\n"
+    (tmp_path / "f.s").write_text(text)
+    err = refused("sim", str(tmp_path / "f.s"), "--isa", "ft_m7002", "--call", "f(1)")
+    assert "f.s:4:2: error[DG420]" in err and "help: line 2 reads R12, an argument that the call doesn't give" in err
+
+
+def test_pictures_need_a_folder_before_anything_is_measured(
+    refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dspgen.bench.plots.figure_of", lambda _: None)
+    (tmp_path / "file").write_text("in the way")
+    for bench in ("table1", "table2", "breakdown"):
+        assert "error[DG504]" in refused("bench", bench, "--plot", str(tmp_path / "file"))
+
+
 def test_outputs_that_can_not_be_written(refused: Callable[..., str], examples: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     err = refused("compile", str(examples / "dot.c"), "--isa", "ft_m7002", "-o", str(tmp_path / "file" / "deeper"))

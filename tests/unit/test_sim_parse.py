@@ -147,6 +147,7 @@ def test_unknown_directives_are_told(target: Target) -> None:
     [
         ("f(x, y, 32)", ("f", ["x", "y", 32])),
         ("f()", ("f", [])),
+        ("f(0xFFFFFFFF, -2147483648, 3.4e38, inf)", ("f", [0xFFFFFFFF, -(2**31), 3.4e38, float("inf")])),
         (" g ( -0x10 , 1.5f, 2e3 );", ("g", [-16, 1.5, 2000.0])),
     ],
 )
@@ -154,7 +155,9 @@ def test_calls(text: str, expected: tuple[str, list[object]]) -> None:
     assert parse_call(text) == expected
 
 
-@pytest.mark.parametrize("text", ["f", "f(x", "f(x+1)", "f(x,,y)", ""])
+@pytest.mark.parametrize(
+    "text", ["f", "f(x", "f(x+1)", "f(x,,y)", "", "f(99999999999)", "f(-0x80000001)", "f(1e400)", "f(-3.5e38)"]
+)
 def test_bad_calls(text: str) -> None:
     with pytest.raises(SourceError):
         parse_call(text)
