@@ -11,7 +11,7 @@ from dspgen.frontend.affine import Nest, NotAffine, dim_name, is_irregular, piec
 from dspgen.frontend.terms import accesses, parameters
 from dspgen.frontend.types import is_open
 from plant_core.defined import with_sizes
-from plant_core.ir import Extent, Func, Load
+from plant_core.ir import Expr, Extent, Func, Load
 from plant_core.printer import print_expr
 from plant_core.values import integer_of, shape_of
 
@@ -82,6 +82,20 @@ def problem(access: Load, shape: tuple[Extent, ...], nest: Nest, *, writes: bool
         access.loc,
         "change the subscript, the loop's bounds or the array's size",
     )
+
+
+def far_shift(amount: Expr, bits: int, nest: Nest) -> str | None:
+    """By how much, and when, a value of so many bits is shifted too far, whatever symbolic parameters are."""
+    access = Load("", (amount,), "i32")
+    try:
+        bad = outside(access, (bits,), nest)
+    except NotAffine:
+        return None
+    if bad.is_empty() or not nest.domain.params().is_subset(bad.params()):
+        return None
+    here = Nest(nest.iters, isl.Set.from_point(bad.lexmin().sample_point()))
+    when = ", ".join(f"{name} = {_value(nest.variable(name), here)}" for name in nest.iters)
+    return f"by {_value(piecewise(amount, here), here)}" + (f" when {when}" if when else "")
 
 
 def _value(value: isl.PwAff, here: Nest) -> int:

@@ -11,6 +11,7 @@ import islpy as isl
 from pycparser import c_ast
 
 from dspgen.frontend.affine import Nest, NotAffine, condition, is_irregular, piecewise
+from dspgen.frontend.check_bounds import far_shift
 from dspgen.frontend.codes import fail
 from dspgen.frontend.constants import fold, literal, truth
 from dspgen.frontend.scope import Array, Constant, Iterator, Scope, Typed, Variable
@@ -290,8 +291,8 @@ class ExpressionReader:
             shape = declared.shape
         else:
             depth, base = 0, operand
-            while isinstance(base, c_ast.ArrayRef):
-                depth, base = depth + 1, base.name
+            while isinstance(base, c_ast.ArrayRef) or (isinstance(base, c_ast.UnaryOp) and base.op == "*"):
+                depth, base = depth + 1, base.name if isinstance(base, c_ast.ArrayRef) else base.expr
             symbol = self.scope.find(base.name) if isinstance(base, c_ast.ID) else None
             if isinstance(symbol, Array):
                 if depth == 0 and symbol.buf.kind == "param":
@@ -335,6 +336,11 @@ class ExpressionReader:
         amount = self._cast(right.expr, dtype, loc)
         if isinstance(amount, Val) and not 0 <= amount.value < size_of(dtype) * 8:
             fail("DG013", f"a shift by {amount.value} bits of a value that has {size_of(dtype) * 8}", loc)
+        if (wrong := far_shift(amount, size_of(dtype) * 8, self.nest)) is not None:
+            remedy = "C leaves open what such a shift gives: keep the amount below the value's bits"
+            fail(
+                "DG013", f"'{print_expr(right.expr)}' shifts a value of {size_of(dtype) * 8} bits {wrong}", loc, remedy
+            )
         if ctype == "u64" and op == "shr":
             self.need_exact(value, loc)
         return Typed(fold(Binary(op, value.expr, amount, dtype), loc), ctype)
@@ -355,6 +361,8 @@ class ExpressionReader:
             numerator, dtype = SPECIAL_VALUES[special]
             return Typed(Binary("div", Val(numerator, dtype), Val(0.0, dtype), dtype), dtype)
         given = [self.read(a) for a in node.args.exprs] if node.args else []
+        if name in self.calls:
+            fail("DG014", f"the function '{name}' calls itself", loc, "write it as a loop")
         if name in self.functions:
             return self._inlined(name, given, loc)
         written, name = name, name.removeprefix("__builtin_")
@@ -387,8 +395,6 @@ class ExpressionReader:
         declaration = definition.decl.type
         params = declaration.args.params if declaration.args else []
         named = [p for p in params if isinstance(p, c_ast.Decl)]
-        if name in self.calls:
-            fail("DG014", f"the function '{name}' calls itself", loc, "write it as a loop")
         if result_node is None:
             remedy = "store its value in a variable before, outside '&&', '||', '?:' and the headers of loops"
             fail("DG014", f"the function '{name}' can't be called here", loc, remedy)

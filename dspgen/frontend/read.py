@@ -25,6 +25,7 @@ from dspgen.frontend.types import is_open
 from plant_core.ir import Buf, Func, ScalarParam
 from plant_core.loc import Loc
 
+_OLD_STYLE = re.compile(r"[^;{}()]*?\b(\w+)\s*\(\s*\w+(?:\s*,\s*\w+)*\s*\)\s*[A-Za-z_]")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
@@ -125,6 +126,10 @@ def _choose(text: Preprocessed, externals: Sequence[External], function: str | N
             fail("DG005", f"there is no function '{function}'", start, f"the file has {listed or 'none'}")
         return found
     if not defined:
+        for old in filter(None, (_OLD_STYLE.match(text.text, e.start) for e in externals)):
+            named = (n for (file, n), shown in text.lines.items() if file == text.path and f"{old[1]}(" in shown)
+            what = f"'{old[1]}' has the types of its parameters behind the parentheses"
+            fail("DG004", what, Loc(text.path, next(named, 1)), f"write them inside: '{old[1]}(int n, ...)'")
         fail("DG005", "the file defines no function", start, "write the loop nest in a function")
     marked = [d for d in defined if d.marked]
     candidates = marked or _without_helpers(own) or own or defined
@@ -166,7 +171,7 @@ class _Kernel:
         self._params: tuple[Buf | ScalarParam, ...] = ()
         others = {n.decl.name: in_one_return(n) for n in tree.ext if isinstance(n, c_ast.FuncDef) and n is not function}
         typedefs = {n.name: n.type for n in tree.ext if isinstance(n, c_ast.Typedef)}
-        expressions = ExpressionReader(Scope(), self._place, typedefs, others, Nest.root(()))
+        expressions = ExpressionReader(Scope(), self._place, typedefs, others, Nest.root(()), [function.decl.name])
         self._reader = StatementReader(expressions, self._recorder, counters(self._function))
         self._reader.defines = self.lowered.defines
         self._reader.scope.meanings = self.lowered.meanings

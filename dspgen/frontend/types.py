@@ -84,6 +84,8 @@ class TypeReader:
                 if found.ctype == "bool":
                     fail("DG006", "parameters of type bool aren't supported", loc, _NO_BOOL)
                 return found
+        if isinstance(declared.type, c_ast.PtrDecl):
+            fail("DG007", "the extents behind a pointer to pointers aren't known", loc, f"use rows: '{name}[N][M]'")
         inner = self.read(declared.type, loc)
         if inner.ctype == "bool":
             fail("DG006", "arrays of bool aren't supported", loc, _NO_BOOL)
@@ -117,6 +119,8 @@ class TypeReader:
                 fail("DG006", "this type isn't supported", loc, _SUPPORTED)
 
     def _array(self, node: c_ast.ArrayDecl, loc: Loc, open_size: bool) -> Type:
+        if isinstance(node.type, c_ast.PtrDecl):
+            fail("DG007", "the extents behind an array of pointers aren't known", loc, "use rows: 'float x[N][M]'")
         inner = self.read(node.type, loc)
         if inner.ctype == "bool":
             fail("DG006", "arrays of bool aren't supported", loc, _NO_BOOL)

@@ -67,6 +67,10 @@ class Translator:
                 return Var(expr.name, VType(register_elem(expr.dtype), False))
             case Load():
                 return self.read(expr)
+            case Cast(dtype="i8" | "u8" | "i16" | "u16" | "i32" | "u32") if (
+                low := _low_word(expr.operand)
+            ) is not None:
+                return self.cast(self.value(low), "u32", expr.dtype)
             case Cast():
                 return self.cast(self.value(expr.operand), dtype_of(expr.operand), expr.dtype)
             case Unary():
@@ -189,6 +193,19 @@ class Translator:
 
     def _refuse(self, message: str, remedy: str = "use --backend cpu") -> NoSchedule:
         return NoSchedule(Problem("DG331", message, self.loc, remedy))
+
+
+def _low_word(expr: Expr) -> Expr | None:
+    """The low 32 bits of arithmetic in 64, if what goes into it has no more."""
+    match expr:
+        case Val(value=int(value), dtype="i64"):
+            return Val(value & 0xFFFFFFFF, "u32")
+        case Cast(operand=operand, dtype="i64") if dtype_of(operand) in ("i32", "u32", *_NARROW):
+            return operand if dtype_of(operand) == "u32" else Cast("u32", operand)
+        case Binary(op="add" | "sub" | "mul" | "and" | "or" | "xor" as op, dtype="i64"):
+            left, right = _low_word(expr.left), _low_word(expr.right)
+            return None if left is None or right is None else Binary(op, left, right, "u32")
+    return None
 
 
 def literal(value: int | float, dtype: DType) -> Term:

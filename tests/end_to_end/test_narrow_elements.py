@@ -46,6 +46,14 @@ KERNELS = {
     "choice": ("""void f(short y[restrict 300], const short x[300], const unsigned char z[300]) {
   for (int i = 0; i < 300; i++) y[i] = x[i] < z[i] ? x[i] >> 2 : z[i] - 5;
 }""", 400),
+    "sizes": ("""void f(short y[restrict 100], const short x[100], unsigned z[restrict 100]) {
+  short t[100];
+  for (int i = 0; i < (int)(sizeof t / sizeof *t); i++) t[i] = x[i] * 3;
+  for (int i = 0; i < 100; i++) {
+    y[i] = t[i] + sizeof(x[0]) * x[i];
+    z[i] = (sizeof(x[0]) - t[i]) ^ 0xFFFFFFFFFFLL;
+  }
+}""", 1000),
     "recurrence": ("""void f(short x[100]) {
   for (int i = 1; i < 100; i++) x[i] = x[i] + x[i - 1];
 }""", 1000),

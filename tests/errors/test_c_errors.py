@@ -81,6 +81,13 @@ FILES = [
     ("#include <no/such.h>\nvoid k(float x[4]) { x[0] = 5; }", 1, 10, "DG003", "no/such.h"),
     ("#include <sys/resource.h>\nvoid k(float x[4]) { y[0] = 5; }", 2, 22, "DG003", "undeclared"),
     ("void k(float **x) { x[0][0] = 5; }", 1, 15, "DG007", "extent"),
+    ("void k(int **x) { x[0][0] = 5; }", 1, 13, "DG007", "the extents behind a pointer to pointers"),
+    ("void k(float *x[4]) { x[0][0] = 5; }", 1, 15, "DG007", "the extents behind an array of pointers"),
+    ("\nvoid k(x, n)\n  int x[4]; int n;\n{ x[0] = n; }", 2, 1, "DG004", "'k' has the types of its parameters behind"),
+    ("int k(int n) { return n < 2 ? 1 : n * k(n - 1); }", 1, 39, "DG014", "'k' calls itself"),
+    ("void k(int x[32]) {\n  for (int i = 0; i < 32; i++) x[i] = x[i] >> (i + 10);\n}",
+     2, 39, "DG013", "'i + 10' shifts a value of 32 bits by 32 when i = 22"),
+    ("void k(int n, int x[n]) { for (int i = 0; i < n; i++) x[i] = 1 << (i - 1); }", 1, 62, "DG013", "by -1 when i"),
     ("void k(void *x) { }", 1, 13, "DG006", "'void'"),
     ("void k(int n, float x[n], float y[n][n]) { y[0][0] = x[n]; }", 1, 54, "DG012", "reads x[1] when n = 1, outside"),
     ("#include <math.h>\nvoid k(double x[4]) { x[0] = tgamma(x[0]); }", 2, 30, "DG014", "'tgamma'"),
@@ -152,3 +159,10 @@ def test_arrays_of_unknown_extents_on_the_chip_are_refused_with_place_and_remedy
     with pytest.raises(PlantError, match="the extents of 'a'") as caught:
         compile_file(str(path), load_target("ft_m7002"), Options(data="onchip"))
     assert caught.value.code == "DG205" and caught.value.loc is not None and "-D" in caught.value.remedy
+
+
+@pytest.mark.parametrize("amount", ["i & 31", "(i < 22 ? i + 10 : 0)", "(n - 1 - i)", "x[i]", "31"])
+def test_shifts_that_may_stay_within_the_value(amount: str, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.c"
+    path.write_text(f"void k(int n, int x[n]) {{ for (int i = 0; i < n; i++) x[i] = x[i] >> ({amount}); }}")
+    assert read_c(str(path)).name == "k"
