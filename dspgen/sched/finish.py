@@ -9,6 +9,10 @@ from dspgen.sched.facts import Facts
 from dspgen.sched.ir import Address, CommentLine, LabelLine, Nop, Packet, Placed, StraightReport
 from dspgen.sched.ops import Op
 from dspgen.sched.sections import Block
+from dspgen.target.forwarding import new_operand
+from dspgen.target.model import Target
+from dspgen.target.query import Index
+from plant_core.remembered import few_by_identity
 
 Line = LabelLine | CommentLine | Packet | Nop
 
@@ -16,7 +20,7 @@ Line = LabelLine | CommentLine | Packet | Nop
 def finished_lines(
     blocks: Sequence[Block], registers: Mapping[VReg, tuple[str, ...]], facts: Facts
 ) -> tuple[Line, ...]:
-    names = _register_names(facts)
+    names, moves = _register_names(facts), _moves(facts.target)
     lines: list[Line] = []
     for block in blocks:
         lines += [LabelLine(label) for label in block.labels]
@@ -25,17 +29,43 @@ def finished_lines(
         idle = 0
         cycles = block.cycles if block.end is None else _with_end(block.cycles, block.end, facts)
         for packet in cycles:
-            if not packet:
+            members = sorted(packet, key=lambda member: member[1])
+            placed = _needed(
+                [_placed(op, _unit(op, unit, facts), registers, names) for op, unit in members], moves, facts
+            )
+            if not placed:
                 idle += 1
                 continue
             if idle:
                 lines.append(Nop(idle))
                 idle = 0
-            members = sorted(packet, key=lambda member: member[1])
-            lines.append(Packet(tuple(_placed(op, _unit(op, unit, facts), registers, names) for op, unit in members)))
+            lines.append(Packet(placed))
         if idle:
             lines.append(Nop(idle))
     return tuple(lines)
+
+
+@few_by_identity
+def _moves(target: Target) -> dict[str, tuple[int, int]]:
+    """The rows that copy a whole register at once, with the places of their operands. Between the read and the write
+    of slower ones, the register may have another value."""
+    index = Index(target)
+    found: dict[str, tuple[int, int]] = {}
+    for cls in target.registers:
+        for match in index.move(cls.name):
+            places = [o.name for o in match.instruction.operands]
+            if len(places) == 2 and match.instruction.latency == 1 and match.operand("a").read_cycle <= 0:
+                found[match.instruction.id] = places.index(match.binding["d"]), places.index(match.binding["a"])
+    return found
+
+
+def _needed(members: Sequence[Placed], moves: Mapping[str, tuple[int, int]], facts: Facts) -> tuple[Placed, ...]:
+    """A packet without what copies registers to themselves. Where packets wait by themselves it stays: what the copy
+    waits for makes the cycles that are told."""
+    if not facts.target.pipeline.exposed or any(new_operand(m.instruction) is not None for m in members):
+        return tuple(members)
+    at = [moves.get(m.instruction.id) for m in members]
+    return tuple(m for m, a in zip(members, at, strict=True) if a is None or m.operands[a[0]] != m.operands[a[1]])
 
 
 def _with_end(cycles: Sequence[Sequence[tuple[Op, int]]], end: Op, facts: Facts) -> list[list[tuple[Op, int]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -340,3 +341,12 @@ def test_a_counter_that_begins_at_zero_runs_all_numbers_through() -> None:
     text = SUM.replace("SMOVIL 0, s", "SMOVIL 0, s\n        SMOVIL 0, n").replace(".input a1:a0, n", ".input a1:a0")
     text = text.replace(".gen_var x, s", ".gen_var x, s, n")
     assert any(loop.trip == 1 << 32 for loop in scheduled(text).scheduled.loops)
+
+
+def test_no_register_is_copied_to_itself() -> None:
+    text = SUM.replace(".output s", ".output t").replace(".gen_var x", ".gen_var t, x")
+    (function,) = schedule_text(text.replace(".endloop", ".endloop\n SMOV s, t"), load_target(TARGET))
+    assert re.search(r"\bSMOV(\.\w+)? (\w+), \2\b", function.asm) is None
+    result = simulate(function.asm, load_target(TARGET), arguments=[("a", np.arange(9, dtype=np.int32)), ("n", 9)])
+    assert result.result == 36
+    assert result.cycles == function.scheduled.cycles or function.scheduled.cycles is None
