@@ -27,7 +27,8 @@ class Problem:
 
     def render(self) -> str:
         where = f"{self.loc}: " if self.loc else ""
-        lines = [f"{where}{self.severity}[{self.code}]: {self.message}"]
+        message = "\n".join(_shown(line) for line in self.message.split("\n"))
+        lines = [f"{where}{self.severity}[{self.code}]: {message}"]
         if self.loc and (text := _source_line(self.loc)) is not None:
             lines += [f"  {text}", "  " + _caret_indent(text, self.loc.column) + "^"]
         if self.remedy:

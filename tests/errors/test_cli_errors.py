@@ -87,7 +87,7 @@ def test_what_is_no_text(command: str, code: str, refused: Callable[..., str], t
 
 
 def test_lines_are_shown_without_control_characters(refused: Callable[..., str], tmp_path: Path) -> None:
-    (tmp_path / "f.s").write_text("f: SFLY R1 ; \x1b[31m \u3000\u4e2d\n")
+    (tmp_path / "f.s").write_text("f: SFLY R1 ; \x1b[31m \u3000\u4e2d\n \x1b\n")
     err = refused("sim", str(tmp_path / "f.s"), "--isa", "ft_m7002")
     assert "\x1b" not in err and "; \ufffd[31m \u3000\u4e2d" in err
 
