@@ -66,7 +66,7 @@ NESTS = {
             r[t] = s; } }""",
 }
 # Variants of other nests here, which take a quarter of a minute.
-LONG = ("a triangular product in place", "a decomposition, its sums in a variable")
+LONG = ("a triangular product in place", "a decomposition, its sums in a variable", "a symmetric result")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in NESTS])
@@ -140,7 +140,7 @@ LONGER = {
 }
 
 
-@pytest.mark.parametrize("name", LONGER)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "rows" else ()) for n in LONGER])
 def test_arrays_of_any_size_have_blocks_of_several_forms(name: str, tmp_path: Path) -> None:
     text, longest = LONGER[name]
     sizes = [{"n": n, "m": m} for n, m in ((0, 5), (5, 0), (1, 1), (2, 17), (37, 70), longest)]
@@ -148,6 +148,7 @@ def test_arrays_of_any_size_have_blocks_of_several_forms(name: str, tmp_path: Pa
     assert any(r.message.startswith("for larger arrays") for r in run.remarks if r.kind == "blocks")
 
 
+@pytest.mark.slow  # guards of one direction are cut in test_off_chip
 def test_guards_off_the_chip_are_cut_in_both_directions(tmp_path: Path) -> None:
     """Whole rows had room for some seven hundred elements. The bytes take 16,720 cycles."""
     text = """void f(int n, int m, float y[n][m], const float x[n][m]) {
