@@ -23,6 +23,7 @@ from dspgen.sched.ir import LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
 from dspgen.sched.modulo import GAVE_UP
 from dspgen.sched.schedule import schedule
+from dspgen.sim.legible import refuse_illegible
 from dspgen.sim.packets import packets_of
 from dspgen.sim.run import Engine, SimResult, cycles_only, simulate
 from dspgen.target.model import Target
@@ -473,6 +474,7 @@ def simulate_kernel(
             stack=stack_of(compiled),
         )
     except SourceError as refusal:
+        refuse_illegible(target.real)
         raise RefusedCode(refusal.render()) from refusal
 
 

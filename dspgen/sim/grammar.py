@@ -18,7 +18,7 @@ from dspgen.sim.text import Line, Token, number_of
 from dspgen.target.model import Instruction, Target
 from plant_core.loc import Loc
 
-_WORD = re.compile(r"[A-Za-z_.$][\w.$]*")
+_WORD = re.compile(r"[.$]?[A-Za-z_][\w.$]*")
 _FIELD = re.compile(r"\{(\w+)\}")
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _HOLE = "_"
@@ -42,10 +42,16 @@ class Grammar:
     def __init__(self, target: Target) -> None:
         self.target = target
         rows = [row for row in target.instructions if row.text]
-        literals = [_FIELD.sub(" ", t) for row in rows for t in (row.text, row.text_if, row.text_unless, *row.accepts)]
-        literals += [_FIELD.sub(" ", t) for t in (target.text.address, target.text.address_update)]
+        texts = [t for row in rows for t in (row.text, row.text_if, row.text_unless, *row.accepts)]
+        texts += [target.text.address, target.text.address_update]
+        known = target.predicates
+        self._heads = tuple(f"{t.replace('{r}', '{predicate}')} " for t in (known.text, known.negated))
+        if any(_headed(row) for row in rows):
+            texts += self._heads
+        # Of `.` and `$`, those that stand before operands begin no name.
+        self._marks = frozenset(mark for t in texts for mark in re.findall(r"([.$])\s*\{", t))
         nop = target.text.nop.split()[:1]
-        self.words = frozenset(w for text in (*literals, *nop) for w in _PLAIN.findall(text))
+        self.words = frozenset(w for text in (*texts, *nop) for w in _PLAIN.findall(_FIELD.sub(" ", text)))
         names = sorted((n for c in target.registers for n in c.names), key=lambda n: (-len(n), n))
         self._register = re.compile("(?:" + "|".join(re.escape(n) for n in names) + r")(?![\w:])")
         self.ends = tuple(row.text for row in rows if row.packet_end)
@@ -60,7 +66,10 @@ class Grammar:
         self.word_of[row.id] = re.sub(r"\s+", "", _FIELD.sub(_HOLE, row.text))
         memory = any(o.kind == "memory" for o in row.operands)
         plain = [(text, False) for text in (row.text, *row.accepts)]
-        for template, negated in (*plain, (row.text_if, False), (row.text_unless, True)):
+        under = [(row.text_if, False), (row.text_unless, True)]
+        if _headed(row):
+            under = [(own or head + row.text, no) for (own, no), head in zip(under, self._heads, strict=True)]
+        for template, negated in (*plain, *under):
             for update in (False, True) if memory and template else (False,):
                 if template:
                     shape, pieces = self._template(row, template, update)
@@ -147,6 +156,10 @@ class Grammar:
             shape += _HOLE if kind != "literal" else ""
         return shape, pieces
 
+    def _name(self, text: str, at: int) -> re.Match[str] | None:
+        found = _WORD.match(text, at) if text[at] not in self._marks else None
+        return found if found is not None and found.group()[1:] not in self.words else None
+
     def _parts(self, text: str) -> Iterator[tuple[Literal["literal", "int", "name"], str, int]]:
         at = 0
         while at < len(text):
@@ -161,12 +174,17 @@ class Grammar:
             elif (found := _NUMBER.match(text, at)) is not None:
                 yield "int", found.group(), at
                 at = found.end()
-            elif (found := _WORD.match(text, at)) is not None and found.group()[1:] not in self.words:
+            elif (found := self._name(text, at)) is not None:
                 yield "name", found.group(), at
                 at = found.end()
             else:
                 yield "literal", text[at], at
                 at += 1
+
+
+def _headed(row: Instruction) -> bool:
+    """Whether its predicate stands before its text, as in rows without templates."""
+    return row.predicable != "none" and not (row.text_if and row.text_unless)
 
 
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")

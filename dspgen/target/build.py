@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from dspgen.target import schema, schema_rows
-from dspgen.target.checks import check_forms, check_names, check_rows, check_texts
+from dspgen.target.checks import by_templates, check_forms, check_names, check_rows, check_texts
 from dspgen.target.context import Context
 from dspgen.target.locate import Path
 from dspgen.target.model import (
@@ -48,7 +48,7 @@ def build_target(isa: schema.Isa, path: str) -> tuple[Target, list[Fault]]:
     build_registers(isa, context)
     build_units(isa, context)
     instructions = tuple(_Row(context, id, row).build() for id, row in isa.instructions.items())
-    instructions = _with_costs(instructions, isa, context)
+    instructions = _with_texts(_with_costs(instructions, isa, context), isa)
     check_forms(instructions, context)
     check_rows(isa, instructions, context)
     check_names(isa, context)
@@ -90,6 +90,17 @@ def _with_costs(instructions: tuple[Instruction, ...], isa: schema.Isa, context:
         elif figure < 0:
             context.fault("DG111", ("cost", name), f"must not be negative, but is {figure}")
     return tuple(replace(row, cost=isa.cost.get(row.id, row.cost)) for row in instructions)
+
+
+def _with_texts(instructions: tuple[Instruction, ...], isa: schema.Isa) -> tuple[Instruction, ...]:
+    """Where rows are written by templates, those without one are so, too: as their mnemonics and operands."""
+    if not by_templates(isa):
+        return instructions
+    return tuple(row if row.text or row.packet_end else replace(row, text=_plain(row)) for row in instructions)
+
+
+def _plain(row: Instruction) -> str:
+    return f"{row.mnemonic} {', '.join('{' + o.name + '}' for o in row.operands)}".rstrip()
 
 
 class _Row:

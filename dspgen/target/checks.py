@@ -45,6 +45,11 @@ def _check_new(isa: schema.Isa, instructions: tuple[Instruction, ...], context: 
             context.fault("DG117", ("instructions", row.id), message, at_key=True)
 
 
+def by_templates(isa: schema.Isa) -> bool:
+    """Whether instructions are written by templates: where some row has a `text`, or packets are in brackets."""
+    return bool(isa.text.packet_open) or any(row.text for row in isa.instructions.values())
+
+
 def check_texts(isa: schema.Isa, context: Context) -> None:
     """The texts of rows name each operand once, in its order; those under a predicate its register besides."""
     for id, row in isa.instructions.items():
@@ -66,10 +71,9 @@ def check_texts(isa: schema.Isa, context: Context) -> None:
             if text and named != wanted:
                 message = "must hold each operand once, in their order"
                 context.fault("DG104", ("instructions", id, key), message)
-        if row.text and row.memory is not None and not isa.text.address:
-            context.fault(
-                "DG103", ("text",), "the key `address` is missing: rows with `text` reach memory", at_key=True
-            )
+        if by_templates(isa) and row.memory is not None and not isa.text.address:
+            message = "the key `address` is missing: rows by templates reach memory"
+            context.fault("DG103", ("text",), message, at_key=True)
     if bool(isa.text.packet_open) != bool(isa.text.packet_close):
         context.fault("DG104", ("text",), "`packet_open` and `packet_close` go together", at_key=True)
     if not isa.text.nop.strip() and (isa.pipeline.exposed or isa.pipeline.branch_delay):

@@ -35,13 +35,14 @@ def load_target(name_or_path: str, sets: Sequence[tuple[str, str]] = ()) -> Targ
     return _loaded(name_or_path, sets)[0]
 
 
-def check_target(name_or_path: str, sets: Sequence[tuple[str, str]] = ()) -> tuple[Target, list[Problem]]:
-    """The machine as `load_target` has it, looked at for sense as well, and what is suspicious about it.
-
-    Raises IsaError with everything found if any of it is an error.
+def check_target(
+    name_or_path: str, sets: Sequence[tuple[str, str]] = (), more: Sequence[Callable[[Target], list[Fault]]] = ()
+) -> tuple[Target, list[Problem]]:
+    """The machine as `load_target` has it, looked at for sense as well, and by the rules `more`; and what is suspicious
+    about it. Raises IsaError with everything found if any of it is an error.
     """
     target, told = _loaded(name_or_path, sets)
-    problems = told(findings(target))
+    problems = told([fault for rule in (findings, *more) for fault in rule(target)])
     if any(p.severity == "error" for p in problems):
         raise IsaError(*problems)
     return target, problems

@@ -93,9 +93,9 @@ class Instruction(Sourced):
     operands: its operands by name, in the order of the text.
     mnemonic: its word in the text; NAME where it isn't given.
     text: how it is written where that isn't its mnemonic and its operands, `{name}` being an operand: each of them
-        once, in their order. Macros and linear assembly keep to the mnemonic.
-    text_if: the same under a predicate, `{predicate}` being its register; where it isn't given, `predicates.text` and
-        `text`.
+        once, in their order; see Texts by templates. Macros and linear assembly keep to the mnemonic.
+    text_if: the same under a predicate, `{predicate}` being its register; where it isn't given, `predicates.text`, a
+        blank and `text`.
     text_unless: the same for an effect if the register is 0.
     accepts: further ways to write it, as `text`, that the assembler takes; they are never printed.
     latency [cycles]: from issue until results can be read; 1: by the next packet.

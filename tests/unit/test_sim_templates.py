@@ -213,3 +213,38 @@ def test_rows_name_their_operands_in_order(tmp_path) -> None:  # type: ignore[no
     path.write_text(text.replace('text = "{d} = sub({a},{b})"', 'text = "{d} = sub({b},{a})"'), encoding="utf-8")
     with pytest.raises(IsaError, match="each operand once, in their order"):
         load_target(str(path))
+
+
+def _changed(tmp_path: Path, *edits: tuple[str, str]) -> Target:
+    text = isa_path("hexagon_v66").read_text(encoding="utf-8")
+    for old, new in edits:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    path = tmp_path / "machine.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_target(str(path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "written"),
+    [
+        ('text = "{d} = sub({a},{b})"\n', "", "S_SUB r0, r1, r2"),
+        ('text = "{d} = sub({a},{b})"\n', 'text = "{d} = {a} -. ${b}"\n', "r0 = r1 -. $r2"),
+        ('text = "{d} = sub(#{a},{b})"\n', 'text = "{d} = ${a}.{b}"\n', "r0 = $7.r2"),
+    ],
+)
+def test_rows_without_a_text_and_marks_before_operands(tmp_path: Path, old: str, new: str, written: str) -> None:
+    """Such rows are written as their mnemonics and operands; `.` and `$` are no labels by themselves."""
+    target = _changed(tmp_path, (old, new))
+    ((member,),) = [p.members for p in assemble(f"{{ {written} }}", target).packets]
+    assert print_lines([Packet((member,))], target).split("\n")[1].strip() == written
+
+
+def test_predicates_before_texts_without_one_of_their_own(tmp_path: Path) -> None:
+    own = 'text_if = "if ({predicate}!=#0) jump:nt {t}"\n', 'text_unless = "if ({predicate}==#0) jump:nt {t}"\n'
+    mark = ("[predicates]\n", '[predicates]\ntext = "given {r}:"\nnegated = "not {r}:"\n')
+    target = _changed(tmp_path, mark, *((text, "") for text in own))
+    text = "loop:\n{ given r1: jump loop }\n{ not r2: jump loop }\n"
+    members = [m for p in assemble(text, target).packets for m in p.members]
+    assert [(m.predicate, m.negated) for m in members] == [("r1", False), ("r2", True)]
+    assert "given r1: jump loop" in print_lines([Packet((members[0],))], target)
