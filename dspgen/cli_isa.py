@@ -11,6 +11,7 @@ from dspgen import files, report
 from dspgen.cli_shared import INPUT_AT_FAULT, OK, help_wanted, json_option, pairs, print_json
 from dspgen.errors import DspgenError, IsaError, Problem
 from dspgen.sim.legible import illegible
+from dspgen.sim.runnable import unrunnable
 from dspgen.target.describe import describe
 from dspgen.target.load import check_target, isa_names, load_target
 from dspgen.target.starter import started
@@ -61,7 +62,7 @@ def isa_show(name: str, sets: tuple[str, ...], as_json: bool) -> int:
 def isa_check(path: str, sets: tuple[str, ...], as_json: bool) -> int:
     """Load an ISA file and tell everything that is wrong with it, and what looks wrong."""
     try:
-        target, problems = check_target(path, pairs("--set", sets), (illegible,))
+        target, problems = check_target(path, pairs("--set", sets), (illegible, unrunnable))
     except IsaError as error:
         if not as_json:
             raise

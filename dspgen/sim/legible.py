@@ -6,20 +6,15 @@ Codes: DG134 a text that isn't read back, DG135 a text that two rows share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from dspgen.emit.text import nop_mnemonic, print_lines
 from dspgen.errors import IsaError, Problem
-from dspgen.sched.ir import Address, Nop, Packet, Placed
+from dspgen.sched.ir import Nop, Packet, Placed
 from dspgen.sim.forms import Forms
-from dspgen.sim.symbols import literal_value
+from dspgen.sim.samples import LABEL, SAMPLES, placed
 from dspgen.sim.text import Line, Reader
 from dspgen.target.locate import Path
 from dspgen.target.model import Instruction, Operand, Target
 from dspgen.target.structure import Fault
-
-_LABEL = "a_label"
-_Value = str | int | Address
 
 
 def illegible(target: Target) -> list[Fault]:
@@ -38,7 +33,7 @@ class _Check:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.forms = Forms(target)
-        self.forms.symbols = self.forms.code_labels = frozenset({_LABEL})
+        self.forms.symbols = self.forms.code_labels = frozenset({LABEL})
         self.told: set[str] = set()  # rows whose text is another's
         self.marks: dict[
             tuple[str, str], list[tuple[str, str]]
@@ -47,7 +42,7 @@ class _Check:
     def faults(self) -> list[Fault]:
         rows = [row for row in self.target.instructions if not row.packet_end]
         faults = {row.id: self.row(row) for row in rows}
-        companion = next((_placed(row, self.target, 0) for row in rows if faults[row.id] is None), None)
+        companion = next((placed(row, self.target, 0) for row in rows if faults[row.id] is None), None)
         for row in self.target.instructions:
             if row.packet_end and companion is not None:
                 faults[row.id] = self.misread(row, (companion, Placed(row, row.units[0], ())))
@@ -57,7 +52,7 @@ class _Check:
 
     def row(self, row: Instruction) -> Fault | None:
         """The first sample that isn't read back."""
-        plain = list(dict.fromkeys(_placed(row, self.target, n) for n in range(_SAMPLES)))
+        plain = list(dict.fromkeys(placed(row, self.target, n) for n in range(SAMPLES)))
         under = [
             Placed(row, plain[0].unit, plain[0].operands, register, no)
             for register in self.predicates(row)[:1]
@@ -158,42 +153,3 @@ class _Check:
         if reader.problems or words != [nop_mnemonic(self.target)] * bool(text):
             return self.unread(("text", "nop"), text.strip(), "it is no instruction")
         return None
-
-
-_SAMPLES = 6
-
-
-def _placed(row: Instruction, target: Target, n: int) -> Placed:
-    values = tuple(_sample(row, k, operand, target, n) for k, operand in enumerate(row.operands))
-    return Placed(row, row.units[0], values)
-
-
-def _sample(row: Instruction, k: int, operand: Operand, target: Target, n: int) -> _Value:
-    """The n-th sample of the k-th operand."""
-    match operand.kind:
-        case "label":
-            return f"@{_LABEL}"
-        case "memory":
-            found = list(_places(row, target))
-            return found[n % len(found)]
-    if operand.imm is not None and (n % 2 or not operand.classes):
-        number = operand.imm[n // 2 % 2]
-        return literal_value(operand, number, hexadecimal=operand.literal == "high_half")
-    names = [r for cls in operand.classes for r in target.register_class(cls).names]
-    return names[(k - n) % len(names)]
-
-
-def _places(row: Instruction, target: Target) -> Iterator[Address]:
-    """Places in memory of all modes that code is made with."""
-    side, modes = row.memory.side if row.memory is not None else "scalar", target.address_modes
-    base = target.register_class(modes.base_classes[side]).names[-1]
-    yield Address(base, "none")
-    if (high := modes.plus_imm[side][1]) > 0:
-        yield Address(base, "plus", high)
-    if (high := modes.minus_imm[side][1]) > 0:
-        yield Address(base, "minus", high)
-    if not target.text.address or target.text.address_update:
-        yield Address(base, "post_inc", modes.increment_imm[1])
-        yield Address(base, "post_dec", modes.decrement_imm[1])
-    if not target.text.address and side in modes.offset_classes:
-        yield Address(base, "plus", target.register_class(modes.offset_classes[side]).names[0])

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from dspgen.errors import IsaError, Problem
 from dspgen.sched.ir import Address, Placed
 from dspgen.sim.ir import Access, Again, Node, Op, PredicateRead, Store, Write
-from dspgen.sim.nodes import cast, const, splat
+from dspgen.sim.meanings import meaning
+from dspgen.sim.nodes import cast, const, splat, words
 from dspgen.sim.registers import Place, RegisterFile
+from dspgen.sim.semantics import OPERATIONS
 from dspgen.sim.symbols import signed, split_symbol, symbol_value
 from dspgen.target.model import Instruction, MemoryAccess, Operand, SemExpr, Side, Target
 from plant_core.loc import Loc
@@ -25,6 +27,7 @@ CROSS_IMM = {
     "lane": 1, "insert": 2, "dup_lane": 1, "align": 2, "shuffle": 1, "shuffle2": 2, "transpose": 1, "concat": 2,
     "all_add": 1, "all_min": 1, "all_max": 1,
 }  # fmt: skip
+_OTHERWISE = "pairs are loaded half by half: `d.lo = ld.i32(m); d.hi = ld.i32(m, 1)`"
 COMPLEX = frozenset({"cmul", "cmul_re", "cmul_im", "cmac"})
 
 
@@ -70,8 +73,8 @@ class Lowering:
     def instruction(self) -> Instruction:
         return self.placed.instruction
 
-    def fail(self, what: str) -> IsaError:
-        return IsaError(Problem("DG193", f"instruction {self.instruction.id}: {what}"))
+    def fail(self, what: str, remedy: str = "") -> IsaError:
+        return IsaError(Problem("DG193", f"instruction {self.instruction.id}: {what}", None, remedy))
 
     def op(self, uid: int, mask: int | None) -> Op:
         ins, placed = self.instruction, self.placed
@@ -322,6 +325,8 @@ class Lowering:
 
     def _operation(self, expr: SemExpr, total: int) -> Node:
         op, elem = expr.op, expr.type
+        if (other := meaning(expr)) is not None:
+            return self._expr(other, total)
         if op.startswith("cvt_"):
             _, source, result = op.split("_")
             return Node(op, result, *self._one(expr.args[0], source, total))
@@ -332,7 +337,8 @@ class Lowering:
             node = self._expr(expr.args[0], total)
             return Node("view", elem, node.lanes * node.width // int(elem[1:]), (node,))
         if op == "pair":
-            return self._cat(self._narrow(expr.args[0], total // 2), self._narrow(expr.args[1], total // 2))
+            low, high = (words(self._narrow(a, total // 2), total // 2, self.target.lanes) for a in expr.args)
+            return self._cat(low, high)
         if op in ("bcast", "iota", "mask_first", "mask_period"):
             return self._spread(expr, total)
         if op in CROSS_IMM or op.startswith("reduce_"):
@@ -352,6 +358,8 @@ class Lowering:
         lanes = max((a.lanes for a in args), default=0)
         if any(a.lanes not in (0, lanes) for a in args):
             raise self.fail(f"{op}.{elem}: operands of {sorted({a.lanes for a in args})} lanes")
+        if op not in OPERATIONS and op != "ltu":
+            raise self.fail(f"the simulator can't do `{op}`", _OTHERWISE)
         result = "i32" if op in COMPARISONS else elem
         kind = "lt" if op == "ltu" else op
         return Node(kind, result, lanes, tuple(splat(a, lanes) for a in args))
@@ -477,4 +485,6 @@ class Lowering:
             return splat(self._fit(node, 0, width), lanes)
         if node.lanes * node.width == lanes * width:
             return Node("view", f"u{width}", lanes, (node,))
+        if not lanes:
+            raise self.fail(f"a vector of {node.lanes} lanes of {node.width} bits goes into {width} bits")
         raise self.fail(f"{node.lanes} lanes of {node.width} bits into {lanes} of {width}")

@@ -22,3 +22,10 @@ def cast(node: Node, elem: str) -> Node:
 
 def splat(node: Node, lanes: int) -> Node:
     return node if node.lanes == lanes or lanes == 0 else Node("splat", node.elem, lanes, (node,))
+
+
+def words(node: Node, bits: int, lanes: int) -> Node:
+    """A vector of narrower elements as the words of its register, of `lanes` lanes and `bits` bits in all."""
+    if node.lanes > lanes and node.lanes * node.width == bits:
+        return Node("view", f"i{bits // lanes}", lanes, (node,))
+    return node

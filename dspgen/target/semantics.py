@@ -50,6 +50,16 @@ IMMEDIATES = {
     "shuffle2": -1,
 }
 _UNTYPED = ("pair", "lo", "hi", "bcast_pair")
+_INTEGERS = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+# Operations that aren't for all types.
+_TYPES_OF: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("sqrt", "rcp_est", "rsqrt_est"), ("f32", "f64")),
+    **dict.fromkeys(("mod", "mulhi", "shl", "shr", "shru"), _INTEGERS),
+    **dict.fromkeys(("sext8", "zext8", "unpack8", "unpacku8"), _INTEGERS[2:]),
+    **dict.fromkeys(("sext16", "zext16", "dup16", "mul16", "mac16"), _INTEGERS[4:]),
+    **dict.fromkeys(("unpack16", "unpacku16", "mul16_pair", "mac16_pair"), _INTEGERS[4:]),
+    "join": _INTEGERS[:6],
+}
 _TOKEN = re.compile(
     r"\s*(?:(?P<int>0[xX][0-9a-fA-F]+|\d+)|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<mark>[=(),.;+*-])|(?P<bad>\S))"
 )
@@ -174,6 +184,8 @@ def _check_operation(expr: SemExpr, problems: list[str]) -> bool:
         problems.append(f"`{expr.op}` needs a type, as in `{expr.op}.i32`")
     elif expr.type and expr.type not in TYPES:
         problems.append(f"`{name}`: `{expr.type}` is not a type{_hint(expr.type, TYPES)}")
+    elif typed and expr.type not in _TYPES_OF.get(expr.op, TYPES):
+        problems.append(f"`{name}`: `{expr.op}` is for {', '.join(_TYPES_OF[expr.op])}")
     if arity >= 0 and not arity <= len(expr.args) <= arity + _OPTIONAL.get(expr.op, 0):
         problems.append(f"`{name}` takes {arity} argument{'s' if arity != 1 else ''}, not {len(expr.args)}")
         return False

@@ -60,6 +60,8 @@ CASES = [
          "takes 1 argument, not 2", '"d ='),
     Case("bad type", ROW, ROW.replace("i32", "i33"), "DG109", "instructions.SNEG.semantics", "`i33` is not a type",
          '"d ='),
+    Case("a type that it isn't for", ROW, ROW.replace("neg.i32", "sqrt.i32"), "DG109", "instructions.SNEG.semantics",
+         "`sqrt` is for f32, f64", '"d ='),
     Case("unknown operand", ROW, ROW.replace("(a)", "(q)"), "DG110", "instructions.SNEG.semantics",
          "`q` is not an operand", '"d ='),
     Case("operand unused", ROW, ROW.replace('a = "R"', 'a = "R", c = "R"'), "DG110", "instructions.SNEG.operands.c",

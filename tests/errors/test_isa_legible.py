@@ -1,4 +1,5 @@
-"""`isa check` prints each row of a machine and reads it back: what can't be read is told with the row and a remedy."""
+"""`isa check` prints each row of a machine, reads it back and readies it for the simulator: what can't be read or run
+is told with the row and a remedy."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import pytest
 
 from dspgen.errors import IsaError, Problem
 from dspgen.sim.legible import illegible
+from dspgen.sim.runnable import unrunnable
 from dspgen.target.load import check_target, isa_path, load_target
 from tests.errors.test_isa_sense import MACHINES, QUAD
 
@@ -18,8 +20,9 @@ SUB = 'text = "{d} = sub({a},{b})"'
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda p: Path(p).stem)
-def test_what_there_is_is_read_back(machine: str) -> None:
-    assert illegible(load_target(machine)) == []
+def test_what_there_is_is_read_back_and_runs(machine: str) -> None:
+    target = load_target(machine)
+    assert (illegible(target), unrunnable(target)) == ([], [])
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,12 @@ class Case:
         path.write_text(self.base.replace(self.old, self.new, 1), encoding="utf-8")
         load_target(str(path))  # it is legal
         with pytest.raises(IsaError) as caught:
-            check_target(str(path), (), (illegible,))
-        (problem,) = [p for p in caught.value.problems if p.code in ("DG134", "DG135")]
+            check_target(str(path), (), (illegible, unrunnable))
+        (problem,) = [p for p in caught.value.problems if p.code in ("DG134", "DG135", "DG193")]
         return problem
 
 
+MUL = '"d = mul.i32(a, b)"'
 CASES = [
     Case("a separator", "DG134", "text.separator", "`,` stands in `{ r0 = add(r1,r2) }` too, the text of `S_ADD`",
          'separator = ";"', 'separator = ","', helps="choose a mark that stands in no instruction's text"),
@@ -58,6 +62,14 @@ CASES = [
          SUB, 'text = "{d} = add({a},{b})"', helps="write one of them in another way"),
     Case("packets that nothing shows", "DG134", "text.parallel", "nothing shows which instructions are one packet",
          'parallel = "||"', 'parallel = ""', QUAD),
+    Case("no form", "DG193", "instructions.QMUL.semantics", "the simulator can't do `ld_pair`",
+         MUL, '"d = add.i32(ld_pair.i32(a), b)"', QUAD, helps="d.lo = ld.i32(m)"),
+    Case("a vector into a scalar", "DG193", "instructions.QMUL.semantics",
+         "a vector of 4 lanes of 32 bits goes into 32 bits", MUL, '"d = bcast.i32(add.i32(a, b))"', QUAD),
+    Case("lanes of a scalar", "DG193", "instructions.QMUL.semantics", "`even` is of a vector's lanes",
+         MUL, '"d = even.i32(a, b)"', QUAD),
+    Case("a vector for a scalar", "DG193", "instructions.VMINUB.semantics", "the last argument of `rotate` is a scalar",
+         '"d = select.i8(ltu.i8(a, b), a, b)"', '"d = rotate.i8(a, b)"'),
 ]  # fmt: skip
 
 
@@ -71,5 +83,6 @@ def test_it_is_found(case: Case, tmp_path: Path) -> None:
 
 
 def test_every_code_has_a_case() -> None:
-    text = (Path(__file__).parents[2] / "dspgen" / "sim" / "legible.py").read_text(encoding="utf-8")
-    assert set(re.findall(r'"(DG\d{3})"', text)) == {case.code for case in CASES}
+    folder = Path(__file__).parents[2] / "dspgen" / "sim"
+    texts = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in ("legible", "runnable")]
+    assert set(re.findall(r'"(DG\d{3})"', "".join(texts))) == {case.code for case in CASES}
