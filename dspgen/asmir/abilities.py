@@ -225,7 +225,12 @@ class Abilities:
             for a in op.args
         )
         crossed = (
-            *(Op("lane", (a,), VType(a.type.elem, False), (0,)) for a in op.args if not isinstance(a, Const)),
+            *(
+                Op("lane", (a,), VType(a.type.elem, False), (k,))
+                for a in op.args
+                if not isinstance(a, Const)
+                for k in range(self.lanes)
+            ),
             Op("vec", tuple(Var("x", VType(op.type.elem, False)) for _ in range(self.lanes)), op.type),
         )
         if not all(self.direct(move) for move in crossed):

@@ -408,7 +408,7 @@ class Emitter:
         best: tuple[int, tuple[int, int, int, str], Form, bool] | None = None
         for key in dict.fromkeys(keys):
             for form in self.table.forms(term.name, key):
-                if wanted not in form.result_operand.classes or len(form.args) != len(term.args) + len(term.imm):
+                if wanted not in form.result_operand.classes or not form.takes(len(term.args), term.imm):
                     continue
                 for swap in (False, True) if term.name in COMMUTATIVE else (False,):
                     order = [1, 0] if swap else list(range(len(term.args)))

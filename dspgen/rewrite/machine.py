@@ -395,23 +395,13 @@ class Machine:
         chosen = None
         for key in self._keys(node.op, node.elem):
             for form in self.table.forms(node.op, key):
-                if wanted not in form.result_operand.classes or len(form.args) != len(args) + len(node.imm):
-                    continue
-                if not self._imm_fits(form, len(args), node.imm):
+                if wanted not in form.result_operand.classes or not form.takes(len(args), node.imm):
                     continue
                 for order in ((0, 1), (1, 0)) if node.op in COMMUTATIVE else (tuple(range(len(args))),):
                     made = _constants_made(form, [args[i] for i in order], [classes[i] for i in order])
                     if made is not None and (best is None or (made, form.preference) < best):
                         best, chosen = (made, form.preference), form
         return chosen
-
-    @staticmethod
-    def _imm_fits(form: Form, first: int, imm: tuple[int, ...]) -> bool:
-        for index, value in enumerate(imm, start=first):
-            limits = form.operand(index).imm
-            if limits is None or not limits[0] <= value <= limits[1]:
-                return False
-        return True
 
     def _select(self, type: VType, condition: Value) -> Implementation | None:
         """A move, and a predicated move over it."""

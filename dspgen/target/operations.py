@@ -45,6 +45,13 @@ class Form:
     def operand(self, index: int) -> Operand:
         return self.instruction.operand(self.args[index])
 
+    def takes(self, count: int, imm: tuple[int, ...]) -> bool:
+        """Whether it has `count` arguments, and then operands that may be these compile-time integers."""
+        limits = [self.operand(k).imm for k in range(count, len(self.args))]
+        return len(limits) == len(imm) and all(
+            x is not None and x[0] <= value <= x[1] for x, value in zip(limits, imm, strict=True)
+        )
+
     @property
     def result_operand(self) -> Operand:
         return self.instruction.operand(self.result)

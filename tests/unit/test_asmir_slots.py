@@ -15,7 +15,7 @@ from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Stmt, Store, Term, VType
+from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
 from tests.support.access_programs import Accesses, inputs_for, run_assembly
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +58,30 @@ def test_a_vector_in_memory_is_stored_once(plain: Target) -> None:
     made = legalise(program, Emitter(plain, OperationTable(plain)))
     assert sum(isinstance(s, Store) and s.value.type.vector for s in made.body) <= 4
     check(program, plain, 1)
+
+
+def test_lanes_beyond_an_immediates_range_go_through_memory(tmp_path: Path) -> None:
+    """A row takes lanes 0 and 1 only: others are none of its operations."""
+    row = """
+[instructions.TAKE]
+units = "VMAC1"
+operands = { a = "VR", k = { imm = [0, 1] }, d = "R" }
+semantics = "d = lane.i32(a, k)"
+latency = 3
+label = "assumed"
+source = "made up"
+"""
+    path = tmp_path / "some.toml"
+    path.write_text(without_elements((ROOT / "isa" / "ft_m7002.toml").read_text()) + row)
+    target = load_target(str(path), [("lanes", "4")])
+    vector = Load("a", Address(0), 1, "i32", VI32)
+    body = tuple(Store("b", Address(k), 1, "i32", Op("lane", (vector,), I32, (k,))) for k in range(4))
+    arrays = (ArrayDecl("a", "i32", SIZE, False, True), ArrayDecl("b", "i32", SIZE, False))
+    program = Program("f", ("a", "b"), arrays, (), body)
+    emitter = Emitter(target, OperationTable(target))
+    taken = [emitter.choose(Op("lane", (Var("x", VI32),), I32, (k,))) is not None for k in range(4)]
+    assert taken == [True, True, False, False]
+    check(program, target, 1)
 
 
 class Doubles:
