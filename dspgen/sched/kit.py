@@ -339,10 +339,13 @@ class Kit:
         raise self._missing("return through a register")
 
     def class_of(self, name: str) -> str:
-        for cls in self.facts.target.registers:
-            if name in cls.names:
-                return cls.name
-        raise self._missing(f"use the register {name}")
+        """A stack pointer is an address, also where it is one of the scalars, too."""
+        target = self.facts.target
+        stacks = [target.abi.scalar_stack, target.abi.vector_stack]
+        found = [c for c in target.registers if name in c.names]
+        if not found:
+            raise self._missing(f"use the register {name}")
+        return next((c.name for c in found if c.kind == "address" and name in stacks), found[0].name)
 
     def _class(self, register: Reg) -> str:
         base = self.facts.classes[register.vreg.cls].pair_of

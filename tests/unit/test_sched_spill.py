@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from dspgen.asmir.ir import Function, If, Item, Loop, Mem, Predicate, Reg, VReg
+from dspgen.asmir.ir import Function, If, Item, Loop, Mem, Phys, Predicate, Reg, VReg
 from dspgen.emit.text import print_lines
 from dspgen.errors import NoSchedule
 from dspgen.sched.facts import Facts
@@ -273,3 +274,15 @@ def test_other_code_that_is_as_good_is_asked_for_once_before_values_wait_in_memo
     few = Crowded(TARGET, 80).crowd(4, 0, 0, between=False)
     assert schedule(few, TARGET, instead=tells(1.0)).lines == schedule(few, TARGET).lines
     assert len(asked) == 2
+
+
+def test_a_stack_pointer_among_the_scalars_is_an_address(tmp_path: Path) -> None:
+    """Where the class of addresses is some of the scalars, places far below the pointer are reached as elsewhere."""
+    text = (Path(__file__).parents[1] / "isa" / "quad.toml").read_text(encoding="utf-8")
+    path = tmp_path / "shared.toml"
+    path.write_text(text.replace('names = "p{0..7}"', 'names = "r{20..27}"').replace('"p7"', '"r27"'))
+    facts = Facts(load_target(str(path)))
+    kit = Kit(facts)
+    assert (kit.class_of("r27"), kit.class_of("r26")) == ("A", "S")
+    made = kit.add(VReg("far", "A"), Phys("r27"), -44164)
+    assert Phys("r27") in made[-1].operands
