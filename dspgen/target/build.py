@@ -34,7 +34,7 @@ from dspgen.target.model import (
 )
 from dspgen.target.registers import build_registers, build_units
 from dspgen.target.rows import build_macros, build_rewrites
-from dspgen.target.semantics import LOADS, STORES, Kind, SemanticsError, check, parse, places
+from dspgen.target.semantics import LOADS, MEMORY_TYPES, STORES, Kind, SemanticsError, check, parse, places
 from dspgen.target.structure import Fault, suggest
 
 
@@ -258,6 +258,12 @@ class _Row:
         for key, figure in (*figures, ("text_unit", row.text_unit)):
             if figure is not None and figure < 1:
                 self.context.fault("DG111", (*self.path, "memory", key), f"must be at least 1, not {figure}")
+        if row.align > 0 and row.align & (row.align - 1):
+            self.context.fault("DG111", (*self.path, "memory", "align"), f"must be a power of two, not {row.align}")
+        if (moved := sum(_moved(s.value, self.context.lanes) for s in statements)) not in (0, row.bytes):
+            self.context.fault(
+                "DG117", (*self.path, "memory", "bytes"), f"the semantics move {moved} bytes, not {row.bytes}"
+            )
         store = bool(operations & set(STORES))
         return MemoryAccess(
             row.side or side,
@@ -288,6 +294,14 @@ class _Row:
 
 def _operations(expr: SemExpr) -> tuple[str, ...]:
     return (expr.op, *(o for a in expr.args for o in _operations(a)))
+
+
+def _moved(expr: SemExpr, lanes: int) -> int:
+    """How many bytes its loads and stores move."""
+    inner = sum(_moved(a, lanes) for a in expr.args)
+    if expr.op not in (*LOADS, *STORES) or expr.type not in MEMORY_TYPES:
+        return inner
+    return inner + int(expr.type[1:]) // 8 * (1 if expr.op in ("ld", "st") else lanes)
 
 
 def _memories(isa: schema.Isa, context: Context) -> tuple[Memory, ...]:

@@ -48,8 +48,8 @@ class Access:
 
     scale [bytes]: what 1 in an immediate or in an offset register stands for.
     text_unit [bytes]: what 1 in the immediate stands for as it is written, where that isn't `scale`.
-    bytes [bytes]: how much it moves at most.
-    align [bytes]: its address must be a multiple of this.
+    bytes [bytes]: how much it moves, on all lanes together; just what its semantics load or store.
+    align [bytes]: its address must be a multiple of this, a power of two.
     side: whose memories and address registers it uses, where those aren't its unit's.
     store_latency [cycles]: from a store's issue until a load finds what it wrote.
     force_align: another address is rounded down to a multiple of `align`; otherwise it is an error.
