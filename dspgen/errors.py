@@ -13,6 +13,7 @@ from typing import Literal
 from plant_core.loc import Loc, PlantError
 
 Severity = Literal["error", "warning"]
+_WIDTH, _CUT = 110, "..."  # of a source line, what is shown at most; and what stands for the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Problem:
         message = "\n".join(_shown(line) for line in self.message.split("\n"))
         lines = [f"{where}{self.severity}[{self.code}]: {message}"]
         if self.loc and (text := _source_line(self.loc)) is not None:
-            lines += [f"  {text}", "  " + _caret_indent(text, self.loc.column) + "^"]
+            text, column = _clipped(text, self.loc.column)
+            lines += [f"  {text}", "  " + _caret_indent(text, column) + "^"]
         if self.remedy:
             lines.append(f"help: {self.remedy}")
         return "\n".join(lines)
@@ -93,6 +95,15 @@ def _source_line(loc: Loc) -> str | None:
 def _shown(text: str) -> str:
     """Without what would move a terminal's cursor, or worse."""
     return "".join(c if c == "\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in text)
+
+
+def _clipped(text: str, column: int) -> tuple[str, int]:
+    """What a long line has round a column, and the column in that."""
+    first = max(min(column - 1 - _WIDTH // 2, len(text) - _WIDTH), 0)
+    if len(text) <= _WIDTH + 2 * len(_CUT):
+        return text, column
+    before, after = _CUT * (first > 0), _CUT * (first + _WIDTH < len(text))
+    return before + text[first : first + _WIDTH] + after, column - first + len(before)
 
 
 def _caret_indent(text: str, column: int) -> str:

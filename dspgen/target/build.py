@@ -212,7 +212,7 @@ class _Row:
         if row.imm is not None and row.imm[0] > row.imm[1]:
             context.fault("DG111", (*path, "imm"), f"the range {row.imm[0]} to {row.imm[1]} is empty")
         latency = self.row.latency if row.latency is None else row.latency
-        if latency < 1:
+        if row.latency is not None and latency < 1:
             context.fault("DG111", (*path, "latency"), f"must be at least 1, not {latency}")
         targets = [s.target for s in statements if s.target is not None and s.target.name == name]
         read = any(p.name == name for value in (*(s.value for s in statements), *condition) for p in places(value))
@@ -329,7 +329,11 @@ def _dma(row: schema.Dma, memories: tuple[Memory, ...], context: Context) -> Dma
         context.fault("DG111", ("dma", "startup"), f"must be at least 0, not {row.startup}")
     wanted = (*DMA_WORDS, "element") if row.transpose else DMA_WORDS
     if sorted(row.words) != sorted(wanted):
-        context.fault("DG118", ("dma", "words"), f"must be {', '.join(wanted)}, in the machine's order")
+        wrong = [f"`{w}` is missing" for w in wanted if w not in row.words]
+        wrong += [f"`{w}` is none of them" for w in dict.fromkeys(row.words) if w not in wanted]
+        wrong += [f"`{w}` is there twice" for w in dict.fromkeys(row.words) if row.words.count(w) > 1]
+        message = f"{', '.join(wrong)}; they must be {', '.join(wanted)}, in the machine's order"
+        context.fault("DG118", ("dma", "words"), message)
     paces = row.bytes_per_cycle, row.transposed_bytes_per_cycle or row.bytes_per_cycle
     words = tuple(row.words)
     found = Dma(row.startup, paces[0], row.transpose, row.base, row.channels, words, row.word_bytes, paces[1])

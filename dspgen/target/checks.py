@@ -45,6 +45,16 @@ def _check_new(isa: schema.Isa, instructions: tuple[Instruction, ...], context: 
             context.fault("DG117", ("instructions", row.id), message, at_key=True)
 
 
+def _wrong(named: list[str], wanted: list[str]) -> str:
+    """The first operand of a text that is at fault, where it isn't their order."""
+    for name in (*named, *wanted):
+        if name not in wanted:
+            return f": `{{{name}}}` is no operand"
+        if named.count(name) != 1:
+            return f": `{{{name}}}` is {'there twice' if name in named else 'missing'}"
+    return ""
+
+
 def by_templates(isa: schema.Isa) -> bool:
     """Whether instructions are written by templates: where some row has a `text`, or packets are in brackets."""
     return bool(isa.text.packet_open) or any(row.text for row in isa.instructions.values())
@@ -69,7 +79,7 @@ def check_texts(isa: schema.Isa, context: Context) -> None:
             if key == "accepts" and not row.text:
                 context.fault("DG103", ("instructions", id), "the key `text` is missing", at_key=True)
             if text and named != wanted:
-                message = "must hold each operand once, in their order"
+                message = f"must hold each operand once, in their order{_wrong(named, wanted)}"
                 context.fault("DG104", ("instructions", id, key), message)
         if by_templates(isa) and row.memory is not None and not isa.text.address:
             message = "the key `address` is missing: rows by templates reach memory"

@@ -68,4 +68,6 @@ class Context:
     def check_register(self, path: Path, name: str) -> None:
         names = self.register_names()
         if name not in names:
-            self.fault("DG113", path, f"`{name}` is not a register", suggest(name, tuple(names)))
+            spans = [f"`{c.names[0]}` to `{c.names[-1]}`" for c in self.classes.values() if c.names and not c.pair_of]
+            remedy = suggest(name, tuple(names)) or f"there are {', '.join(spans)}"
+            self.fault("DG113", path, f"`{name}` is not a register", remedy)

@@ -24,6 +24,8 @@ from dspgen.target.sense import findings
 from dspgen.target.structure import Fault, structure, suggest
 from plant_core.loc import Loc
 
+_TWICE = "Cannot overwrite a value"  # as `tomllib` says it
+_KEY = re.compile(r"""([\w.-]+|"[^"]*"|'[^']*')\s*=(?!=)""")
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -111,6 +113,9 @@ def _parse(text: str, file: str) -> dict[str, Any]:
         if (place := _PLACE.search(message)) and place.group(1):
             line, column = int(place.group(1)), int(place.group(2))
         message = _PLACE.sub("", message)
+        here = text.split("\n")[line - 1]
+        if message == _TWICE and (keys := list(_KEY.finditer(here, 0, column - 1))):
+            message, column = f"the key `{keys[-1][1]}` is there twice", keys[-1].start() + 1
         raise IsaError(Problem("DG101", f"not valid TOML: {message}", Loc(file, line, column))) from fault
 
 

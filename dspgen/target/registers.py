@@ -8,6 +8,8 @@ from dspgen.target.locate import Path
 from dspgen.target.model import RegisterClass, Unit
 from dspgen.target.structure import suggest
 
+_APART = "scalars and addresses of one width may be shared; of two classes of scalars, one is in the other"
+
 
 def build_registers(isa: schema.Isa, context: Context) -> None:
     for name, row in isa.registers.items():
@@ -23,7 +25,7 @@ def build_registers(isa: schema.Isa, context: Context) -> None:
             elif not names:
                 names = _pair_names(row, base, context, path)
         elif not names:
-            context.fault("DG103", path, "the key `names` is missing", at_key=True)
+            context.fault("DG103", path, "the key `names` is missing or empty", at_key=True)
         if row.bits < 1:
             context.fault("DG111", (*path, "bits"), f"must be at least 1, not {row.bits}")
         if row.kind == "element" and row.element_of is None:
@@ -33,13 +35,18 @@ def build_registers(isa: schema.Isa, context: Context) -> None:
         )
     seen: dict[str, str] = {}
     for cls in context.classes.values():
+        again: dict[str, list[str]] = {}
         for register in cls.names:
             if register in seen and not _shared(cls, context.classes[seen[register]]):
-                twice, path = seen[register] == cls.name, ("registers", cls.name, "names")
-                where = "twice" if twice else f"in `{seen[register]}` too"
-                remedy = "" if twice else "of two classes of scalars, one is in the other, or they have none in common"
-                context.fault("DG108", path, f"the register `{register}` is named {where}", remedy)
+                again.setdefault(seen[register], []).append(register)
             seen[register] = cls.name
+        for other, (first, *more) in again.items():
+            where = "twice" if other == cls.name else f"in `{other}` too"
+            remedy = _APART if other != cls.name else ""
+            too = f", and so are {len(more)} more" if more else ""
+            context.fault(
+                "DG108", ("registers", cls.name, "names"), f"the register `{first}` is named {where}{too}", remedy
+            )
     for name, row in isa.registers.items():
         if row.element_of is not None:
             context.check_register(("registers", name, "element_of"), row.element_of)

@@ -177,7 +177,8 @@ def _check_operation(expr: SemExpr, problems: list[str]) -> bool:
         arity = _arity(expr.op)
         typed = expr.op not in _UNTYPED
     else:
-        problems.append(f"`{expr.op}` is not an operation{_hint(expr.op, (*_OWN, *OPS))}")
+        hint = _hint(expr.op, (*_OWN, *OPS)) or "; docs/isa.md#semantics has them all"
+        problems.append(f"`{expr.op}` is not an operation{hint}")
         return False
     name = f"{expr.op}.{expr.type}" if expr.type else expr.op
     if typed and not expr.type:

@@ -98,9 +98,11 @@ def _sides(machine: Machine) -> Iterator[Fault]:
             yield _warning("DG120", path, what, "describe two instructions of one `mnemonic`, or say `predicate`")
         kinds = {_kind(target, c) for o in row.operands for c in o.classes}
         other = "vector" if sides[:1] == ["scalar"] else "scalar"
-        if kinds == {other}:
+        told = row.memory is not None and row.memory.side == other  # by a `side` of its own
+        if kinds == {other} and not told:
             what = f"it names {other} registers alone, but its units are on the {sides[0]} side"
-            yield _warning("DG120", path, what, f'name units with `side = "{other}"`, or correct the unit\'s')
+            own = ", or give `memory` its own" if row.memory is not None else ""
+            yield _warning("DG120", path, what, f'name units with `side = "{other}"`, or correct the unit\'s{own}')
         if row.memory is not None and row.memory.side not in reached:
             what = f"it is an access of the {row.memory.side} side, which no memory has among its `sides`"
             yield _error("DG129", path, what, "add the side to a memory's `sides`")
@@ -140,7 +142,9 @@ def _free(machine: Machine) -> Iterator[Fault]:
     for cls in dict.fromkeys([machine.scalar, *bases]):
         if not {*cls.names} - kept:
             what = "the calling convention leaves none of its registers free"
-            yield _error("DG133", ("registers", cls.name), what, "add registers, or shorten `callee_saved`")
+            keys = [k for k in ("callee_saved", "reserved") if {*cls.names} & {*getattr(abi, k)}]
+            shorter = "".join(f", or shorten `{key}`" for key in keys)
+            yield _error("DG133", ("registers", cls.name), what, f"add registers{shorter}")
 
 
 # -- arithmetic and memory

@@ -9,6 +9,7 @@ import pytest
 
 from dspgen.errors import IsaError, Problem
 from dspgen.target.load import isa_names, isa_path, load_target
+from plant_core.loc import Loc
 
 TEXT = isa_path("ft_m7002").read_text()
 
@@ -53,9 +54,19 @@ CASES = [
     Case("register twice", 'names = "SMR"', 'names = "SCR"', "DG108", "registers.SCR.names", "`SCR`", '"SCR"'),
     Case("indistinct rows", ROW, ROW.replace("SNEG]", 'SNEG]\nmnemonic = "SMOV"'), "DG108", "instructions.SMOV",
          "as `SNEG`", "instructions.SMOV]"),
+    Case("registers of vectors, too", 'names = "VR{0..63}"', 'names = "R{0..63}"', "DG108", "registers.VR.names",
+         "the register `R0` is named in `R` too, and so are 63 more", '"R{0', "may be shared"),
+    Case("no registers", 'names = "SMR"', "names = []", "DG103", "registers.SMR", "`names` is missing or empty",
+         "registers.SMR]"),
+    Case("an operand that no text has", ROW, ROW + 'text = "{d} ="\n', "DG104", "instructions.SNEG.text",
+         "in their order: `{a}` is missing", '"{d} ="'),
+    Case("a text's own operand", ROW, ROW + 'text = "{a} {d} {q}"\n', "DG104", "instructions.SNEG.text",
+         "in their order: `{q}` is no operand", '"{a}'),
     Case("semantics cut", ROW, ROW.replace("(a)", "(a"), "DG109", "instructions.SNEG.semantics", "expected", '"d ='),
     Case("unknown operation", ROW, ROW.replace("neg", "negg"), "DG109", "instructions.SNEG.semantics",
          "`negg` is not an operation; did you mean `neg`?", '"d ='),
+    Case("an operation like none", ROW, ROW.replace("neg", "qqqq"), "DG109", "instructions.SNEG.semantics",
+         "`qqqq` is not an operation; docs/isa.md#semantics has them all", '"d ='),
     Case("wrong arity", ROW, ROW.replace("(a)", "(a, a)"), "DG109", "instructions.SNEG.semantics",
          "takes 1 argument, not 2", '"d ='),
     Case("bad type", ROW, ROW.replace("i32", "i33"), "DG109", "instructions.SNEG.semantics", "`i33` is not a type",
@@ -94,6 +105,8 @@ CASES = [
     Case("bad predicate", 'scalar = "R{0..2}"', 'scalar = "R{0..64}"', "DG113", "predicates.scalar", "`R64`", '"R{0'),
     Case("bad abi", 'result = "R10"', 'result = "Q10"', "DG113", "abi.result", "`Q10` is not a register", '"Q10"',
          "R10"),
+    Case("a register like none", 'result = "R10"', 'result = "zz"', "DG113", "abi.result", "`zz` is not a register",
+         '"zz"', "there are `R0` to `R63`"),
     Case("bad stack memory", 'stack_memory = "AM"', 'stack_memory = "AN"', "DG113", "abi.stack_memory", "`AN`",
          '"AN"'),
     Case("bad macro place", "SMVCCG SVR{k},{d}", "SMVCCG SVR{k},{e}", "DG114", "macros.lane.body.1", "`e`", '"SMVCCG'),
@@ -111,7 +124,9 @@ CASES = [
     Case("no memory facts", "memory = { scale = 4, bytes = 4, align = 4 }\n", "", "DG117", "instructions.SLDW",
          "needs the key `memory`", "instructions.SLDW]"),
     Case("words", '"rows", "row_bytes", "element", "go"]', '"rows", "element", "go"]', "DG118", "dma.words",
-         "must be source, source_step", '["source"'),
+         "`row_bytes` is missing; they must be source, source_step", '["source"'),
+    Case("other words", '"rows", "row_bytes", "element", "go"]', '"rows", "row_bytes", "go", "go", "size"]', "DG118",
+         "dma.words", "`element` is missing, `size` is none of them, `go` is there twice", '["source"'),
     Case("words over memory", "base = 0x40170000", "base = 0x40160010", "DG117", "dma.base", "overlap the memory",
          "0x40160010"),
     Case("overlap", "base = 0x40100000", "base = 0x40000100", "DG117", "memories.SM", "overlaps the memory `AM`",
@@ -171,10 +186,22 @@ def test_not_toml(tmp_path: Path) -> None:
     (problem,) = load(tmp_path / "bad.toml", 'name = "x"\nunits = {')
     assert problem.code == "DG101"
     assert problem.loc is not None and problem.loc.line == 2
+    (problem,) = load(tmp_path / "bad.toml", 'name = "x"\nlanes = 4\n  lanes = 8 # = 3\n')
+    assert problem.message == "not valid TOML: the key `lanes` is there twice"
+    assert problem.loc is not None and (problem.loc.line, problem.loc.column) == (3, 3)
     (tmp_path / "latin.toml").write_bytes(b'name = "x"\n# \xff\n')
     with pytest.raises(IsaError) as caught:
         load_target(str(tmp_path / "latin.toml"))
     assert caught.value.problems[0].loc is not None and caught.value.problems[0].loc.line == 2
+
+
+@pytest.mark.parametrize("before", [0, 40, 300])
+def test_long_lines_are_cut_round_the_place(before: int, tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(" " * before + "here" + " " * 300 + "|\n")
+    _, line, caret = Problem("DG101", "wrong", Loc(str(path), 1, before + 1)).render().split("\n")
+    assert len(line) <= 120 and line.endswith("...") and line.startswith("  ...") == (before > 100)
+    assert line[caret.index("^") :].startswith("here")
 
 
 def test_an_empty_file_misses_everything(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ CASES = [
          without="QADDA QADDAR"),
     Case("short steps", "DG123", "warning", "address_modes.scalar.base", "only small immediates", without="QADDAR"),
     Case("no free registers", "DG133", "error", "registers.A", "leaves none of its registers free",
-         edits=((RESERVED, 'reserved = "p{0..7}"'),)),
+         edits=((RESERVED, 'reserved = "p{0..7}"'),), helps="add registers, or shorten `reserved`"),
     Case("no offsets", "DG123", "warning", "address_modes.scalar.offset", "nothing writes offsets of class `F`",
          edits=(('d = "AF" }\nsemantics = "d = addr(a)"', 'd = "A" }\nsemantics = "d = addr(a)"'),
                 ('b = "AF", d = "AF"', 'b = "A", d = "A"'), ('b = "AF", d = "AF"', 'b = "A", d = "A"'),
@@ -172,6 +172,15 @@ def test_it_is_found(case: Case, tmp_path: Path) -> None:
     assert problem.loc is not None
     line = text.splitlines()[problem.loc.line - 1]
     assert case.key.split(".")[-1] in line or case.key.split(".")[1] in line
+
+
+def test_an_access_may_be_of_the_other_side(tmp_path: Path) -> None:
+    """Loads of scalars on a unit of the vector side: its own `side` says that this is meant."""
+    unit = ('[instructions.QLD]\nunits = "MEM"', '[instructions.QLD]\nunits = "VALU"')
+    silent = Case("", "", "", "", "", edits=(unit, ("align = 4 }", 'align = 4, side = "scalar" }')))
+    warned = [p.message for p in checked(Case("", "", "", "", "", edits=(unit,)).text(), tmp_path)]
+    assert any("`instructions.QLD.units`: it names scalar registers alone" in message for message in warned)
+    assert not any("`instructions.QLD.units`" in p.message for p in checked(silent.text(), tmp_path))
 
 
 def test_every_rule_has_a_case() -> None:
