@@ -35,9 +35,8 @@ class _Check:
         self.forms = Forms(target)
         self.forms.symbols = self.forms.code_labels = frozenset({LABEL})
         self.told: set[str] = set()  # rows whose text is another's
-        self.marks: dict[
-            tuple[str, str], list[tuple[str, str]]
-        ] = {}  # rows, and their texts, that hold a mark of `text`
+        # By a mark's key in `text`, and the mark: the rows whose texts hold it, and these texts.
+        self.marks: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
     def faults(self) -> list[Fault]:
         rows = [row for row in self.target.instructions if not row.packet_end]

@@ -190,18 +190,21 @@ def check_names(isa: schema.Isa, context: Context) -> None:
 def check_templates(isa: schema.Isa, context: Context) -> None:
     """Texts with a place in braces must be fit to be filled in."""
     templates = (
-        (("predicates", "text"), isa.predicates.text, "r"),
-        (("predicates", "negated"), isa.predicates.negated, "r"),
-        (("text", "label"), isa.text.label, "name"),
-        (("text", "global_directive"), isa.text.global_directive, "name"),
-        (("text", "size_directive"), isa.text.size_directive, "name"),
+        (("predicates", "text"), isa.predicates.text, ("r",)),
+        (("predicates", "negated"), isa.predicates.negated, ("r",)),
+        (("text", "label"), isa.text.label, ("name",)),
+        (("text", "global_directive"), isa.text.global_directive, ("name",)),
+        (("text", "size_directive"), isa.text.size_directive, ("name",)),
+        (("text", "address"), isa.text.address, ("base", "offset")),
+        (("text", "address_update"), isa.text.address_update, ("base", "offset")),
     )
-    for path, template, word in templates:
+    for path, template, words in templates:
+        wanted = [f"{{{word}}}" for word in words]
         try:
-            fit = template.format(**{word: "word"}) != template or not template
+            fit = bool(template.format(**dict.fromkeys(words, "word"))) and all(w in template for w in wanted)
         except (KeyError, IndexError, ValueError, AttributeError):
             fit = False
-        if not fit:
-            context.fault("DG104", path, f"must hold `{{{word}}}`, and no other braces")
+        if template and not fit:
+            context.fault("DG104", path, f"must hold {' and '.join(f'`{w}`' for w in wanted)}, and no other braces")
     if isa.text.nop_max < 1:
         context.fault("DG111", ("text", "nop_max"), f"must be at least 1, not {isa.text.nop_max}")

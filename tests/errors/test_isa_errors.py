@@ -119,6 +119,8 @@ CASES = [
     Case("bad condition", 'when = "vector"\nwhy = "the sign bit"', 'when = "vectors"\nwhy = "the sign bit"', "DG114",
          "rewrites.lt_i32_zero_vector.when", "`vectors`", '"vectors"'),
     Case("bad template", 'text = "[{r}]"', 'text = "[{q}]"', "DG104", "predicates.text", "must hold `{r}`", '"[{q}'),
+    Case("bad place", "[text]\n", '[text]\naddress = "{base}+{off}"\n', "DG104", "text.address",
+         "must hold `{base}` and `{offset}`, and no other braces", '"{base}'),
     Case("empty range", "increment = [1, 15]", "increment = [15, 1]", "DG111", "address_modes.increment", "is empty",
          "[15, 1]"),
     Case("no memory facts", "memory = { scale = 4, bytes = 4, align = 4 }\n", "", "DG117", "instructions.SLDW",
