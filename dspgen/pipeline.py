@@ -24,6 +24,7 @@ from dspgen.errors import NoSchedule, Problem
 from dspgen.far_data import check_room, cycles_far, far_placement
 from dspgen.frontend.read import read_c
 from dspgen.lacking import Lacking
+from dspgen.near_data import with_room
 from dspgen.options import Data, Options
 from dspgen.rewrite.guard import expect
 from dspgen.rewrite.optimise import Remark
@@ -116,7 +117,12 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     with _located(source), seldom_collecting():
         elems = [p.dtype if isinstance(p, ScalarParam) else None for p in source.params]
         parameter_places(source.name, elems, target)  # what has too many is refused before anything is searched
-        backend, remarks = (_off_chip if options.data == "ddr" else _on_chip)(source, target, options, seen)
+        if options.data == "ddr":
+            backend, remarks = _off_chip(source, target, options, seen)
+        else:
+            near, rooms = with_room(source, target)
+            backend, remarks = _on_chip(near, target, options, seen)
+            backend = replace(backend, rooms=rooms)
     conditions = needs(backend.scheduled, target, moved=options.data == "ddr", rooms=backend.rooms)
     asm = emit_asm(backend.scheduled, target, func=source, conditions=conditions)
     seen("asm", asm)

@@ -35,7 +35,7 @@ def needs(
     """One sentence for each condition, in the order in which a reader wants them.
 
     `apart`: the code takes it that parameters point to different memory; `arrays`: that they are arrays of C; `moved`:
-    the code moves them onto the chip itself, where there is room for such shapes (`rooms`).
+    the code moves them onto the chip itself; `rooms`: of arrays whose sizes are known at run time only the largest.
     """
     found = []
     if apart:
@@ -50,6 +50,7 @@ def needs(
         found += [f"{r.array} has at most {shape_text(r.most)} elements: else nothing is done" for r in rooms]
     elif arrays and memories:
         found.append(f"arrays lie in memory that every unit reaches ({', '.join(memories)})")
+        found += [f"{r.array} has at most {shape_text(r.most)} elements, and may be read beyond its own" for r in rooms]
     if relies_on_old_values(scheduled.lines, target):
         found.append("interrupts are masked: registers are read while newer values of theirs are in flight")
     return tuple(found)

@@ -135,6 +135,15 @@ def test_narrow_kernels(seed: int, tmp_path: Path, hexagon: Target) -> None:
     agree(path, hexagon, Options(tiler="model"), {})
 
 
+def test_arrays_of_any_length(tmp_path: Path, hexagon: Target) -> None:
+    needs_tools(hexagon)
+    path, options = tmp_path / "k.c", Options(tiler="model", data="onchip")
+    path.write_text("void k(const int *x, int *y, int n) { for (int i = 0; i < n; i++) y[i] = x[i] + 3; }")
+    compiled = compile_file(str(path), hexagon, options)
+    for n in (0, 1, 200):
+        same_arrays(compiled, path, hexagon, options, {"n": n})
+
+
 def test_arguments_on_the_stack(tmp_path: Path, hexagon: Target) -> None:
     """Six come in registers; pointers and numbers beyond these lie above the stack pointer."""
     needs_tools(hexagon)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.errors import DspgenError
 from dspgen.options import Options
+from dspgen.pipeline import compile_file, run_compiled
 from dspgen.target.model import Target
 from tests.support.any_size import verified_at
 
@@ -37,6 +39,17 @@ def test_loops_that_count_down_go_by_vectors(name: str, tmp_path: Path, ft_m7002
 def test_arrays_as_long_as_what_is_accessed(name: str, tmp_path: Path, ft_m7002: Target) -> None:
     text, sizes = ENDS[name]
     verified_at(text, tmp_path, ft_m7002, Options(data="ddr", tile="one"), [{"n": n} for n in sizes])
+
+
+def test_pointers_on_the_chip(tmp_path: Path, ft_m7002: Target) -> None:
+    text = "void f(const float *x, float (*y)[2], int n) { for (int i = 0; i < n; i++) y[i][1] = x[i] + y[i][0]; }"
+    verified_at(text, tmp_path, ft_m7002, Options(data="onchip"), [{"n": n} for n in (0, 1, 33, 100)])
+    compiled = compile_file(str(tmp_path / "kernel.c"), ft_m7002, Options(data="onchip"))
+    most = {room.array: room.most for room in compiled.rooms}
+    assert most.keys() == {"x", "y"} and f"y has at most {most['y'][0]} x 2 elements" in compiled.asm
+    with pytest.raises(DspgenError, match="has room for"):
+        given = {"n": most["y"][0] + 1}
+        run_compiled(compiled, str(tmp_path / "kernel.c"), ft_m7002, Options(data="onchip"), inputs=given)
 
 
 def test_rows_shorter_than_a_vector_lie_side_by_side(tmp_path: Path, ft_m7002: Target) -> None:

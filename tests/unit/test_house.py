@@ -56,6 +56,7 @@ TOP = {
     "dspgen.block_sizes",
     "dspgen.blocked",
     "dspgen.far_data",
+    "dspgen.near_data",
     "dspgen.pipeline",
     "dspgen.by_nests",
     "dspgen.choosing",
