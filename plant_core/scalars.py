@@ -33,11 +33,9 @@ GUESSED_EXTENT = 1000
 """What an extent that depends on parameters counts as against a budget of elements."""
 
 
-FEW = 16
-"""A local array of so many elements is one of each iteration, rather than a row."""
-
-
-def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: int = 65536, symbolic: int = 0) -> Func:
+def expand_scalars(
+    func: Func, *, array_elements: int = 4096, split_elements: int = 65536, symbolic: int = 0, few: int = 0
+) -> Func:
     """Split local variables into webs, give each loop iteration its own copy, and drop Comps that nothing needs.
 
     Before: `for i { t = a[i]; b[i] = t; t = c[i]; d[i] = t; }`.
@@ -46,6 +44,7 @@ def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: in
     outermost loops around all its accesses as have constant bounds and are crossed by no value of it; local arrays over
     the inner ones of these, up to `array_elements` elements, and split as long as the copies have `split_elements` in
     all. `symbolic`: scalars are expanded over loops of run-time bounds, too, up to so many elements in any case.
+    `few`: of arrays with so many elements, those of neighbouring iterations lie side by side.
     """
     # Neither dropping nor renaming changes which write a live read sees, so one analysis serves all three steps.
     known = flows(func, local=True)
@@ -53,7 +52,7 @@ def expand_scalars(func: Func, *, array_elements: int = 4096, split_elements: in
     live = {comp.name for comp in func.comps}
     known = tuple(flow for flow in known if flow.sink in live)
     func, known = _split_webs(func, known, split_elements)
-    return _expand(func, known, array_elements, symbolic)
+    return _expand(func, known, array_elements, symbolic, few)
 
 
 # --- dead Comps ---------------------------------------------------------------------------------------------------
@@ -234,12 +233,11 @@ def _rename(comp: Comp, renamed: dict[_Node, str]) -> Comp:
 
 @dataclass(frozen=True, slots=True)
 class _Expansion:
-    """New subscripts of a Buf in each Comp, and their extents; they come `last` where its own elements are few, so that
-    those of neighbouring iterations lie side by side."""
+    """New subscripts of a Buf in each Comp, and their extents, before its own or `last`."""
 
     extents: tuple[Extent, ...]
     subscripts: dict[str, tuple[Expr, ...]]
-    last: bool
+    last: bool = False
 
     def within(self, extents: tuple[Extent, ...], most: int) -> _Expansion | None:
         """Over so many of the innermost loops that there are `most` elements, with the Buf's own `extents`."""
@@ -254,7 +252,7 @@ class _Expansion:
         return (*own, *new) if self.last else (*new, *own)
 
 
-def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: int) -> Func:
+def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: int, few: int) -> Func:
     defined = defined_parameters(func)
     places = {comp.name: position(comp) for comp in func.comps}
     expansions: dict[str, _Expansion] = {}
@@ -266,7 +264,7 @@ def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: 
         if found is not None:
             found = found.within(buf.shape, array_elements if buf.shape else symbolic or sys.maxsize)
         if found is not None:
-            expansions[buf.name] = found
+            expansions[buf.name] = replace(found, last=1 < _elements(buf.shape) <= few)
     if not expansions:
         return func
     bufs = tuple(
@@ -303,8 +301,7 @@ def _expansion(
             subscripts[comp.name].append(sub(Iter(iterators[comp.name]), integer(low)))
     if not extents:
         return None
-    last = 1 < _elements(buf.shape) <= FEW
-    return _Expansion(tuple(extents), {name: tuple(found) for name, found in subscripts.items()}, last)
+    return _Expansion(tuple(extents), {name: tuple(found) for name, found in subscripts.items()})
 
 
 def _kept_within(flow: Flow, source: Comp, sink: Comp, places: dict[str, Position], depth: int) -> int:

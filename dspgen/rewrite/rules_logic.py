@@ -184,6 +184,17 @@ def _unpacked() -> tuple[Rule, ...]:
     return tuple(found)
 
 
+_SIGN = "(shr.i32 ?v 31)"
+_BY_SIGN = (
+    *(lower(f"{op}-by-sign-{side}", f"({op}.i32 {args})", f"(select.i32 {_SIGN} {negative} {other})", "",
+            "all bits of a sign are alike")
+      for op, negative, other in (("and", "?a", "0"), ("or", "-1", "?a"), ("xor", "(sub.i32 -1 ?a)", "?a"))
+      for side, args in (("right", f"?a {_SIGN}"), ("left", f"{_SIGN} ?a"))),
+    *(lower(f"and-by-no-sign-{side}", f"(and.i32 {args})", f"(select.i32 {_SIGN} 0 ?a)")
+      for side, args in (("right", f"?a (not.i32 {_SIGN})"), ("left", f"(not.i32 {_SIGN}) ?a"))),
+    *(row(f"neg-by-sign-{side}", f"(sub.i32 (xor.i32 {args}) {_SIGN})", f"(select.i32 {_SIGN} (neg.i32 ?a) ?a)")
+      for side, args in (("right", f"?a {_SIGN}"), ("left", f"{_SIGN} ?a"))),
+)  # fmt: skip
 _MIDDLE = "(shl.i32 (sub.i32 (shr.i32 ?a ?k) (shl.i32 (shr.i32 (shr.i32 ?a ?k) ?n) ?n)) ?k)"
 _BITS = (
     both("mul-as-shl", "(mul.T ?a ?c)", "(shl.T ?a ?k)", "int, log2 ?c ?k"),
@@ -235,5 +246,5 @@ _BITS = (
 )  # fmt: skip
 
 LOGIC: tuple[Rule, ...] = (
-    *_COMPARISONS, *start("select", _SELECTIONS), *_SATURATION, *_WIDENING, *_halves(), *_BITS,
+    *_COMPARISONS, *start("select", _SELECTIONS), *_SATURATION, *_WIDENING, *_halves(), *_BY_SIGN, *_BITS,
 )  # fmt: skip

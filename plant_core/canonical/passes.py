@@ -20,6 +20,8 @@ from plant_core.remembered import by_identity
 from plant_core.scalars import expand_scalars
 from plant_core.schedule import normalise_loops
 
+_FEW = 16  # elements of a local array: rather one of each iteration than a row
+
 
 @by_identity
 def canonical(func: Func, *, reassoc: bool, symbolic: bool = False, updates: bool = False) -> Func:
@@ -41,4 +43,4 @@ def canonical(func: Func, *, reassoc: bool, symbolic: bool = False, updates: boo
     func = rebalance_reductions(unconditional_updates(func, reassoc=reassoc), reassoc=reassoc)
     func = expand_carried(without_constant_sums(func, reassoc=reassoc))
     func = sums_in_place(expand_running(func, reassoc=reassoc), updates=updates)
-    return turned(by_strides(expand_scalars(func, symbolic=sys.maxsize if symbolic else 0)))
+    return turned(by_strides(expand_scalars(func, symbolic=sys.maxsize if symbolic else 0, few=_FEW)))

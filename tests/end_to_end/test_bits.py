@@ -15,6 +15,7 @@ KERNELS = {
     "fields of several words": "b[i] = (x[i] & 0xff00) | (y[i] & 0x7f) | (x[i] << 16);",
     "bits by conditions": "int v = 0; if (x[i] > 0) v |= 1; if (y[i] > 7) v |= 2; if (x[i] > y[i]) v |= 4; b[i] = v;",
     "bits set and turned": "b[i] = ((x[i] | 0xf0) ^ 0x3c) + (y[i] ^ 0x80000000) + (~x[i] ^ -1);",
+    "signs": "int s = x[i] >> 31; b[i] = ((x[i] ^ s) - s) + (y[i] & ~(y[i] >> 31));",
     "bits that lie apart": "b[i] = (x[i] & 0x10001) + (y[i] ^ 0x80000020);",
 }
 

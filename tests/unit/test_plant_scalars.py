@@ -33,7 +33,7 @@ def test_an_array_is_expanded_over_the_inner_loops_that_there_is_room_for(extent
     b = Builder({"x": (10, 40), "r": (5, 10), "t": (extent,)}, local=("t",))
     b.comp("i,j,k", f"0 <= i < 5 and 0 <= j < 10 and 0 <= k < {extent}", [0, "i", 0, "j", 0, "k", 0], "t[k] = x[j, k]")
     b.comp("i,j", "0 <= i < 5 and 0 <= j < 10", [0, "i", 0, "j", 1], f"r[i, j] = t[0] + t[{extent - 1}]")
-    func = expand_scalars(b.func(), array_elements=400)
+    func = expand_scalars(b.func(), array_elements=400, few=16)
     assert _shapes(func) == {"t": shape}
     inputs = {"x": np.arange(400, dtype=np.float32).reshape(10, 40), "r": np.zeros((5, 10), np.float32)}
     np.testing.assert_array_equal(evaluate(func, inputs)["r"], evaluate(b.func(), inputs)["r"])
