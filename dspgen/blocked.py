@@ -120,7 +120,7 @@ def _scheduled(
 
 def _room(window: Window, source: Func, sizes: Mapping[str, Size]) -> Room:
     """The largest array that there is room for."""
-    declared = next((b.shape for b in source.bufs if b.name == window.buf), None)
+    declared = next((p.shape for p in source.params if isinstance(p, Buf) and p.name == window.buf), None)
     own = (d.extent.full if d.size is None else d.size for d in window.dims)
     shape = tuple(n if isinstance(n, int) else _written_out(n, sizes) for n in declared or own)
     known = (n if isinstance(n, int) else None for n in shape)

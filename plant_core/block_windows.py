@@ -55,7 +55,7 @@ class Windows:
         self.lasting: set[str] = set()  # locals whose window stays while blocks pass values to each other in it
         known = {b.name for b in func.bufs if all(isinstance(e, int) for e in b.shape)}
         own = {b.name for b in func.bufs if b.kind == "local" and b.name not in boxes.kept and not counters}
-        self.own = own & known  # others have room like arrays of the function
+        self.own = own & known  # others have room like parameters
         self.found: dict[_Key, Window] = {}
         self.meet: tuple[Meeting, ...] = ()
         self._find()
@@ -227,6 +227,8 @@ class Windows:
         dims = tuple(_all_along(n, self.rooms.get(name, ())[d:]) for d, n in enumerate(buf.shape)) or (_ONE,)
         shape = tuple(d.extent.full for d in dims)
         if any(d.size is not None for d in dims):
+            if not outside and buf.name in self.boxes.kept:
+                raise refused(self.boxes.func, f"'{buf.name}' is of use to others, and its size known at run time only")
             if not outside:
                 return Window(name, buf.name, buf.dtype, shape, dims, False, False, False)
             written = not self.counters and self._written_whole(users, buf.shape)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.errors import DspgenError
+from dspgen.emit.needs import shape_text
+from dspgen.errors import DspgenError, NoSchedule
 from dspgen.options import Options
 from dspgen.pipeline import compile_file, run_compiled
 from dspgen.target.model import Target
@@ -26,15 +27,24 @@ def test_few_elements_of_each_iteration_lie_side_by_side(tmp_path: Path, ft_m700
 
 def test_an_array_of_any_size_has_room_like_parameters(tmp_path: Path, ft_m7002: Target) -> None:
     text = """void f(int n, const float x[n], float y[n]) { float t[n];
+      for (int r = 0; r < 3; r++) {
+        for (int i = 0; i < n; i++) t[i] = x[i] * r + y[i];
+        for (int i = 0; i < n; i++) y[i] += t[n - 1 - i]; } }"""
+    verified_at(text, tmp_path, ft_m7002, DDR, [{"n": n} for n in (0, 1, 100)])
+    compiled = compile_file(str(tmp_path / "kernel.c"), ft_m7002, DDR)
+    room = next(room for room in compiled.rooms if room.array == "t")
+    assert f"t has at most {shape_text(room.most)} elements" in compiled.asm
+    with pytest.raises(DspgenError, match="elements, and the code has room for"):
+        given = {"n": max(n for n in room.most if n is not None) + 1}
+        run_compiled(compiled, str(tmp_path / "kernel.c"), ft_m7002, DDR, inputs=given)
+
+
+def test_what_several_nests_share_of_any_size_is_refused(tmp_path: Path, ft_m7002: Target) -> None:
+    text = """void f(int n, const float x[n], float y[n]) { float t[n];
       for (int i = 0; i < n; i++) t[i] = x[i] * x[i];
       for (int i = 0; i < n; i++) y[i] = t[n - 1 - i] + x[i]; }"""
-    path = tmp_path / "kernel.c"
-    verified_at(text, tmp_path, ft_m7002, DDR, [{"n": n} for n in (0, 1, 7, 100)])
-    compiled = compile_file(str(path), ft_m7002, DDR)
-    most = next(r.most[0] for r in compiled.rooms if r.array == "t")
-    assert most is not None and f"t has at most {most} elements" in compiled.asm
-    with pytest.raises(DspgenError, match=f"`t` has {most + 1} elements, and the code has room for {most}"):
-        run_compiled(compiled, str(path), ft_m7002, DDR, inputs={"n": most + 1})
+    with pytest.raises(NoSchedule, match="'t' is of use to others"):
+        verified_at(text, tmp_path, ft_m7002, DDR, [])
 
 
 def test_filters_of_any_length_follow_each_other(tmp_path: Path, ft_m7002: Target) -> None:
