@@ -41,10 +41,11 @@ def expand_scalars(
     Before: `for i { t = a[i]; b[i] = t; t = c[i]; d[i] = t; }`.
     After:  `for i { t[i] = a[i]; b[i] = t[i]; t_1[i] = c[i]; d[i] = t_1[i]; }`.
     Requires: 2d+1 schedules. Ensures: the same contents of every parameter. A variable is expanded over as many of the
-    outermost loops around all its accesses as have constant bounds and are crossed by no value of it; local arrays over
-    the inner ones of these, up to `array_elements` elements, and split as long as the copies have `split_elements` in
-    all. `symbolic`: scalars are expanded over loops of run-time bounds, too, up to so many elements in any case.
-    `few`: of arrays with so many elements, those of neighbouring iterations lie side by side.
+    outermost loops around all its accesses as have constant bounds and are crossed by no value of it; local arrays up
+    to `array_elements` elements, and split as long as the copies have `split_elements` in all. `symbolic`: scalars are
+    expanded over loops of run-time bounds, too, up to so many elements in any case. `few`: arrays of so many elements
+    are expanded over the inner loops where all of them would make too many, and those of neighbouring iterations lie
+    side by side.
     """
     # Neither dropping nor renaming changes which write a live read sees, so one analysis serves all three steps.
     known = flows(func, local=True)
@@ -239,9 +240,10 @@ class _Expansion:
     subscripts: dict[str, tuple[Expr, ...]]
     last: bool = False
 
-    def within(self, extents: tuple[Extent, ...], most: int) -> _Expansion | None:
-        """Over so many of the innermost loops that there are `most` elements, with the Buf's own `extents`."""
-        for k in range(len(self.extents)):
+    def within(self, extents: tuple[Extent, ...], most: int, *, least: int) -> _Expansion | None:
+        """Over so many of the innermost loops, `least` at least, that there are `most` elements, with the Buf's own
+        `extents`."""
+        for k in range(min(len(self.extents), len(self.extents) + 1 - least)):
             if _elements((*self.extents[k:], *extents)) <= most:
                 return replace(
                     self, extents=self.extents[k:], subscripts={n: s[k:] for n, s in self.subscripts.items()}
@@ -261,10 +263,9 @@ def _expand(func: Func, known: tuple[Flow, ...], array_elements: int, symbolic: 
             continue
         users = [c for c in func.comps if c.target.buf == buf.name or any(a.buf == buf.name for a in read_accesses(c))]
         found = _expansion(buf, users, places, [f for f in known if f.buf == buf.name], symbolic > 0)
-        if found is not None:
-            found = found.within(buf.shape, array_elements if buf.shape else symbolic or sys.maxsize)
-        if found is not None:
-            expansions[buf.name] = replace(found, last=1 < _elements(buf.shape) <= few)
+        most, last = array_elements if buf.shape else symbolic or sys.maxsize, 1 < _elements(buf.shape) <= few
+        if found is not None and (found := found.within(buf.shape, most, least=0 if last else len(found.extents))):
+            expansions[buf.name] = replace(found, last=last)
     if not expansions:
         return func
     bufs = tuple(

@@ -28,8 +28,10 @@ def test_a_scalar_becomes_an_array_over_its_common_loops():
     assert lane_candidates(b.func())[0].kind != "parallel"
 
 
-@pytest.mark.parametrize(("extent", "shape"), [(3, (3, 5, 10)), (40, (10, 40))], ids=["few", "a row"])
-def test_an_array_is_expanded_over_the_inner_loops_that_there_is_room_for(extent, shape):
+@pytest.mark.parametrize(
+    ("extent", "shape"), [(3, (3, 5, 10)), (10, (10, 10)), (40, (40,))], ids=["few", "more", "a row"]
+)
+def test_a_small_array_is_expanded_over_the_inner_loops_that_there_is_room_for(extent, shape):
     b = Builder({"x": (10, 40), "r": (5, 10), "t": (extent,)}, local=("t",))
     b.comp("i,j,k", f"0 <= i < 5 and 0 <= j < 10 and 0 <= k < {extent}", [0, "i", 0, "j", 0, "k", 0], "t[k] = x[j, k]")
     b.comp("i,j", "0 <= i < 5 and 0 <= j < 10", [0, "i", 0, "j", 1], f"r[i, j] = t[0] + t[{extent - 1}]")
