@@ -23,9 +23,10 @@ from dspgen.sched.schedule import ATTEMPTS, schedule
 from dspgen.stages import CANDIDATE_LOOK, FINAL_LOOK, FINAL_TIMES, Compiled, schedule_remarks
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import ArrayDecl, ScalarDecl
-from plant_core.affine import all_bufs, children, integer, rebuild
+from plant_core.affine import all_bufs, integer
 from plant_core.block_tree import Around, Blocks, Either, Part, flat
-from plant_core.ir import Buf, Expr, Func, Param
+from plant_core.defined import with_parameters
+from plant_core.ir import Buf, Func
 from plant_core.windows import Size, Window
 
 _LARGER = "for larger arrays, "
@@ -122,17 +123,11 @@ def _room(window: Window, source: Func, sizes: Mapping[str, Size]) -> Room:
     """The largest array that there is room for."""
     declared = next((p.shape for p in source.params if isinstance(p, Buf) and p.name == window.buf), None)
     own = (d.extent.full if d.size is None else d.size for d in window.dims)
-    shape = tuple(n if isinstance(n, int) else _written_out(n, sizes) for n in declared or own)
+    values = {name: integer(size) if isinstance(size, int) else size for name, size in sizes.items()}
+    shape = tuple(n if isinstance(n, int) else with_parameters(n, values) for n in declared or own)
     known = (n if isinstance(n, int) else None for n in shape)
     most = tuple(n if most is None else most for most, n in zip(window.room, known, strict=True))
     return Room(window.buf, shape, most)
-
-
-def _written_out(extent: Expr, sizes: Mapping[str, Size]) -> Expr:
-    """An extent in terms of the function's parameters alone."""
-    if isinstance(extent, Param) and (size := sizes.get(extent.name)) is not None:
-        return integer(size) if isinstance(size, int) else size
-    return rebuild(extent, tuple(_written_out(child, sizes) for child in children(extent)))
 
 
 def _title(made: Blocks) -> str:

@@ -21,10 +21,10 @@ from dspgen.collecting import seldom_collecting
 from dspgen.emit.asm import emit_asm
 from dspgen.emit.needs import needs
 from dspgen.errors import NoSchedule, Problem
-from dspgen.far_data import check_room, cycles_far, far_placement
+from dspgen.far_data import cycles_far, far_placement
 from dspgen.frontend.read import read_c
 from dspgen.lacking import Lacking
-from dspgen.near_data import with_room
+from dspgen.near_data import check_room, with_room
 from dspgen.options import Data, Options
 from dspgen.rewrite.guard import expect
 from dspgen.rewrite.optimise import Remark

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import islpy as isl
 
 from plant_core.affine import domain_of, linear, read_accesses
-from plant_core.dependence import memory_dependences
+from plant_core.dependence import carrying, memory_dependences
 from plant_core.ir import Comp, Func
 from plant_core.piecewise import affine_in_parameters
 from plant_core.schedule import (
@@ -16,11 +16,10 @@ from plant_core.schedule import (
     Loop,
     Step,
     common_loops,
-    line_value,
+    every_loop,
     position,
     restepped,
     schedule_map,
-    shared_depth,
 )
 
 
@@ -67,12 +66,12 @@ def turned(func: Func) -> Func:
     Requires: 2d+1 schedules. Ensures: the same contents of every array.
     """
     comps = {comp.name: comp for comp in func.comps}
-    falling = [loop for loop in _all(common_loops(func)) if _may_turn(loop, comps)]
+    falling = [loop for loop in every_loop(common_loops(func)) if _may_turn(loop, comps)]
     if not falling or func.effects:
         return func
     carried = set[tuple[int, ...]]()
     for dependence in memory_dependences(func):
-        carried |= _carrying(dependence.relation, comps[dependence.source], comps[dependence.sink])
+        carried.update(carrying(dependence, comps[dependence.source], comps[dependence.sink], lanes=False))
     for loop in falling:
         if loop.prefix in carried:
             continue
@@ -91,21 +90,3 @@ def turned(func: Func) -> Func:
 
 def _may_turn(loop: Loop, comps: Mapping[str, Comp]) -> bool:
     return all(_counts_down(comps[name], iterator, loop.depth) for name, iterator in loop.members)
-
-
-def _all(loops: Sequence[Loop]) -> Iterator[Loop]:
-    for loop in loops:
-        yield loop
-        yield from _all(loop.children)
-
-
-def _carrying(relation: isl.Map, source: Comp, sink: Comp) -> set[tuple[int, ...]]:
-    """The loops, by their prefixes, in whose different iterations dependent instances lie."""
-    at, to = position(source), position(sink)
-    found = set[tuple[int, ...]]()
-    for k in range(shared_depth(at, to)):
-        equal = line_value(source, at.loops[k]).eq_map(line_value(sink, to.loops[k]))
-        if not relation.is_subset(equal):
-            found.add(at.constants[: k + 1])
-        relation = relation.intersect(equal)
-    return found

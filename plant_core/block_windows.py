@@ -13,7 +13,7 @@ from plant_core.affine import linear
 from plant_core.boxes import Boxes, Form, Moves, NoBlocks, Use, apart, covers, surely_written
 from plant_core.in_step import Meeting, meetings, put_back_order
 from plant_core.ir import Binary, Buf, Comp, Expr, Extent, Func, Load
-from plant_core.windows import Counter, Length, Reach, Window, slide_of
+from plant_core.windows import Counter, Length, Reach, Window, row_dim, slide_of
 
 Rooms = Mapping[str, tuple[int, ...]]
 
@@ -289,14 +289,13 @@ class Windows:
     def _row(self, window: Window) -> tuple[int, int]:
         """The dimension along which its rows lie, and how many elements of that are vectors: the last one, or the one
         before those of which it has all, where all of these are less than a vector, side by side as in the array."""
-        granule, shape = self.boxes.granule, self.bufs[window.buf].shape
-        row, size = len(window.dims) - 1, 1
-        while row > 0 and window.layout is None and window.dims[row] == Reach(0, (), Length(window.shape[row])):
-            if shape[row] != window.shape[row] or size * window.shape[row] >= granule:
-                break
-            size *= window.shape[row]
-            row -= 1
-        return row, granule // math.gcd(granule, size)
+        granule, shape, row = self.boxes.granule, self.bufs[window.buf].shape, len(window.dims) - 1
+        if window.layout is None:
+            least = row_dim(shape, granule)
+            whole = [Reach(0, (), Length(n)) if isinstance(n, int) else None for n in shape]
+            while row > least and window.dims[row] == whole[row]:
+                row -= 1
+        return row, granule // math.gcd(granule, math.prod(window.shape[row + 1 :]))
 
     def _interval(self, comp: Comp, form: Form) -> tuple[int, int]:
         """The least and the greatest value of a subscript in the first block of its full size."""

@@ -6,12 +6,12 @@ each iteration, so that it may stand for itself only among statements of one ite
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import islpy as isl
 
-from plant_core.affine import children, read_accesses, sub, to_pw_aff
+from plant_core.affine import children, read_accesses, rebuild, sub, to_pw_aff
 from plant_core.ir import Buf, Comp, Expr, Func, Load, Param, ScalarParam
 from plant_core.loc import Loc
 from plant_core.windows import is_sum, products
@@ -62,6 +62,13 @@ def used_parameters(comp: Comp) -> frozenset[str]:
 def extent_parameters(bufs: Iterable[Buf]) -> set[str]:
     """The parameters that stand in extents."""
     return _named(n for buf in bufs for n in buf.shape if not isinstance(n, int))
+
+
+def with_parameters(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    """`expr` with each parameter named in `values` replaced."""
+    if isinstance(expr, Param):
+        return values.get(expr.name, expr)
+    return rebuild(expr, tuple(with_parameters(part, values) for part in children(expr)))
 
 
 def _named(exprs: Iterable[Expr]) -> set[str]:

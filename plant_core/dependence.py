@@ -14,7 +14,16 @@ from plant_core.canonical.strides import same_steps
 from plant_core.defined import for_any_value, used_parameters, varying_parameters
 from plant_core.ir import Binary, BinaryOp, Cast, Comp, Expr, Func, Load
 from plant_core.remembered import by_identity
-from plant_core.schedule import Loop, Position, common_loops, line_value, position, schedule_map, shared_depth
+from plant_core.schedule import (
+    Loop,
+    Position,
+    common_loops,
+    every_loop,
+    line_value,
+    position,
+    schedule_map,
+    shared_depth,
+)
 
 Kind = Literal["flow", "anti", "output"]
 ReductionOp = Literal["add", "mul", "min", "max", "and", "or", "xor"]
@@ -367,43 +376,39 @@ def lane_candidates(
 
     `known`: the Func's memory dependences, if they are at hand.
     """
-    places = {comp.name: position(comp) for comp in func.comps}
     comps = {comp.name: comp for comp in func.comps}
     blocked: set[tuple[int, ...]] = set()
     reducing: set[tuple[int, ...]] = set()
     for dependence in memory_dependences(func) if known is None else known:
         a, b = comps[dependence.source], comps[dependence.sink]
         free = dependence.reduction and (reassoc or is_integer(a.target.dtype))
-        for prefix in _carrying(dependence, a, places[a.name], b, places[b.name]):
+        for prefix in carrying(dependence, a, b, lanes=True):
             (reducing if free else blocked).add(prefix)
     result: list[LaneCandidate] = []
-    for loop in _walk(common_loops(func)):
+    for loop in every_loop(common_loops(func)):
         if loop.prefix not in blocked:
             result.append(LaneCandidate(loop, "reduction" if loop.prefix in reducing else "parallel"))
     return tuple(result)
 
 
-def _carrying(dependence: Dependence, a: Comp, at: Position, b: Comp, bt: Position) -> list[tuple[int, ...]]:
+def carrying(dependence: Dependence, a: Comp, b: Comp, *, lanes: bool) -> list[tuple[int, ...]]:
+    """The loops, by their prefixes, in whose different iterations dependent instances of `a` and `b` lie; `lanes`: if
+    these iterations are lanes of one vector."""
+    at, bt = position(a), position(b)
     rest = dependence.relation
-    carrying = []
+    found = []
     depth = shared_depth(at, bt)
     equal = [line_value(a, at.loops[k]).eq_map(line_value(b, bt.loops[k])) for k in range(depth)]
     for k in range(depth):
         carried = rest.subtract(equal[k])
         # One vector reads all its operands before it writes: what only overtakes itself along this loop may be lanes.
-        overtakes = dependence.kind == "anti" and a.name == b.name and all(carried.is_subset(m) for m in equal[k + 1 :])
+        overtakes = lanes and dependence.kind == "anti" and a.name == b.name
+        overtakes = overtakes and all(carried.is_subset(m) for m in equal[k + 1 :])
         if not carried.is_empty() and not overtakes:
-            carrying.append(at.constants[: k + 1])
+            found.append(at.constants[: k + 1])
         rest = rest.intersect(equal[k])
         if rest.is_empty():
             break
-    return carrying
-
-
-def _walk(loops: tuple[Loop, ...]) -> list[Loop]:
-    found = []
-    for loop in loops:
-        found += [loop, *_walk(loop.children)]
     return found
 
 

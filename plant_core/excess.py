@@ -12,7 +12,7 @@ from dataclasses import replace
 from plant_core.affine import children, is_integer
 from plant_core.boxes import Boxes, Use
 from plant_core.ir import Binary, Comp, Expr
-from plant_core.windows import Counter
+from plant_core.windows import Counter, row_dim
 
 # What comes at a time: vectors along the rows of what is written, or fewer of them, and rows; more vectors where there
 # are no rows, and yet more where what they load overlaps with what others do.
@@ -84,20 +84,9 @@ def _in_rows(boxes: Boxes, iterators: Mapping[str, str | None], whole: Collectio
         if any(form is None or (u.access.buf in whole and name in form[1]) for u in uses for form in u.forms):
             return None
         telling = [u for u in uses if len(u.forms) > 1 and (u.writes or len(comp.target.indices) == 1)]
-        found += [form is not None and name in form[1] for u in telling for form in u.forms[: _rows_of(boxes, u)]]
+        before = ((u, row_dim(boxes.bufs[u.access.buf].shape, boxes.granule)) for u in telling)
+        found += [form is not None and name in form[1] for u, row in before for form in u.forms[:row]]
     return any(found)
-
-
-def _rows_of(boxes: Boxes, use: Use) -> int:
-    """How many dimensions lead from row to row: rows that are shorter than a vector lie side by side in one."""
-    shape = boxes.bufs[use.access.buf].shape
-    size = 1
-    for d in reversed(range(len(shape))):
-        length = shape[d]
-        if not isinstance(length, int) or size * length >= boxes.granule:
-            return d
-        size *= length
-    return 0
 
 
 def _few_rows(boxes: Boxes, counter: Counter, names: Set[str | None]) -> bool:

@@ -6,7 +6,7 @@ Line     ::= constant + sum(coefficient * name)                     over iterato
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -119,6 +119,13 @@ def common_loops(func: Func) -> tuple[Loop, ...]:
     """The loop nests: Comps with equal constants down to a depth share the loops down to that depth."""
     places = [(comp, position(comp)) for comp in func.comps]
     return _loops_at(places, 0)
+
+
+def every_loop(loops: Sequence[Loop]) -> Iterator[Loop]:
+    """These and all within them, outer ones first."""
+    for loop in loops:
+        yield loop
+        yield from every_loop(loop.children)
 
 
 def _loops_at(places: list[tuple[Comp, Position]], depth: int) -> tuple[Loop, ...]:

@@ -294,6 +294,18 @@ class Rows:
         )
 
 
+def row_dim(shape: Sequence[Extent], granule: int) -> int:
+    """The dimension along which an array's rows lie: the last one, or the one before those that are of known size and
+    less than a vector of `granule` elements together, and so lie side by side in one."""
+    size = 1
+    for d in range(len(shape) - 1, 0, -1):
+        length = shape[d]
+        if not isinstance(length, int) or size * length >= granule:
+            return d
+        size *= length
+    return 0
+
+
 def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None:
     """The window of an array of `shape`, elements of `size` bytes, as rows; None where it is more than that."""
     if window.sized and window.layout is not None:

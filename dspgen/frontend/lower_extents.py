@@ -18,8 +18,8 @@ from dspgen.frontend.check_bounds import outside
 from dspgen.frontend.lower_all import Lowered
 from dspgen.frontend.terms import accesses
 from dspgen.frontend.types import is_open
-from plant_core.affine import children, rebuild
-from plant_core.ir import Binary, Buf, Comp, Expr, Extent, Func, Load, Param, Val
+from plant_core.defined import with_parameters
+from plant_core.ir import Binary, Buf, Comp, Expr, Extent, Func, Load, Val
 from plant_core.printer import print_expr
 
 
@@ -90,14 +90,7 @@ def _extent(func: Func, buf: Buf) -> Extent | Problem:
     found = _simple(largest)
     if found is None:
         return _problem(buf, f"it is no maximum of sums of parameters, but {largest}", None)
-    return int(found.value) if isinstance(found, Val) else _written_out(found, sizes)
-
-
-def _written_out(extent: Expr, sizes: dict[str, Expr]) -> Expr:
-    """The extent in terms of the function's parameters alone."""
-    if isinstance(extent, Param):
-        return sizes.get(extent.name, extent)
-    return rebuild(extent, tuple(_written_out(child, sizes) for child in children(extent)))
+    return int(found.value) if isinstance(found, Val) else with_parameters(found, sizes)
 
 
 def _simple(largest: isl.PwAff) -> Expr | None:
