@@ -122,4 +122,6 @@ def _with_values(comp: Comp, writers: list[Comp]) -> Comp:
         parts = children(expr)
         return rebuild(expr, tuple(map(change, parts))) if parts else expr
 
-    return replace(comp, value=change(comp.value)) if writers else comp
+    target = change(comp.target)
+    assert isinstance(target, Load)
+    return replace(comp, target=target, value=change(comp.value)) if writers else comp
