@@ -106,9 +106,12 @@ def _choice(
 
 def _short_loops(sharing: Sequence[CompInfo], primary: LoopId, lanes: int) -> Iterator[LoopId]:
     """The loops of all these comps with free and known bounds and so few iterations that they divide the lanes."""
+
+    def is_short(x: LoopInfo) -> bool:
+        return x.known and x.free and 1 < x.extent < lanes and lanes % x.extent == 0
+
     for loop in sharing[0].loops:
-        short = loop.known and loop.free and 1 < loop.extent < lanes and lanes % loop.extent == 0
-        if short and loop.id != primary and all(any(x.id == loop.id for x in c.loops) for c in sharing):
+        if loop.id != primary and all(any(x.id == loop.id and is_short(x) for x in c.loops) for c in sharing):
             yield loop.id
 
 

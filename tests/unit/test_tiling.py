@@ -399,6 +399,15 @@ def test_a_short_inner_loop_shares_the_lanes(tmp_path: Path, machine: Machine, f
     assert any("j'" in c.title for c in found_candidates(func, ft_m7002, machine))
 
 
+def test_a_loop_that_is_short_for_some_only_shares_no_lanes(tmp_path: Path) -> None:
+    """Statements share a loop, in which one has 2 iterations and the other 22: no groups of these are lanes."""
+    loops = "for (int i = 0; i < 24; i++) for (int j = 0; j < 40; j++)"
+    text = f"void f(float x[24][40]) {{ {loops} {{ if (i >= 22) x[i][j] = 2; if (i < 22) x[i][j] = 1; }} }}"
+    (nest,) = nests(func_of(text, tmp_path))
+    found = list(lane_choices(nest, 16))
+    assert found and all(lane.inner is None for lanes in found for lane in lanes.values())
+
+
 def test_rows_of_a_triangle_may_be_cut(tmp_path: Path, machine: Machine, ft_m7002: Target) -> None:
     func = func_of(TRIANGULAR, tmp_path)
     cut = [c for c in found_candidates(func, ft_m7002, machine) if c.title.endswith("cut")]
