@@ -6,6 +6,8 @@ hundred thousand statement instances. Values follow C exactly, as `plant_core.va
 
 from __future__ import annotations
 
+from functools import partial
+from types import CodeType
 from typing import Any
 
 import islpy as isl
@@ -20,10 +22,13 @@ from plant_core.ir import (
 from plant_core.loc import PlantError
 from plant_core.nest import as_written
 from plant_core.python_source import HELPERS, Array, Inputs, Source, initial, scalar
+from plant_core.remembered import by_identity
 from plant_core.resolve import resolve
 from plant_core.scan import scan
 from plant_core.tree_run import memory_after
 from plant_core.values import is_float
+
+_KEPT = 64  # programs, which may be evaluated again: pieces of a nest are, block after block
 
 
 def evaluate(func: Func, inputs: Inputs) -> dict[str, Array]:
@@ -45,14 +50,20 @@ def run(func: Func, inputs: Inputs) -> dict[str, Array]:
     integers = {p.name: int(parameters[p.name]) for p in func.params if p.name in parameters and not is_float(p.dtype)}
     shapes = {buf.name: values.shape_of(buf, integers) for buf in func.bufs}
     memory = {buf.name: initial(buf, shapes[buf.name], inputs) for buf in func.bufs}
-    source, constants = _Statements(func, shapes).translate()
-    scope: dict[str, Any] = dict(HELPERS)
-    scope.update(constants)
+    code, constants = _code(func)
+    scope: dict[str, Any] = {**HELPERS, **constants}
     scope.update({f"b_{name}": array for name, array in memory.items()})
     scope.update({f"p_{name}": value for name, value in parameters.items()})
     with np.errstate(all="ignore"):
-        exec(compile(source, f"<{func.name}>", "exec"), scope)
+        exec(code, scope)
     return memory
+
+
+@partial(by_identity, kept=_KEPT)
+def _code(func: Func) -> tuple[CodeType, dict[str, Any]]:
+    """What to run, whatever the inputs are, and the values of the constants in it."""
+    source, constants = _Statements(func).translate()
+    return compile(source, f"<{func.name}>", "exec"), constants
 
 
 class _Statements(Source):

@@ -102,9 +102,8 @@ class Source:
     """Makes source of a Func's expressions. `constants` has the values of the names that it gives out; `parts` are
     functions to define first, each of the iterators in `arguments`."""
 
-    def __init__(self, func: Func, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, func: Func) -> None:
         self.func = func
-        self._shapes = shapes
         self.constants: dict[str, Any] = {}
         self.arguments = ""
         self.parts: list[str] = []
@@ -121,15 +120,15 @@ class Source:
         if self._check:
             where = self.constant(access.loc)
             texts = [
-                f"check_index({text}, {extent}, {access.buf!r}, {where})"
-                for text, extent in zip(texts, self._shapes[access.buf], strict=True)
+                f"check_index({text}, b_{access.buf}.shape[{k}], {access.buf!r}, {where})"
+                for k, text in enumerate(texts)
             ]
         return f"b_{access.buf}[{', '.join(texts) or '()'}]"
 
     def expr(self, expr: Expr) -> str:
         """A Python expression; deep ones call functions for their parts, as Python limits how deep source may nest."""
         text = self._nested(expr)
-        if _depth(text) < _DEEPEST:
+        if not _is_deep(text):
             return text
         name = f"e_{len(self.parts)}"
         self.parts += [f"def {name}({self.arguments}):", f"    return {text}"]
@@ -209,12 +208,14 @@ def _varies(func: Func) -> bool:
     )
 
 
-def _depth(text: str) -> int:
+def _is_deep(text: str) -> bool:
+    if text.count("(") + text.count("[") < _DEEPEST:
+        return False
     depth = deepest = 0
     for character in text:
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
         deepest = max(deepest, depth)
-    return deepest
+    return deepest >= _DEEPEST
 
 
 def _wrapped(text: str, dtype: DType) -> str:

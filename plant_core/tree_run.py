@@ -62,7 +62,7 @@ class _TreeSource(Source):
     """Python source of a loop tree; iterators are variables of the module or of the functions for deep bodies."""
 
     def __init__(self, func: Func) -> None:
-        super().__init__(func, {})
+        super().__init__(func)
         self._bufs = all_bufs(func)
         defined = sorted(c.defines for c in func.comps if c.defines is not None)
         changed = [f"p_{name}" for name in defined] + [f"b_{b.name}" for b in func.bufs if b.kind == "local"]

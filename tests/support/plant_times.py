@@ -60,7 +60,7 @@ def run(scheduled: Scheduled, inputs: Mapping[str, Any], runs: list[Run] | None 
     func = scheduled.func
     given = {name: int(value) for name, value in inputs.items() if isinstance(value, int)}
     memory = {buf.name: initial(buf, buf.extents, inputs) for buf in func.bufs}
-    source = Source(func, {buf.name: buf.extents for buf in func.bufs})
+    source = Source(func)
     texts = []
     for comp in func.comps:
         source.arguments = ", ".join(f"i_{name}" for name in comp.iters)
