@@ -17,7 +17,7 @@ from dspgen.sim.interlock import Scoreboard
 from dspgen.sim.ir import Code, Op, Slot, Store
 from dspgen.sim.memory import FAR, MISALIGNED, TOGETHER, MemoryMap, fault, warning
 from dspgen.sim.pending import Pending, Reading, Ready, agree, overlap
-from dspgen.sim.semantics import Thunk, compile_node
+from dspgen.sim.semantics import Thunk, compile_node, unsigned_of
 from dspgen.sim.touched import far, pairs
 
 Array = Any
@@ -89,8 +89,8 @@ class Machine:
         return Ready(
             op,
             compile_node(op.address, self) if op.address is not None else None,
-            tuple((w, compile_node(w.value, self)) for w in op.writes),
-            tuple((s, compile_node(s.value, self)) for s in op.stores),
+            tuple((w, w.cycle, compile_node(w.value, self)) for w in op.writes),
+            tuple((s, s.cycle, compile_node(s.value, self)) for s in op.stores),
             compile_node(op.branch, self) if op.branch is not None and not isinstance(op.branch, int) else None,
             compile_node(op.condition, self) if op.condition is not None else None,
         )
@@ -161,7 +161,8 @@ class Machine:
             self.board.tick()
         if stalled and self.branch is not None:
             self.branch = (self.branch[0] + 1, self.branch[1])
-        self._land(self.pending.pop(self.time, []))
+        if due := self.pending.pop(self.time, None):
+            self._land(due)
         if self.branch is not None and self.branch[0] == self.time:
             target, self.branch = self.branch[1], None
             return target, 0
@@ -194,7 +195,8 @@ class Machine:
         if op.masked:
             mask = self._with_lane_mask(mask)
         for cell in op.reads:
-            self._check_settled(op, self.time, cell, op.lane_read(cell))
+            if self.code.settled:
+                self._check_settled(op, self.time, cell, op.lane_read(cell))
             self._check_read(op, cell)
         self.active = mask
         if op.new:
@@ -207,7 +209,7 @@ class Machine:
                 self.touched[op.uid] = self.address
             if not self.start.strict and far(op, self.address):
                 self._warn(op, FAR)
-        for write in op.writes:
+        for write in op.writes if self.code.settled else ():
             self._check_settled(op, self.time, write.cell, write.lane)
         held = {(cell, 0): self.registers[cell] for cell in op.reads} if op.late else {}
         reading = Reading(ready, self.time, mask, self.address, held)
@@ -235,15 +237,15 @@ class Machine:
         """The results that are known once the registers of this cycle are read."""
         op, mask = reading.ready.op, reading.mask
         self.held, self.address, self.active = reading.held, reading.address, mask
-        for write, thunk in reading.ready.writes:
-            if write.cycle == cycle:
+        for write, known, thunk in reading.ready.writes:
+            if known == cycle:
                 pending = Pending(op, reading.time, write.cell, write.lane, mask if write.masked else None, thunk())
                 self.pending.setdefault(reading.time + write.latency, []).append(pending)
-        for store, thunk in reading.ready.stores:
+        for store, known, thunk in reading.ready.stores:
             under = mask if store.masked else None
             if cycle == 0:
                 self._check_store(op, store, under)
-            if store.cycle == cycle:
+            if known == cycle:
                 self._issue_store(op, store, thunk(), under, reading.time)
 
     def _forward(self, op: Op) -> None:
@@ -343,32 +345,34 @@ class Machine:
     # Memory
 
     def _span(self, size: int, lanes: int, stride: int, first: int) -> tuple[Array, int, int]:
-        """Byte offsets of each element from the address, and the first and last byte of those that are active."""
-        offsets = (first + stride * np.arange(lanes)) * size
-        used = offsets[self.active] if self._partial(lanes) else offsets
+        """The active lanes of an access, and the first and last byte that it reaches from the address."""
+        if not self._partial(lanes):
+            ends = (first * size, (first + stride * (lanes - 1)) * size)
+            return np.arange(lanes), min(ends), max(ends) + size
+        used = np.arange(lanes)[self.active]
         if used.size == 0:
-            return offsets, 0, 0
-        return offsets, int(used.min()), int(used.max()) + size
+            return used, 0, 0
+        offsets = (first + stride * used) * size
+        return used, int(offsets.min()), int(offsets.max()) + size
 
     def gather(self, size: int, lanes: int, stride: int, first: int) -> Array:
         op = self.op
         assert op is not None and op.access is not None
-        offsets, low, high = self._span(size, lanes, stride, first)
-        kind = f"u{size}"
+        picks, low, high = self._span(size, lanes, stride, first)
+        kind = unsigned_of(size)
         if high == low:
             return np.zeros(lanes, dtype=kind)
         place = self._find(op, low, high)
         if stride == 1 and high - low == lanes * size:
             return np.frombuffer(place[0][place[1] : place[1] + high - low].tobytes(), dtype=kind)
-        picks = np.arange(lanes)[self.active] if self._partial(lanes) else np.arange(lanes)
-        at = (place[1] - low + offsets[picks])[:, None] + np.arange(size)
+        at = (place[1] - low + (first + stride * picks) * size)[:, None] + np.arange(size)
         out = np.zeros(lanes, dtype=kind)
         out[picks] = place[0][at].view(kind)[:, 0]
         return out
 
     def gather_at(self, size: int, index: Array) -> Array:
         """The elements at `index`, counted from the address; 0 in lanes that aren't active."""
-        op, kind = self.op, f"u{size}"
+        op, kind = self.op, unsigned_of(size)
         assert op is not None
         out = np.zeros(len(index), dtype=kind)
         for k, number in enumerate(index):

@@ -15,12 +15,12 @@ Array = Any
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """An op with its nodes compiled."""
+    """An op with its nodes compiled; what it writes and stores with the `cycle` of each."""
 
     op: Op
     address: Thunk | None
-    writes: tuple[tuple[Write, Thunk], ...]
-    stores: tuple[tuple[Store, Thunk], ...]
+    writes: tuple[tuple[Write, int, Thunk], ...]
+    stores: tuple[tuple[Store, int, Thunk], ...]
     branch: Thunk | None
     condition: Thunk | None
 

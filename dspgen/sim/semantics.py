@@ -9,6 +9,7 @@ positive and quiet with nothing else in its fraction, as what it keeps of its op
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ ONE_NAN = frozenset(
     | {"all_add", "cvt_f32_f64", "cvt_f64_f32"}
 )
 Array = Any  # a NumPy array; the element type follows the node
+DType = np.dtype[Any]
 Thunk = Callable[[], Array]
 
 
@@ -39,12 +41,19 @@ class State(Protocol):
     def patterns(self, address: int, count: int) -> Array: ...
 
 
-def dtype(elem: str) -> str:
-    return f"{elem[0]}{int(elem[1:]) // 8}"
+@cache
+def dtype(elem: str) -> DType:
+    return np.dtype(f"{elem[0]}{int(elem[1:]) // 8}")
 
 
-def unsigned(elem: str) -> str:
-    return f"u{int(elem[1:]) // 8}"
+def unsigned(elem: str) -> DType:
+    return unsigned_of(int(elem[1:]) // 8)
+
+
+@cache
+def unsigned_of(size: int) -> DType:
+    """The type of unsigned elements of so many bytes."""
+    return np.dtype(f"u{size}")
 
 
 def compile_node(node: Node, state: State) -> Thunk:
@@ -121,7 +130,8 @@ def _typed(node: Node) -> Callable[..., Array]:
 
     def run_float(*args: Array) -> Array:
         value = run(*args).view(result)
-        return np.where(np.isnan(value), np.array([np.nan], dtype=result), value).view(raw)
+        nan = np.isnan(value)
+        return (np.where(nan, np.array([np.nan], dtype=result), value) if nan.any() else value).view(raw)
 
     return run_float if node.op in ONE_NAN and node.elem[0] == "f" else run
 
@@ -221,7 +231,7 @@ def _remainder(a: Array, b: Array) -> Array:
 
 
 def _magnitude(a: Array, b: Array, operation: Callable[[Array, Array], Array]) -> Array:
-    kind = f"u{a.dtype.itemsize}"
+    kind = unsigned_of(a.dtype.itemsize)
     divisor = np.where(b == 0, 1, _absolute(b)).astype(a.dtype).view(kind)
     return operation(_absolute(a).astype(a.dtype).view(kind), divisor).view(a.dtype)
 
@@ -233,7 +243,7 @@ def _mulhi(a: Array, b: Array) -> Array:
 
 def _shift(a: Array, b: Array, left: bool, arithmetic: bool) -> Array:
     bits = 8 * a.dtype.itemsize
-    amount = b.view(f"u{a.dtype.itemsize}")
+    amount = b.view(unsigned_of(a.dtype.itemsize))
     large = amount >= bits
     safe = np.where(large, 0, amount).astype(amount.dtype)
     if left:
@@ -331,10 +341,10 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "cvt_f64_i32": lambda a: to_integer(a, 32),
     "cvt_f32_f64": lambda a: a,
     "cvt_f64_f32": lambda a: a,
-    "and": lambda a, b: a.view(f"u{a.itemsize}") & b.view(f"u{a.itemsize}"),
-    "or": lambda a, b: a.view(f"u{a.itemsize}") | b.view(f"u{a.itemsize}"),
-    "xor": lambda a, b: a.view(f"u{a.itemsize}") ^ b.view(f"u{a.itemsize}"),
-    "not": lambda a: ~a.view(f"u{a.itemsize}"),
+    "and": lambda a, b: a.view(unsigned_of(a.itemsize)) & b.view(unsigned_of(a.itemsize)),
+    "or": lambda a, b: a.view(unsigned_of(a.itemsize)) | b.view(unsigned_of(a.itemsize)),
+    "xor": lambda a, b: a.view(unsigned_of(a.itemsize)) ^ b.view(unsigned_of(a.itemsize)),
+    "not": lambda a: ~a.view(unsigned_of(a.itemsize)),
     "select": lambda a, b, c: np.where(a != 0, b, c),
     "mov": lambda a: a,
     "iota": lambda lanes: np.arange(lanes),
