@@ -23,7 +23,7 @@ from dspgen.rewrite.rule_text import RULESET, Head, declaration, head_of
 TERM = "term_number"
 _GIVEN = "dspgen_given"
 _NARROWEST = 8  # integer columns of a row
-_ENGINES_KEPT = 16
+_ENGINES_KEPT = 128  # of some 0.2 MB
 
 
 @dataclass(frozen=True, slots=True)

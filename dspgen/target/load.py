@@ -13,6 +13,7 @@ import copy
 import re
 import tomllib
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from dspgen.target.sense import findings
 from dspgen.target.structure import Fault, structure, suggest
 from plant_core.loc import Loc
 
+_KEPT = 32  # machines, for whoever asks for the same one again
 _TWICE = "Cannot overwrite a value"  # as `tomllib` says it
 _KEY = re.compile(r"""([\w.-]+|"[^"]*"|'[^']*')\s*=(?!=)""")
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -55,17 +57,23 @@ def _loaded(
 ) -> tuple[Target, Callable[[list[Fault]], list[Problem]]]:
     """The machine, and what makes problems with places of faults in it."""
     path = Path(name_or_path) if name_or_path.endswith(".toml") else isa_path(name_or_path)
-    text = _read(path)
-    raw = _parse(text, str(path))
+    return _built(str(path), _read(path), tuple(sets))
+
+
+@lru_cache(maxsize=_KEPT)
+def _built(
+    file: str, text: str, sets: tuple[tuple[str, str], ...]
+) -> tuple[Target, Callable[[list[Fault]], list[Problem]]]:
+    raw = _parse(text, file)
     overridden = _override(raw, sets)
 
     def told(faults: list[Fault]) -> list[Problem]:
-        return _problems(faults, str(path), locate.locate(text), overridden) if faults else []
+        return _problems(faults, file, locate.locate(text), overridden) if faults else []
 
     isa = structure(raw)
     if isinstance(isa, list):
         raise IsaError(*told(isa))
-    target, faults = build_target(isa, str(path))
+    target, faults = build_target(isa, file)
     if faults:
         raise IsaError(*told(faults))
     return target, told

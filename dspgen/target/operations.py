@@ -6,11 +6,15 @@ An instruction can be selected for an operation when its whole effect is that on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from dspgen.target.model import Instruction, Operand, SemExpr, SemStatement, Target
 from dspgen.vecdsl.ir import ELEM_BYTES, NARROW, WORDS
+from plant_core.remembered import by_identity
 
+_KEPT = 32  # machines
 COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "min", "max", "eq", "ne"})
 _BIT_ELEM = {"f32": "i32", "f64": "i64", "u32": "i32"}
 
@@ -73,14 +77,7 @@ class OperationTable:
     """
 
     def __init__(self, target: Target) -> None:
-        self._forms: dict[tuple[str, str], list[Form]] = {}
-        for instruction in target.instructions:
-            for statements in (instruction.semantics, *instruction.equivalents) if instruction.compile else ():
-                if (found := _form(instruction, statements)) is not None:
-                    key, form = found
-                    self._forms.setdefault(key, []).append(form)
-        for forms in self._forms.values():
-            forms.sort(key=lambda f: f.preference)
+        self._forms = _forms_of(target.instructions)
 
     def forms(self, op: str, elem: str) -> list[Form]:
         return self._forms.get((op, elem), [])
@@ -100,6 +97,19 @@ class OperationTable:
             found = [f for f in self.forms(op, "i32") if f.shape == (1, 0)] if stride == WORDS[elem] else []
             return found if any(_align(f.instruction) <= ELEM_BYTES[elem] for f in found) else []
         return [f for f in self.forms(op, bits_elem(elem)) if f.shape == (stride, 0)]
+
+
+@partial(by_identity, kept=_KEPT)
+def _forms_of(instructions: tuple[Instruction, ...]) -> Mapping[tuple[str, str], list[Form]]:
+    made: dict[tuple[str, str], list[Form]] = {}
+    for instruction in instructions:
+        for statements in (instruction.semantics, *instruction.equivalents) if instruction.compile else ():
+            if (found := _form(instruction, statements)) is not None:
+                key, form = found
+                made.setdefault(key, []).append(form)
+    for forms in made.values():
+        forms.sort(key=lambda f: f.preference)
+    return made
 
 
 def _align(instruction: Instruction) -> int:

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from dspgen.target.model import Instruction, Operand, RegisterClass, SemExpr, SemStatement, Target
+from plant_core.remembered import by_identity
 
+_KEPT = 32  # machines
 WORD = 32
 # Operations whose low half depends on the low halves of all operands, or of the first (shifts by a number).
 LOW_BITS = frozenset({"add", "sub", "mul", "mac", "msub", "nmac", "neg", "and", "or", "xor", "not", "mov", "shl"})
@@ -28,6 +31,7 @@ _READ_AS_WORDS = LOW_BITS | _EXTENDED | _COPIED
 _WORDWISE = frozenset({"and", "or", "xor", "not", "mov"})
 
 
+@partial(by_identity, kept=_KEPT)
 def views(target: Target) -> tuple[Target, ...]:
     """The machine's views, the one with the fewest words in a lane first; of a machine of 32-bit words, itself."""
     scalar = target.register_class(target.abi.scalar_class)

@@ -23,7 +23,7 @@ TOOLS = tuple(f"plant_core.{n}" for n in ("beside", "components", "linear", "rem
 COMMON = ("dspgen.target", "dspgen.errors", "plant_core.loc")
 VECTOR_IR = ("dspgen.vecdsl.ir", "dspgen.vecdsl.terms", "dspgen.vecdsl.congruence")
 ROOMS = {
-    "dspgen.target": ("dspgen.vecdsl.ir",),  # the operations of the semantics are the vector language's
+    "dspgen.target": ("dspgen.vecdsl.ir", *TOOLS),  # the operations of the semantics are the vector language's
     "dspgen.frontend": ("plant_core",),
     "dspgen.oracle": ("plant_core", "dspgen.frontend"),
     "dspgen.tiling": ("plant_core",),
