@@ -26,6 +26,7 @@ from plant_core.ir import Buf, Func
 from plant_core.values import size_of
 
 _FEW = 4096  # points that are counted one by one
+_MOST_PIECES = 8  # of a set, to be made disjoint
 _ARITHMETIC = ("mac", "mul", "add", "sub")
 
 
@@ -132,6 +133,8 @@ def count(points: isl.Set) -> int:
         return volume
     if dims == 1 or volume <= _FEW:
         return int(points.count_val().to_python())
+    if len(parts := _pieces(points)) > 1:
+        return sum(map(count, parts))
     if len(apart := _independent(points)) > 1:
         rest = [[d for d in range(dims) if d not in part] for part in apart]
         return math.prod(count(_without(points, gone)) for gone in rest)
@@ -183,6 +186,15 @@ def _chambers(points: isl.Set, low: int, high: int) -> list[tuple[int, int]]:
 
 def _at(corner: isl.MultiAff) -> int:
     return int(corner.get_at(0).get_constant_val().to_python())
+
+
+def _pieces(points: isl.Set) -> list[isl.Set]:
+    """Sets without points in common that are this one together, such as the sides of a frame; itself where it has
+    some that are told by more than inequalities."""
+    parts = points.coalesce().get_basic_sets()
+    if not 1 < len(parts) <= _MOST_PIECES or any(p.dim(isl.dim_type.div) for p in parts):
+        return [points]
+    return [isl.Set.from_basic_set(p) for p in points.coalesce().make_disjoint().get_basic_sets()]
 
 
 def _independent(points: isl.Set) -> list[set[int]]:
