@@ -18,6 +18,7 @@ from dspgen.sim.semantics import OPERATIONS
 from dspgen.sim.symbols import signed, split_symbol, symbol_value
 from dspgen.target.model import Instruction, MemoryAccess, Operand, SemExpr, Side, Target
 from plant_core.loc import Loc
+from plant_core.remembered import few_by_identity
 
 MASK64 = (1 << 64) - 1
 COMPARISONS = frozenset({"lt", "ltu", "gt", "le", "ge", "eq", "ne"})
@@ -48,10 +49,18 @@ def predicate_read(name: str | None, negated: bool, target: Target, registers: R
 
 def _is_masked(instruction: Instruction, target: Target) -> bool:
     """The lane mask governs the instructions that list it as read; all of the vector side where none does."""
-    if any(target.mask_register in i.implicit_reads for i in target.instructions):
+    vector = _masked_units(target)
+    if vector is None:
         return target.mask_register in instruction.implicit_reads
-    vector = {m for u in target.units if u.side == "vector" for m in u.members}
     return any(u in vector for u in instruction.units)
+
+
+@few_by_identity
+def _masked_units(target: Target) -> frozenset[str] | None:
+    """The units that the lane mask governs; None where rows list it as read."""
+    if any(target.mask_register in i.implicit_reads for i in target.instructions):
+        return None
+    return frozenset(m for u in target.units if u.side == "vector" for m in u.members)
 
 
 @dataclass(slots=True)
