@@ -21,6 +21,8 @@ ONE_NAN = frozenset(
     {"add", "sub", "mul", "mac", "msub", "nmac", "div", "sqrt", "rcp_est", "rsqrt_est", "reduce_add", "reduce_mul"}
     | {"all_add", "cvt_f32_f64", "cvt_f64_f32"}
 )
+# The same bits of integers, whether these are read with a sign or without.
+_SIGNLESS = frozenset({"add", "sub", "mul", "mac", "msub", "nmac", "neg", "and", "or", "xor", "not", "mov"})
 Array = Any  # a NumPy array; the element type follows the node
 DType = np.dtype[Any]
 Thunk = Callable[[], Array]
@@ -123,6 +125,9 @@ def _typed(node: Node) -> Callable[..., Array]:
     if not node.args:
         constant = operation(node.lanes, *imm).astype(result).view(raw)
         return lambda: constant
+    elems = (node.elem, *(a.elem for a in node.args))
+    if node.op in _SIGNLESS and all(e[0] != "f" and unsigned(e) == raw for e in elems):
+        return operation
 
     def run(*args: Array) -> Array:
         typed = [a.view(v) for a, v in zip(args, views, strict=True)]
