@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import islpy as isl
@@ -15,8 +16,11 @@ from plant_core.dependence import reduction_of
 from plant_core.ir import Comp, Func, Load
 from plant_core.nest import Nest, Scheduled, as_written
 from plant_core.python_source import HELPERS, Source, initial
+from plant_core.remembered import by_identity
 
 SET = isl.dim_type.set
+_KEPT = 16  # nests, and schedules
+_as_written = partial(by_identity, kept=_KEPT)(as_written)
 Given = Mapping[str, int]
 
 
@@ -27,7 +31,20 @@ class Run:
     point: tuple[int, ...]
 
 
-def runs_of(func: Func, nest: Nest, given: Given, length: int) -> list[Run]:
+@partial(by_identity, kept=_KEPT)
+def _known(*of: object) -> dict[object, tuple[Run, ...]]:
+    """What was enumerated before, by sizes: a verb leaves most nests as they are, and loops are asked for in turn."""
+    return {}
+
+
+def runs_of(func: Func, nest: Nest, given: Given, length: int) -> tuple[Run, ...]:
+    known, key = _known(func, nest), (*sorted(given.items()), length)
+    if key not in known:
+        known[key] = _enumerated(func, nest, given, length)
+    return known[key]
+
+
+def _enumerated(func: Func, nest: Nest, given: Given, length: int) -> tuple[Run, ...]:
     statement = statements_of(func)[nest.name]
     relation = nest.relation.set_tuple_name(isl.dim_type.in_, nest.name)
     relation = padded(relation.intersect_domain(statement.domain.set_tuple_name(nest.name)), length)
@@ -45,17 +62,24 @@ def runs_of(func: Func, nest: Nest, given: Given, length: int) -> list[Run]:
         found.append(Run(values[count:], nest.name, values[:count]))
 
     points.foreach_point(add)
-    return found
+    return tuple(found)
 
 
-def all_runs(scheduled: Scheduled, given: Given | None = None) -> list[Run]:
+def all_runs(scheduled: Scheduled, given: Given | None = None) -> tuple[Run, ...]:
+    known, key = _known(scheduled), tuple(sorted((given or {}).items()))
+    if key not in known:
+        known[key] = _in_order(scheduled, given)
+    return known[key]
+
+
+def _in_order(scheduled: Scheduled, given: Given | None) -> tuple[Run, ...]:
     length = max((n.relation.dim(isl.dim_type.out) for n in scheduled.nests), default=1)
     found = [run for nest in scheduled.nests for run in runs_of(scheduled.func, nest, given or {}, length)]
     number = {nest.name: k for k, nest in enumerate(scheduled.nests)}
-    return sorted(found, key=lambda run: (run.time, number[run.statement], run.point))
+    return tuple(sorted(found, key=lambda run: (run.time, number[run.statement], run.point)))
 
 
-def run(scheduled: Scheduled, inputs: Mapping[str, Any], runs: list[Run] | None = None) -> dict[str, np.ndarray]:
+def run(scheduled: Scheduled, inputs: Mapping[str, Any], runs: Sequence[Run] | None = None) -> dict[str, np.ndarray]:
     """The contents of every array parameter after the run."""
     func = scheduled.func
     given = {name: int(value) for name, value in inputs.items() if isinstance(value, int)}
@@ -100,7 +124,7 @@ def conflicts(func: Func, given: Given) -> list[tuple[str, bool, Run, Run, str]]
     """(kind, both updates of one reduction, earlier instance, later instance, array) in the order of the text."""
     reductions = {c.name: reduction_of(c) for c in func.comps}
     touches: dict[tuple[object, ...], list[Touch]] = {}
-    for one in all_runs(as_written(func), given):
+    for one in all_runs(_as_written(func), given):
         comp = func.comp(one.statement)
         own = access_key(comp.target) if reductions[comp.name] else None
         places = {(_element(comp, one.point, comp.target, given), True, own is not None)}
@@ -130,7 +154,7 @@ def is_legal(scheduled: Scheduled, given: Given, reorders: bool) -> bool:
         if (one.statement, one.time) in taken:
             return False
         taken.add((one.statement, one.time))
-    for one in all_runs(as_written(func), given):
+    for one in all_runs(_as_written(func), given):
         mine = times.get((one.statement, one.point))
         if mine is None:
             return False
