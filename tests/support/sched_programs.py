@@ -30,6 +30,7 @@ from dspgen.sched.schedule import schedule
 from dspgen.sim.run import SimResult, simulate
 from dspgen.target.model import Instruction, Target
 from dspgen.target.operations import Form, OperationTable
+from plant_core.remembered import few_by_identity
 
 
 class Writer:
@@ -431,15 +432,21 @@ def random_memory(seed: int) -> dict[str, np.ndarray]:
 
 
 def assert_same(
-    function: Function, target: Target, seed: int, count: int, *, pipeline: bool = True
+    function: Function,
+    target: Target,
+    seed: int,
+    count: int,
+    *,
+    pipeline: bool = True,
+    scheduled: Scheduled | None = None,
 ) -> tuple[Scheduled, SimResult]:
     """A random program's packets do what its text does when run in order, by the simulator on random arrays and by the
-    schedule checker, in as many cycles as the scheduler tells."""
+    schedule checker, in as many cycles as the scheduler tells. `scheduled`: its packets, if they are at hand."""
     memory = random_memory(seed)
     expected = {name: array.copy() for name, array in memory.items()}
     evaluate(function, target, expected, {"n": count})
-    scheduled = schedule(function, target, pipeline=pipeline)
-    text = ".global program\nprogram:\n" + print_lines(scheduled.lines, target)
+    scheduled = scheduled or schedule(function, target, pipeline=pipeline)
+    text = _packets_text(scheduled, target)
     arguments = [*memory.items(), ("n", count)]
     result = simulate(text, target, function="program", arguments=arguments, engine="python", limit=500_000)
     for name, array in expected.items():
@@ -447,8 +454,18 @@ def assert_same(
     assert result.stalls == 0
     if scheduled.cycles is not None:
         assert scheduled.cycles == result.cycles
-    assert against_packets(emit_linear(function, target), text, target, arguments).problems == ()
+    assert against_packets(_linear_text(function, target), text, target, arguments).problems == ()
     return scheduled, result
+
+
+@few_by_identity
+def _packets_text(scheduled: Scheduled, target: Target) -> str:
+    return ".global program\nprogram:\n" + print_lines(scheduled.lines, target)
+
+
+@few_by_identity
+def _linear_text(function: Function, target: Target) -> str:
+    return emit_linear(function, target)
 
 
 def with_latencies(target: Target, seed: int) -> Target:

@@ -163,10 +163,12 @@ def test_inner_trips_in_registers(seed: int) -> None:
     """Long enough for the kernels of all inner loops, or not; runs overlap where each kernel does one iteration, in two
     at a longer interval."""
     target = TARGET if seed % 2 else with_latencies(TARGET, seed)
+    function = RandomUnknownNests(target, seed, dynamic=True).function()
+    scheduled = schedule(function, target)
     for count in (0, 1, 7):
-        scheduled, _ = assert_same(RandomUnknownNests(target, seed, dynamic=True).function(), target, seed, count)
-        labels = [line.name for line in scheduled.lines if isinstance(line, LabelLine)]
-        assert any(label.endswith("_long") for label in labels) == (seed != 1)
+        assert_same(function, target, seed, count, scheduled=scheduled)
+    labels = [line.name for line in scheduled.lines if isinstance(line, LabelLine)]
+    assert any(label.endswith("_long") for label in labels) == (seed != 1)
 
 
 @pytest.mark.parametrize("seed", DEEP)
@@ -174,9 +176,10 @@ def test_nests_in_nests(seed: int) -> None:
     """Runs overlap round all loops where trips are long enough; else as before."""
     target = TARGET if seed % 2 else with_latencies(TARGET, seed)
     function = RandomDeepNests(target, seed, dynamic=seed % 3 > 0).function()
+    scheduled = schedule(function, target)
     for count in (0, 1, 7):
-        scheduled, result = assert_same(function, target, seed, count)
-        assert any("_last_L" in line.name for line in scheduled.lines if isinstance(line, LabelLine))
+        _, result = assert_same(function, target, seed, count, scheduled=scheduled)
+    assert any("_last_L" in line.name for line in scheduled.lines if isinstance(line, LabelLine))
     with patch.object(plans, "HIGHEST", 0):
         assert result.cycles < assert_same(function, target, seed, 7)[1].cycles
 
