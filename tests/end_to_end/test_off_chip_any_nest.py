@@ -66,7 +66,12 @@ NESTS = {
             r[t] = s; } }""",
 }
 # Variants of other nests here, which take a quarter of a minute.
-LONG = ("a triangular product in place", "a decomposition, its sums in a variable", "a symmetric result")
+LONG = (
+    "a triangular product in place",
+    "a decomposition",  # another comes in panels below
+    "a decomposition, its sums in a variable",
+    "a symmetric result",
+)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in NESTS])
@@ -166,6 +171,7 @@ def test_the_ends_of_a_row_of_any_length_are_told_by_what_is_left_of_it(tmp_path
     assert verified_at(text, tmp_path, load_target("ft_m7002"), Options(data="ddr"), sizes).cycles < 3_600
 
 
+@pytest.mark.slow  # what is taken to be shorter is told in test_block_model
 def test_a_filter_of_any_size_is_taken_to_be_shorter_than_what_it_filters(tmp_path: Path) -> None:
     """Where both were taken to be as long, outputs came eight at a time: 273,842 cycles."""
     text = """void f(int n, int t, float y[n - t + 1], const float x[n], const float h[t]) {

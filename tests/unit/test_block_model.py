@@ -16,7 +16,7 @@ from dspgen.options import Options
 from dspgen.target.load import load_target
 from plant_core.block_tree import Blocks, flat
 from plant_core.blocks import windows
-from plant_core.boxes import Boxes, NoBlocks, counters_of
+from plant_core.boxes import Boxes, NoBlocks, assumed, counters_of
 from plant_core.canonical.passes import canonical
 from plant_core.ir import Func
 from tests.unit.test_blocks import GRANULE, NESTS, read
@@ -133,6 +133,26 @@ def test_what_has_no_guards_in_all_directions_is_cut_as_the_model_likes(
     func = canonical(read_c(str(path)), reassoc=True, symbolic=True)
     found = next(in_turn(func, func, load_target("ft_m7002"), Options(data="ddr"), means="any")).nests
     assert [c.span for c in flat(found)[0].counters] == spans
+
+
+def test_what_a_loop_is_shorter_by_is_taken_to_be_small(tmp_path: Path) -> None:
+    """As the size of a filter is, and those of both dimensions of one."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        """void f(int n, int t, float y[n - t + 1], const float x[n], const float h[t]) {
+          for (int i = 0; i <= n - t; i++) { y[i] = 0; for (int k = 0; k < t; k++) y[i] += x[i + k] * h[k]; } }""",
+        encoding="utf-8",
+    )
+    sizes = assumed(canonical(read_c(str(path)), reassoc=True, symbolic=True))
+    assert 1 < sizes["t"] < sizes["n"] // 100
+    path.write_text(
+        """void f(int n, int m, int s, int t, float y[n - s + 1][m - t + 1], const float x[n][m], const float h[s][t]) {
+          for (int i = 0; i <= n - s; i++) for (int j = 0; j <= m - t; j++) { y[i][j] = 0;
+            for (int k = 0; k < s; k++) for (int l = 0; l < t; l++) y[i][j] += x[i + k][j + l] * h[k][l]; } }""",
+        encoding="utf-8",
+    )
+    sizes = assumed(canonical(read_c(str(path)), reassoc=True, symbolic=True))
+    assert 1 < max(sizes["s"], sizes["t"]) < min(sizes["n"], sizes["m"]) // 100
 
 
 def test_other_sizes_are_compared_with_one_block_of_all(tmp_path: Path) -> None:
