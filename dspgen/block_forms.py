@@ -26,6 +26,7 @@ from plant_core.begun import with_sums_begun
 from plant_core.canonical.passes import canonical
 from plant_core.distribution import distributed
 from plant_core.groups import in_groups
+from plant_core.held import with_elements_held
 from plant_core.ir import DType, Func
 from plant_core.transposed import with_transposed_copies
 
@@ -89,7 +90,7 @@ def in_few_nests(source: Func, options: Options) -> Func:
     """The function as it is cut into blocks first: where sizes are known at run time only, sums begin in the nests that
     add to them, so that one block does both."""
     func = canonical(source, reassoc=options.fp == "reassoc", symbolic=True)
-    return with_sums_begun(func) if depends_on_parameters(func) else func
+    return with_elements_held(with_sums_begun(func)) if depends_on_parameters(func) else func
 
 
 def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[DType], bool]) -> Func | None:

@@ -42,6 +42,7 @@ from dspgen.block_model import (
 )
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
+from dspgen.rewrite.machine import machine_of
 from dspgen.target.model import Target
 from dspgen.target.views import views
 from dspgen.tiling.bound import arithmetic_cycles
@@ -150,6 +151,8 @@ class _Parts:
         self.bufs = {b.name: b for b in func.bufs}
         self.groups = [self._group(nest.names) for nest in nests(func)]
         self.refused: NoBlocks | None = None  # why sizes that were looked at make no blocks
+        machine = machine_of(target)
+        self.anywhere = lambda dtype: machine.store_alignment(dtype) <= ELEM_BYTES[dtype]
         self._room = partial(room_beside, [g.touched for g in self.groups], self.bufs, self.room)
 
     def _group(self, names: Sequence[str]) -> Group:
@@ -261,7 +264,7 @@ class _Parts:
         """A nest, or what a nest has in its outermost loops `around`, in blocks."""
         func = turned.func
         work = arithmetic_cycles(func, self.target, assumed(func))
-        boxes = Boxes(func, self.lanes, kept, around=around, layouts=turned.layouts)
+        boxes = Boxes(func, self.lanes, kept, around=around, layouts=turned.layouts, anywhere=self.anywhere)
         refusal = self.refused = None
         # Copies that are shorter than others at run time are not proven to agree.
         for in_step in (False, True) if self.means != "apart" and not boxes.sizes else (False,):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from plant_core.affine import linear
+from plant_core.behind import Behind
 from plant_core.boxes import Boxes, Form, Moves, NoBlocks, Use, apart, covers, surely_written
 from plant_core.in_step import Meeting, meetings, put_back_order
 from plant_core.ir import Binary, Buf, Comp, Expr, Extent, Func, Load
@@ -123,6 +124,12 @@ class Windows:
                     before.update({k: n * stride for k, n in of.items()})
                 margin = tuple((k, most[k][0], n) for k, n in sorted(before.items()) if most[k][0])
                 self.found[key] = replace(window, shape=shape, margin=margin if window.outside else ())
+
+    def extend(self, behind: Behind) -> None:
+        """Give arrays room for what lies behind the data of blocks."""
+        for key, window in self.found.items():
+            if window.buf in behind.values:
+                self.found[key] = replace(window, shape=(window.shape[0] + behind.group,))
 
     def in_order(self) -> tuple[Window, ...]:
         """The windows in an order in which those that are in step may be put back."""

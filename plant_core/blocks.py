@@ -18,6 +18,7 @@ from functools import partial
 import islpy as isl
 
 from plant_core.affine import is_integer
+from plant_core.behind import Behind, behind
 from plant_core.block_pieces import Pieces, alike, rest_name
 from plant_core.block_tree import Blocks, places_of
 from plant_core.block_windows import Rooms, Windows, refused
@@ -32,6 +33,7 @@ from plant_core.windows import (
     LAST,
     NOTHING,
     ONLY,
+    SHORT,
     SHORT_FIRST,
     SHORT_LAST,
     SHORT_ONLY,
@@ -107,6 +109,7 @@ class _Blocking:
         func = boxes.func
         self.rooms, self.in_step, self.spare = rooms, in_step, spare
         self.boxes, self.func, self.counters, self.bufs = boxes, func, counters, boxes.bufs
+        self.behind: Behind | None = None
         self.iterators = {c.name: boxes.counted(c)[: len(counters)] for c in func.comps}
         if not boxes.axes:
             depths = [boxes.main.iters.index(c.name) for c in counters]
@@ -144,6 +147,9 @@ class _Blocking:
             strips = self.strips(reassoc)
             if not strips:
                 self.counters = tuple(replace(c, grain=0, hides=False) for c in self.counters)
+                self.behind = behind(self.boxes, self.counters, self.iterators, made.whole, reassoc=reassoc)
+                if self.behind is not None:
+                    made.extend(self.behind)
         windows = made.in_order()
         self.meet = made.meet
         make = partial(
@@ -204,6 +210,8 @@ class _Blocking:
                 found[place] = NOTHING
                 continue
             made = maker.piece(place, len(pieces), comps, shape)
+            if self.behind is not None and not SHORT.isdisjoint(place):
+                made = self.behind.piece(made, count_name(self.counters[0]))
             same = next((k for k, p in enumerate(pieces) if alike(p, made)), len(pieces))
             if same == len(pieces):
                 pieces.append(made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -11,7 +11,7 @@ import islpy as isl
 
 from plant_core.affine import Linear, access_map, accesses, all_bufs, from_linear, linear
 from plant_core.dependence import Dependence, Flow, flows, live_in, memory_dependences
-from plant_core.ir import Comp, Extent, Func, Load
+from plant_core.ir import Comp, DType, Extent, Func, Load
 from plant_core.loc import PlantError
 from plant_core.piecewise import affine_in_parameters, parameters_of
 from plant_core.schedule import Line, position
@@ -53,7 +53,8 @@ class Boxes:
     Local arrays that are `kept` are of use to others. `known`: its dependences, found here where they aren't given.
     `around`: of the outermost loops, which have other nests in them, too, the first iteration and how many there are.
     `layouts`: of what array each of its arrays is a view that is none itself.
-    `axes`: what is counted, if that isn't the loops round the main statement.
+    `axes`: what is counted, if that isn't the loops round the main statement. `anywhere` tells whether vectors of a
+    type may be stored at any place.
     """
 
     def __init__(
@@ -65,8 +66,9 @@ class Boxes:
         around: Sequence[tuple[int, int]] = (),
         layouts: Mapping[str, Layout] | None = None,
         axes: Sequence[Axis] = (),
+        anywhere: Callable[[DType], bool] = lambda dtype: True,
     ) -> None:
-        self.layouts = layouts or {}
+        self.layouts, self.anywhere = layouts or {}, anywhere
         self.func, self.granule, self.kept, self.around = func, granule, frozenset(kept), tuple(around)
         self.axes = tuple(axes)
         self.known = memory_dependences(func) if known is None else known

@@ -79,7 +79,7 @@ def _in_rows(boxes: Boxes, iterators: Mapping[str, str | None], whole: Collectio
         if name is None:
             continue
         uses = [u for u in boxes.uses if u.comp is comp]
-        if comp.target.buf in whole or not _own_elements(boxes, comp, iterators) or _may_trap(comp.value):
+        if comp.target.buf in whole or not own_elements(boxes, comp, iterators) or may_trap(comp.value):
             return None
         if any(form is None or (u.access.buf in whole and name in form[1]) for u in uses for form in u.forms):
             return None
@@ -96,7 +96,7 @@ def _few_rows(boxes: Boxes, counter: Counter, names: Set[str | None]) -> bool:
     return few and any(form is not None and not names.isdisjoint(form[1]) for form in before_last)
 
 
-def _own_elements(boxes: Boxes, comp: Comp, iterators: Mapping[str, str | None]) -> bool:
+def own_elements(boxes: Boxes, comp: Comp, iterators: Mapping[str, str | None]) -> bool:
     """Whether what a comp writes has a dimension along which every access belongs to one iteration."""
     found = {_place(use, iterators[use.comp.name]) for use in boxes.uses if use.access.buf == comp.target.buf}
     return len(found) == 1 and None not in found
@@ -113,8 +113,8 @@ def _place(use: Use, name: str | None) -> tuple[int, int, tuple[tuple[str, int],
     return moving[0], form[0], tuple(sorted((n, f) for n, f in form[1].items() if n != name))
 
 
-def _may_trap(expr: Expr) -> bool:
+def may_trap(expr: Expr) -> bool:
     """Whether an expression divides integers, which data might be zero."""
     if isinstance(expr, Binary) and expr.op in ("div", "mod", "floordiv", "floormod") and is_integer(expr.dtype):
         return True
-    return any(_may_trap(e) for e in children(expr))
+    return any(may_trap(e) for e in children(expr))
