@@ -1,40 +1,115 @@
 """What code may do before it has its data: the part of straight code that computes numbers and addresses only.
 
-Before: `a = base + 16; x = load a; s = 3; y = shift x, s`, to be run once the data are there.
-After:  `a = base + 16; s = 3` before that, `x = load a; y = shift x, s` after it.
+Before: `a = base + 16; x = load a; s = 3; if c { t = s + 1; y = shift x, t }`, to be run once the data are there.
+After:  `a = base + 16; s = 3; t = s + 1` before that, `x = load a; if c { y = shift x, t }` after it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
-from dspgen.asmir.ir import Instr, Item, Phys, VReg, reads, writes
+from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Phys, VReg, reads, writes
 
 
-def ahead(items: Sequence[Item], room: Callable[[str], int]) -> tuple[list[Item], list[Item]]:
-    """What can be done before whatever the rest waits for, and the rest, both in their order. Results stay in their
-    registers meanwhile: `room` tells for how many there is room in a class."""
-    taken: dict[str, int] = {}
-    before: list[Item] = []
-    kept: list[Item] = []
-    read: set[VReg] = set()  # by what is kept
-    written: set[VReg] = set()
-    set_here = {name for item in items if isinstance(item, Instr) for name in _physical(item)}
-    for k, item in enumerate(items):
-        if not isinstance(item, Instr):
-            return before, [*kept, *items[k:]]
-        uses, results = {r for r, _ in reads(item)}, {r for r, _ in writes(item)}
-        fits = all(taken.get(r.cls, 0) < room(r.cls) for r in results)
-        if fits and _computes(item, set_here) and not uses & written and not results & (read | written):
-            before.append(item)
-            for result in results:
-                taken[result.cls] = taken.get(result.cls, 0) + 1
-        else:
+def ahead(
+    items: Sequence[Item], room: Callable[[str], int], later: Sequence[Item] = ()
+) -> tuple[list[Item], list[Item]]:
+    """What can be done before whatever the rest waits for, up to the first loop, and the rest, both in their order.
+    What the rest reads stays in registers meanwhile: `room` tells for how many there is room in a class. Of what is
+    done under a condition, what neither others read or write nor what comes `later` is done in any case."""
+    found = _Ahead(items, room, later)
+    kept = found.walk(items, None)
+    return found.before, kept
+
+
+class _Ahead:
+    def __init__(self, items: Sequence[Item], room: Callable[[str], int], later: Sequence[Item]) -> None:
+        self.room, self.touched = room, _touched([*items, *later])
+        self.before: list[Item] = []
+        self.made: set[VReg] = set()  # by what goes ahead
+        self.read: set[VReg] = set()  # by what is kept
+        self.written: set[VReg] = set()
+        self.set_here = {name for instr in _instrs(items) for name in _physical(instr)}
+        # Reads of each register that are not ahead themselves.
+        self.left = Counter(r for instr in _instrs(items) for r, _ in reads(instr))
+        self.left.update(_told(items))
+        self.ended = False
+
+    def walk(self, items: Sequence[Item], own: Counter[VReg] | None) -> list[Item]:
+        """What is kept of items; `own`: how often they touch each register, if they run under a condition."""
+        kept: list[Item] = []
+        for item in items:
+            if not self.ended and isinstance(item, Instr) and self._may_go(item, own):
+                self._go(item)
+                continue
+            if not self.ended and isinstance(item, If):
+                self.read.add(item.condition)
+                then, otherwise = (tuple(self.walk(x, _touched(x))) for x in (item.then, item.otherwise))
+                item = replace(item, then=then, otherwise=otherwise)
+            elif isinstance(item, Instr):
+                self.read |= {r for r, _ in reads(item)}
+                self.written |= {r for r, _ in writes(item)}
+            else:
+                self.ended = True
             kept.append(item)
-            read |= uses
-            written |= results
-    return before, kept
+        return kept
+
+    def _may_go(self, instr: Instr, own: Counter[VReg] | None) -> bool:
+        uses, results = {r for r, _ in reads(instr)}, {r for r, _ in writes(instr)}
+        if not _computes(instr, self.set_here) or uses & self.written or results & (self.read | self.written):
+            return False
+        if own is not None and any(own[r] != self.touched[r] for r in results):
+            return False
+        made = {r for r in self.made | results if self.left[r] > sum(r == used for used, _ in reads(instr))}
+        held = Counter(r.cls for r in made)
+        return all(held[r.cls] <= self.room(r.cls) for r in results)
+
+    def _go(self, instr: Instr) -> None:
+        self.before.append(instr)
+        self.left.subtract(r for r, _ in reads(instr))
+        self.made |= {r for r, _ in writes(instr)}
+
+
+def _instrs(items: Sequence[Item]) -> Iterator[Instr]:
+    for item in items:
+        match item:
+            case Instr():
+                yield item
+            case Loop(body=inside) | If(inside=inside):
+                yield from _instrs(inside)
+            case Jump(branch=branch):
+                yield branch
+            case _:
+                pass
+
+
+def _told(items: Sequence[Item]) -> Iterator[VReg]:
+    """The registers that tell where control goes, and those that loops count in, or that are kept for jumps."""
+    for item in items:
+        match item:
+            case Loop(trip=trip, streams=streams, body=body):
+                yield from (trip,) if isinstance(trip, VReg) else ()
+                yield from (s.base for s in streams)
+                yield from _told(body)
+            case If(condition=condition, inside=inside):
+                yield condition
+                yield from _told(inside)
+            case Jump(keeps=keeps):
+                yield from keeps
+            case _:
+                pass
+
+
+def _touched(items: Sequence[Item]) -> Counter[VReg]:
+    """How often each register is read or written."""
+    found = Counter(_told(items))
+    for instr in _instrs(items):
+        found.update(r for r, _ in reads(instr))
+        found.update(r for r, _ in writes(instr))
+    return found
 
 
 def _computes(instr: Instr, set_here: AbstractSet[str]) -> bool:

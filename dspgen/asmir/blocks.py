@@ -176,21 +176,23 @@ class _Composer:
             trips = self.emitter.names[NUMBER].vreg
         items += self._section(partial(self._begin, several=trips != 1))
         wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False, just=_STORES))
+        block, stores = self._block(), self._moved(store=True)
+        once = partial(self._put_back, [m for m in stores if not m.twice])
         if trips == 1:
-            before, block = ahead(self._block(), self._spare)
-            items += [*before, *wait, *block]
+            after = self._section(once)
+            before, block = ahead(block, self._spare, after)
+            items += [*before, *wait, *block, *after]
         else:
-            block = self._block()
             body = (*self._section(self._fetch), *block, *self._section(self._go_on))
             least = trips if isinstance(trips, int) else 1
             items += wait
             items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=least, pipeline=False, loc=nest.loc))
-        stores = self._moved(store=True)
-        items += self._section(partial(self._put_back, [m for m in stores if not m.twice]))
+            items += self._section(once)
         if lone is not None:
             items = [*lone, If(self.emitter.names[_OTHERS].vreg, tuple(items))]
         just = int(lone is None and not any(m.twice or self.engine.shares(m, store=True) for m in stores))
-        return self._unless_empty([*items, *self._section(lambda: self.engine.wait(stores, store=True, just=just))])
+        until = self._section(lambda: self.engine.wait(stores, store=True, just=just, beside=True))
+        return self._unless_empty([*items, *until])
 
     def _unless_empty(self, items: list[Item]) -> list[Item]:
         """A nest's code, run if the loops whose blocks are single iterations have any."""
@@ -214,10 +216,12 @@ class _Composer:
         for name in told:
             emitter.names[name] = Reg(emitter.fresh(emitter.classes.scalar.name, name))
         items = [item for name, term in told.items() for item in self._section(partial(self._set, name, term))]
-        before, block = ahead(dispatch.inlined(number, lone=True), self._spare)
-        wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False))
+        block = dispatch.inlined(number, lone=True)
+        wait = self._section(lambda: self.engine.wait(self._moved(store=False), store=False, beside=True))
         asked = [*self._section(self._ask), *self._section(partial(self._describe, stores))]
-        code = (*asked, *before, *wait, *block, *self._section(partial(self._put_back, stores)))
+        after = self._section(partial(self._put_back, stores))
+        before, block = ahead(block, self._spare, after)
+        code = (*asked, *before, *wait, *block, *after)
         emitter.assumed = {}
         return [*items, If(emitter.names[ALONE].vreg, code)]
 

@@ -55,11 +55,18 @@ def alone(counters: Sequence[Counter], windows: Sequence[Moved], dma: Dma) -> It
     for k, counter, extent in opened:
         yield lacking(k), Op("sub", (Const(counter.span, I32), Op("max", (extent, ZERO), I32)), I32)
     for k, counter, extent in opened:
-        only = both_hold(only, Op("lt", (extent, Const(counter.span + 1, I32)), I32))
-        short = Op("or", (short, Op("lt", (extent, Const(counter.span, I32)), I32)), I32)
+        below = counter.span
+        if len(opened) > 1:
+            only = both_hold(only, Op("lt", (extent, Const(counter.span + 1, I32)), I32))
         if counter.adapts and counter.hides:
-            moved = Op("mul", (_moved(k, counters, windows), extent), I32)
-            only = both_hold(only, Op("xor", (_much(moved, _WORTH[0], dma), ONE), I32))
+            most, moved = round(_WORTH[0] * dma.bytes_per_cycle), _moved(k, counters, windows)
+            if len(opened) == 1 and isinstance(moved, Const) and moved.value:
+                below = min(below, int(most // moved.value) + 1)
+            else:
+                bytes_ = Op("mul", (moved, extent), I32)
+                only = both_hold(only, Op("lt", (bytes_, Const(most + 1, I32)), I32))
+        is_short = Op("lt", (extent, Const(below, I32)), I32)
+        short = is_short if short == ZERO else Op("or", (short, is_short), I32)
     yield ALONE, both_hold(only, short)
 
 

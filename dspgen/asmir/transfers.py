@@ -177,12 +177,14 @@ class Engine:
             found = some if found is None else Op("and", (found, some), I32)
         return found
 
-    def wait(self, windows: Sequence[Moved], *, store: bool, just: int = 0) -> None:
+    def wait(self, windows: Sequence[Moved], *, store: bool, just: int = 0, beside: bool = False) -> None:
         """Read `go` of the windows' channels until all are 0. What was in registers of constants is forgotten. `just`:
-        if the transfers have only just been told, so many stores each; then it is known when they end."""
+        if the transfers have only just been told, so many stores each; then it is known when they end. `beside`: each
+        look is on its way while the branch of the one before it is, which takes a register for each channel."""
         if windows:
             idle = self._duration(windows, just) if just else 0
-            self._loop(self._channels(windows, store=store), idle if idle <= _LONGEST else 0)
+            idle = idle if idle <= _LONGEST else 0
+            self._loop(self._channels(windows, store=store), idle, beside=beside and not idle)
 
     def _duration(self, windows: Sequence[Moved], stores: int) -> int:
         """Cycles from the start of the last of these transfers to the first look at which all are done; 0 where only
@@ -208,28 +210,38 @@ class Engine:
     def _channels(self, windows: Sequence[Moved], *, store: bool) -> list[int]:
         return sorted({self.channels[m.window.name, store] for m in windows})
 
-    def _loop(self, channels: Sequence[int], idle: int = 0) -> None:
+    def _loop(self, channels: Sequence[int], idle: int = 0, *, beside: bool = False) -> None:
         """Wait until these channels have nothing to do, with a first look after `idle` cycles."""
         emitter = self.emitter
-        bases = [b for b in (self._place(channel, "go").base for channel in channels) if isinstance(b, VReg)]
+        places = [self._place(channel, "go") for channel in channels]
+        bases = [place.base for place in places if isinstance(place.base, VReg)]
         self.marks += 1
         name = f"{self.name}_wait{self.marks}"
+        looks = [self._loaded(place) for place in places] if beside else []
         emitter.items.append(Mark(name, idle))
-        left = emitter.whole(self._left(channels))
+        left = emitter.whole(self._joined(looks) if looks else self._left(channels))
+        if looks and left == looks[0].vreg:
+            left = emitter.fresh(left.cls, "left")
+            emitter.move(Reg(left), looks[0])
+        for look, place in zip(looks, places, strict=False):
+            self._loaded(place, look)
         branch = Index(self.target).branch()
         if branch is None:
             raise emitter.missing("branch", "i32")
         jump = Instr(branch.instruction, (Label(name),), Predicate(left))
-        emitter.items.append(Jump(jump, tuple(dict.fromkeys(bases))))
+        emitter.items.append(Jump(jump, tuple(dict.fromkeys((*bases, *(look.vreg for look in looks))))))
         forget(emitter)
 
     def _left(self, channels: Sequence[int]) -> Reg:
         """A register that is 0 if these channels have nothing to do."""
+        return self._joined([self._loaded(self._place(channel, "go")) for channel in channels])
+
+    def _joined(self, looks: Sequence[Reg]) -> Reg:
         found: list[Term] = []
-        for channel in channels:
+        for look in looks:
             self.reads += 1
             go = Var(f"go.{self.reads}", I32)
-            self.emitter.names[go.name] = self._loaded(self._place(channel, "go"))
+            self.emitter.names[go.name] = look
             found.append(go)
         while len(found) > 1:
             found = [*found[2:], Op("or", (found[0], found[1]), I32)]
@@ -296,9 +308,9 @@ class Engine:
         access = MemRef("words of the engine", at, (), self.dma.word_bytes, words, self.dma.word_bytes)
         return Mem(self.emitter.constants[key].vreg, at - first, access)
 
-    def _loaded(self, place: Mem) -> Reg:
+    def _loaded(self, place: Mem, into: Reg | None = None) -> Reg:
         emitter = self.emitter
-        found = Reg(emitter.fresh(emitter.classes.scalar.name, "go"))
+        found = into or Reg(emitter.fresh(emitter.classes.scalar.name, "go"))
         for form in load_forms(emitter.table, Load("dma", Address(0), 1, "i32", I32)):
             if found.vreg.cls in form.result_operand.classes:
                 emitter.emit(form, {form.result: found, form.args[0]: place})

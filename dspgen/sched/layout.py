@@ -63,6 +63,8 @@ class Layout(Appender):
         if loop.trip == 0:
             return
         if isinstance(loop.trip, VReg) and loop.min_trip <= 0:
+            if self._pipelined(loop) and self._unknown(loop, live_out) is None:
+                return
             sure = replace(loop, min_trip=1)
             after = live_out | live_before((sure,), live_out, self.facts)
             self._if(loop.trip, lambda: self._loop(sure, live_out), after=after)
@@ -73,7 +75,7 @@ class Layout(Appender):
         tried: tuple[tuple[int, str], ...] = (
             (self.settings.plain[loop.label],) if loop.label in self.settings.plain else ()
         )
-        if is_innermost(loop) and loop.pipeline and self.settings.pipeline and loop.label not in self.settings.plain:
+        if self._pipelined(loop):
             outcome = self._known(loop, live_out) if isinstance(loop.trip, int) else self._unknown(loop, live_out)
             if outcome is None:
                 return
@@ -84,6 +86,11 @@ class Layout(Appender):
             raise RunsCollide(loop.label) from None
         if not overlapped:
             self._plain(loop, live_out, tried)
+
+    def _pipelined(self, loop: Loop) -> bool:
+        """Whether to pipeline it by itself, if that can be."""
+        settings = self.settings
+        return is_innermost(loop) and loop.pipeline and settings.pipeline and loop.label not in settings.plain
 
     def _known(self, loop: Loop, live_out: Live) -> tuple[tuple[int, str], ...] | None:
         """Pipeline a loop of known trip; None if that was done, else what was tried."""
@@ -138,17 +145,23 @@ class Layout(Appender):
         self.pending += setup
         short = replace(loop, label=f"{loop.label}_rest", trip=rest, min_trip=1)
         live = live_out | live_before((loop,), live_out, facts) | {(passes, "")} | (set() if sure else {(large, "")})
-        if not sure or unroll > 1:
-            self._if(rest, lambda: self._plain(short, live, ()))
 
-        def long() -> None:
+        def all_passes() -> None:
             self.lead_in(plan, made, live_out, passes)
             self.steady(plan, made, live_out, passes)
 
-        if sure:
-            long()
-        else:
-            self._if(large, long)
+        def every() -> None:
+            if not sure or unroll > 1:
+                self._if(rest, lambda: self._plain(short, live, ()))
+            if sure:
+                all_passes()
+            else:
+                self._if(large, all_passes)
+
+        if loop.min_trip > 0:
+            every()
+        else:  # what is computed above is beside the branch
+            self._if(trip, every, after=live | live_before((short,), live, facts))
         return None
 
     def _overlapped(self, loop: Loop, live_out: Live) -> bool:
