@@ -139,7 +139,7 @@ def run_cpu(
     kernel = build_cpu(compiled, options, threads=threads, cache=cache)
     built = time.perf_counter() - started
     seen("built", None)
-    given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
+    given = {**oracle.default_inputs(path, func, options.defines, options.includes, inputs), **(inputs or {})}
     values = oracle.random_inputs(func, seed, given)
     ((outputs, seconds),) = apart(lambda: timed(kernel, func, values, repeats))
     seen("ran", None)

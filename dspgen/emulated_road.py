@@ -69,7 +69,7 @@ def emulated(
 ) -> EmulatedResult:
     """The same with code that `compile_file` has made."""
     func = compiled.source
-    given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
+    given = {**oracle.default_inputs(path, func, options.defines, options.includes, inputs), **(inputs or {})}
     values = oracle.random_inputs(func, seed, given)
     started = time.perf_counter()
     result = emulate_kernel(compiled, target, values)

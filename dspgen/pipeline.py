@@ -456,7 +456,7 @@ def run_compiled(
 ) -> RunResult:
     """The same with code that `compile_file` has made of the same program with the same options."""
     func = compiled.source
-    given = {**oracle.default_inputs(path, func, options.defines, options.includes), **(inputs or {})}
+    given = {**oracle.default_inputs(path, func, options.defines, options.includes, inputs), **(inputs or {})}
     values = oracle.random_inputs(func, seed, given)
     for room in compiled.rooms:
         check_room(room, values, func)

@@ -29,6 +29,7 @@ from plant_core.ir import (
 from plant_core.loc import PlantError
 from plant_core.piecewise import product
 from plant_core.remembered import by_identity
+from plant_core.tangled import tangled
 
 Linear = tuple[int, dict[str, int]]
 _INTEGERS = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32"})
@@ -257,14 +258,14 @@ def domain_of(comp: Comp | Effect) -> isl.Set:
 
 @by_identity
 def access_map(comp: Comp, access: Load) -> tuple[isl.Map, bool]:
-    """`{ comp[i] -> buf[x] }` on the domain, and whether that is exact: a subscript that isn't affine may be any."""
+    """`{ comp[i] -> buf[x] }` on the domain, and whether that is exact: what isn't affine, or tangled, may be any."""
     domain = domain_of(comp)
     space = domain.get_space()
     result = isl.Map.from_domain(domain)
     exact = True
     for index in access.indices:
         value = _pw_aff(index, comp.iters, space)
-        if value is None:
+        if value is None or tangled(value):
             exact = False
             piece = isl.Map.from_domain(domain).add_dims(isl.dim_type.out, 1)
         else:

@@ -20,6 +20,7 @@ from dspgen.frontend.simplify_poly import Poly, Read, assumed, atom, from_ast, t
 from plant_core.loc import Loc
 
 COMPARED = ("<", "<=", ">", ">=", "==", "!=", "-")
+LOCAL_ARRAY = "declare a local array in its place (`float t[64];`), or take one as a parameter"
 ONE_ARRAY = "use one pointer for each array, or write 'name[subscript]'"
 
 

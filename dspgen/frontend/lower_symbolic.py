@@ -17,11 +17,13 @@ from pycparser import c_ast
 from dspgen.frontend import lower_loops
 from dspgen.frontend.codes import fail
 from dspgen.frontend.lower_names import Fresh
-from dspgen.frontend.lower_pointers import ONE_ARRAY, Rewriter, Where
+from dspgen.frontend.lower_pointers import LOCAL_ARRAY, ONE_ARRAY, Rewriter, Where
 from dspgen.frontend.lower_state import Integer, State, Types
 from dspgen.frontend.simplify_ast import assign, assigned_names, items, rebuilt, step_of, variable
 from dspgen.frontend.simplify_poly import Poly, converted, from_ast, to_ast
 from plant_core.loc import Loc
+
+_ALLOCATORS = ("malloc", "calloc", "realloc", "alloca")
 
 
 @dataclass(slots=True)
@@ -124,7 +126,8 @@ class Executor:
     def _target(self, name: str, node: c_ast.Node, state: State) -> Where:
         where = self.rewriter.where(node, state)
         if where is None:
-            fail("DG013", f"what '{name}' points to isn't known in advance", self.place(node), ONE_ARRAY)
+            remedy = LOCAL_ARRAY if _allocates(node) else ONE_ARRAY
+            fail("DG013", f"what '{name}' points to isn't known in advance", self.place(node), remedy)
         pointer, array = self.types.pointers[name], self.types.arrays[where.base.array]
         if pointer.element != array.element or pointer.rank != array.rank - len(where.base.row):
             message = f"'{name}' points into '{where.base.array}', whose elements are of another type"
@@ -241,3 +244,9 @@ def _plain(old: c_ast.Node | None, new: c_ast.Node | None) -> c_ast.Node | None:
     if isinstance(new, c_ast.Compound) and not isinstance(old, c_ast.Compound) and len(new.block_items) == 1:
         return new.block_items[0]
     return new
+
+
+def _allocates(node: c_ast.Node) -> bool:
+    while isinstance(node, c_ast.Cast):
+        node = node.expr
+    return isinstance(node, c_ast.FuncCall) and isinstance(node.name, c_ast.ID) and node.name.name in _ALLOCATORS

@@ -148,6 +148,8 @@ def _diagnostics(stderr: str, path: str) -> list[Problem]:
                 remedy = "check the name, and give the folder that has it with -I"
             if undeclared := re.match(r"'(\w+)' undeclared", message):
                 remedy = f"declare it before it is used, or give a macro its value: -D {undeclared.group(1)}=8"
+            if message.startswith("invalid operands") and " *'" in message:
+                remedy = "give each array as many subscripts as it has dimensions"
             problems.append(Problem("DG003", message, Loc(file, int(number), int(column or 1)), remedy))
         elif line.startswith(_COMMAND_LINE):
             problems.append(Problem("DG003", line.removeprefix(_COMMAND_LINE), None, "check the values after -D"))

@@ -1,6 +1,6 @@
 """Default values of parameters, as `@input NAME expr EXPRESSION` lines in the C file's first comment say.
 
-EXPRESSION is NumPy arithmetic over the file's integer macros, such as `cos(2*pi*arange(N//2)/N)`.
+EXPRESSION is NumPy arithmetic over the file's macros and scalar parameters, such as `cos(2*pi*arange(N//2)/N)`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from dspgen.frontend.codes import fail
 from dspgen.frontend.preprocess import Defines, Includes, read_source, reading_flags, run_compiler
 from dspgen.frontend.read import split_defines
 from plant_core.ir import Buf, Func
-from plant_core.loc import Loc
-from plant_core.values import NUMPY, shape_of
+from plant_core.loc import Loc, PlantError
+from plant_core.python_source import Inputs
+from plant_core.values import NUMPY, is_float, shape_of
 
 Array = npt.NDArray[Any]
 _LINE = re.compile(r"@input\s+(\w+)\s+(?:expr\s+)?(.+?)\s*$")
@@ -83,12 +84,14 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 
 
 def default_inputs(
-    path: str, func: Func, defines: Defines = (), includes: Includes = ()
+    path: str, func: Func, defines: Defines = (), includes: Includes = (), given: Inputs | None = None
 ) -> dict[str, Array | int | float]:
-    """The parameters that the file's own `@input` lines fill. Raises SourceError for a line that can't be evaluated."""
+    """The parameters that the file's own `@input` lines fill, but for those that are `given`. Expressions may name
+    scalar parameters that are given, or that lines above fill, and extents are in terms of these. Raises SourceError
+    for a line that can't be evaluated."""
     lines = read_source(path).splitlines()
     found: dict[str, Array | int | float] = {}
-    macros: dict[str, float] | None = None
+    known: dict[str, float] | None = None
     for number, line in enumerate(lines, 1):
         if "@input" not in line or (match := _LINE.search(line.rstrip().removesuffix("*/"))) is None:
             continue
@@ -97,16 +100,28 @@ def default_inputs(
         place = Loc(path, number, match.start() + 1)
         if param is None:
             fail("DG023", f"@input: '{name}' isn't a parameter", place, "name one of the kernel's parameters")
-        if macros is None:
-            macros = _macros(path, defines, includes)
+        if known is None:
+            own = {p.name for p in func.params if not isinstance(p, Buf)}
+            told = {n: np.asarray(v).item() for n, v in (given or {}).items() if n in own and np.ndim(v) == 0}
+            known = _macros(path, defines, includes) | told
+        if name in (given or {}):
+            continue
         try:
-            value = np.asarray(_value(ast.parse(expression, mode="eval").body, macros))
-            sizes = {p.name: int(found[p.name]) for p in func.params if not isinstance(p, Buf) and p.name in found}
+            value = np.asarray(_value(ast.parse(expression, mode="eval").body, known))
+            sizes = {p.name: int(known[p.name]) for p in func.params if not isinstance(p, Buf) and p.name in known}
             shape = shape_of(param, sizes) if isinstance(param, Buf) else ()
             filled = np.broadcast_to(value, shape).astype(NUMPY[param.dtype], order="C")
             found[name] = filled if isinstance(param, Buf) else filled.item()
-        except (ValueError, TypeError, SyntaxError, KeyError, ArithmeticError, MemoryError) as error:
+        except PlantError:
+            remedy = "give the integer parameters by -D, by --inputs, or by @input lines above this one"
+            fail("DG023", f"@input: the size of '{name}' isn't known", place, remedy)
+        except KeyError as error:
+            remedy = "give a parameter by -D, by --inputs, or by an @input line above this one"
+            fail("DG023", f"@input: {error} has no value here", place, remedy)
+        except (ValueError, TypeError, SyntaxError, ArithmeticError, MemoryError) as error:
             fail("DG023", f"@input: can't evaluate '{expression}': {error}", place, "use NumPy functions and macros")
+        if not isinstance(param, Buf):
+            known[name] = float(filled.item()) if is_float(param.dtype) else int(filled.item())
     return found
 
 
@@ -151,7 +166,7 @@ def _value(node: ast.AST, names: dict[str, float]) -> Any:
             if name not in _FUNCTIONS:
                 raise ValueError(f"the function '{name}' isn't known")
             return _FUNCTIONS[name](*(_value(a, names) for a in args))
-    raise ValueError("only arithmetic and NumPy functions can be used")
+    raise ValueError("only arithmetic and functions of NumPy can be used, as in reshape(x, (8, 16))")
 
 
 def _plain(value: Any) -> Any:

@@ -127,6 +127,17 @@ def test_file(tmp_path: Path, text: str, line: int, column: int, code: str, part
     assert first.loc is not None and (first.loc.line, first.loc.column) == (line, column)
 
 
+REMEDIES = {
+    "void k(float x[4]) { float *t = (float *)malloc(16); t[0] = 1; x[0] = t[0]; }": "declare a local array",
+    "void k(const float x[4][4], float y[4]) { y[0] = x[1] + 1.0f; }": "as many subscripts as it has dimensions",
+}
+
+
+@pytest.mark.parametrize("text", REMEDIES)
+def test_remedy(tmp_path: Path, text: str) -> None:
+    assert REMEDIES[text] in refused(tmp_path, f"#include <stdlib.h>\n{text}\n").problems[0].remedy
+
+
 def test_all_problems_at_once(tmp_path: Path) -> None:
     error = refused(tmp_path, HEAD + "x[11] = 1;\nwhile (n) ;\nx[(int)(n * 0.5f)] = y[1];\n}\n")
     assert [(p.code, p.loc and p.loc.line) for p in error.problems] == [("DG012", 2), ("DG008", 3), ("DG011", 4)]

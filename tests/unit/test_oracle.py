@@ -62,6 +62,24 @@ def test_default_inputs(path: str) -> None:
     assert smaller["w"] is found["w"]
 
 
+def test_default_inputs_know_of_given_scalars_and_of_lines_above(tmp_path: Path) -> None:
+    file = tmp_path / "k.c"
+    file.write_text(
+        "// @input m 3\n// @input x expr arange(n) * m\n// @input y expr ones(m)\n"
+        "void k(int n, int m, const float x[n], float y[m]) { for (int i = 0; i < n; i++) y[0] += x[i]; }\n"
+    )
+    func = read_c(str(file))
+    found = default_inputs(str(file), func, given={"n": np.int32(4)})
+    np.testing.assert_array_equal(found["x"], [0, 3, 6, 9])
+    np.testing.assert_array_equal(found["y"], [1, 1, 1])
+    assert set(default_inputs(str(file), func, given={"n": 4, "m": 2, "x": np.zeros(4)})) == {"y"}
+    with pytest.raises(SourceError, match="'n' has no value here"):
+        default_inputs(str(file), func)
+    file.write_text("// @input x expr 255 - arange(256)\nvoid k(int n, float x[n]) { x[0] = 1; }\n")
+    with pytest.raises(SourceError, match="the size of 'x' isn't known"):
+        default_inputs(str(file), read_c(str(file)))
+
+
 @pytest.mark.parametrize("expression", ["__import__('os')", "x.__class__", "cos(", "unknown + 1", "cos(N, N, N, N)"])
 def test_default_inputs_refuse_other_python(tmp_path: Path, expression: str) -> None:
     file = tmp_path / "bad.c"
