@@ -122,6 +122,5 @@ def _with_values(comp: Comp, writers: list[Comp]) -> Comp:
         parts = children(expr)
         return rebuild(expr, tuple(map(change, parts))) if parts else expr
 
-    target = change(comp.target)
-    assert isinstance(target, Load)
+    target = replace(comp.target, indices=tuple(map(change, comp.target.indices)))
     return replace(comp, target=target, value=change(comp.value)) if writers else comp

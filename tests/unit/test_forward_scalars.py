@@ -18,6 +18,7 @@ BODIES = {  # and how many statements are left
     "int t = p[i] & 7; y[t] += 1;": 1,
     "int t = p[i]; int u = p[t] - 1; y[u + 1] = y[u + 1] - t;": 1,
     "int t = p[i]; if (x[i] > 0) y[t] = x[t];": 1,
+    "int t = p[i]; t = t + 1; y[i] = t;": 1,  # what is stored to is no value
     "int t = p[i]; y[i] = 1; p[i] = 0; y[t] = x[i];": 4,  # what the value is made of has changed
 }
 
