@@ -13,6 +13,8 @@ from dataclasses import replace
 
 from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Phys, VReg, reads, writes
 
+_MOST = 36  # instructions: what waits for short transfers is not to wait for these
+
 
 def ahead(
     items: Sequence[Item], room: Callable[[str], int], later: Sequence[Item] = ()
@@ -59,6 +61,8 @@ class _Ahead:
 
     def _may_go(self, instr: Instr, own: Counter[VReg] | None) -> bool:
         uses, results = {r for r, _ in reads(instr)}, {r for r, _ in writes(instr)}
+        if len(self.before) >= _MOST:
+            return False
         if not _computes(instr, self.set_here) or uses & self.written or results & (self.read | self.written):
             return False
         if own is not None and any(own[r] != self.touched[r] for r in results):
