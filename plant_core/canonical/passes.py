@@ -16,6 +16,7 @@ from plant_core.canonical.temporaries import decided, without_constant_sums, wit
 from plant_core.defined import varying_parameters
 from plant_core.dependence import rebalance_reductions
 from plant_core.ir import Func
+from plant_core.relative import relative
 from plant_core.remembered import by_identity
 from plant_core.scalars import expand_scalars
 from plant_core.schedule import normalise_loops
@@ -32,7 +33,7 @@ def canonical(func: Func, *, reassoc: bool, symbolic: bool = False, updates: boo
     Requires: 2d+1 schedules. Ensures: the same contents of every parameter, up to the reassociation of floats where
     `reassoc`.
     """
-    func = ascending(normalise_loops(in_singles(func)), straightening=True)
+    func = relative(ascending(normalise_loops(in_singles(func)), straightening=True))
     if varying_parameters(func):
         # What the other forms rest on holds for parameters of one value.
         return expand_scalars(rebalance_reductions(forward_scalars(func), reassoc=reassoc))
