@@ -50,7 +50,7 @@ def _held(func: Func, buf: Buf, places: Sequence[tuple[Expr, ...]]) -> Func:
         made = Comp(name, (), domain, isl.Map(f"{{ {name}[] -> [0] }}"), target, value, func.loc)
         return replace(made, schedule=schedule_map(made, Position((number,), ()), length).intersect_domain(domain))
 
-    for place in places:
+    for k, place in enumerate(places, 1):
         variable = Buf(fresh(buf.name, all_bufs(func)), buf.dtype, (), "local", False, buf.loc)
         element, held = Load(buf.name, place, buf.dtype, buf.loc), Load(variable.name, (), buf.dtype, buf.loc)
         own = [
@@ -58,9 +58,9 @@ def _held(func: Func, buf: Buf, places: Sequence[tuple[Expr, ...]]) -> Func:
             for c in func.comps
         ]
         func = replace(func, bufs=(*func.bufs, variable))
-        func = func.with_comps((*own, copied(element, held, max(numbers) + 1)))
+        func = func.with_comps((*own, copied(element, held, max(numbers) + k)))
         if live_in(func, variable.name, doubt=True) is not None:
-            func = func.with_comps((copied(held, element, min(numbers) - 1), *func.comps))
+            func = func.with_comps((copied(held, element, min(numbers) - k), *func.comps))
     return func
 
 
