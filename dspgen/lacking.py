@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import islpy as isl
 
-from dspgen.errors import NoSchedule
+from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Effort
 from dspgen.stages import assemble, plan_program, rewrite
 from dspgen.target.model import Target
-from plant_core.affine import children, from_linear, rebuild
+from dspgen.target.query import is_unknown, remedy_without
+from plant_core.affine import all_bufs, children, from_linear, read_accesses, rebuild
 from plant_core.ir import Binary, Buf, Call, Cast, Comp, Expr, Func, Iter, Load, Select, Unary, Val, Verbatim
 from plant_core.loc import Loc, PlantError
 from plant_core.tiles import CompPlan, LoopShape, Plan
@@ -21,6 +22,20 @@ from plant_core.tiles import CompPlan, LoopShape, Plan
 _EACH = 2
 
 _NOWHERE = Loc("", 0, 0)
+
+
+def refuse_unknown_types(source: Func, target: Target) -> None:
+    """Raises NoSchedule where arrays have elements of a type that the machine has no instructions on."""
+    found: dict[str, Problem] = {}
+    arrays = {b.name for b in all_bufs(source).values() if b.shape}
+    for comp in source.comps:
+        for access in (comp.target, *read_accesses(comp)):
+            elem = access.dtype
+            if access.buf in arrays and elem not in found and is_unknown(elem, target):
+                what = f"{target.name} can't load or store elements of '{access.buf}', of type {elem}"
+                found[elem] = Problem("DG300", what, access.loc or comp.loc, remedy_without("ld", elem, target))
+    if found:
+        raise NoSchedule(*found.values())
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from dspgen.emit.needs import needs
 from dspgen.errors import NoSchedule, Problem
 from dspgen.far_data import cycles_far, far_placement
 from dspgen.frontend.read import read_c
-from dspgen.lacking import Lacking
+from dspgen.lacking import Lacking, refuse_unknown_types
 from dspgen.near_data import check_room, with_room
 from dspgen.options import Data, Options
 from dspgen.rewrite.guard import expect
@@ -117,6 +117,7 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     with _located(source), seldom_collecting():
         elems = [p.dtype if isinstance(p, ScalarParam) else None for p in source.params]
         parameter_places(source.name, elems, target)  # what has too many is refused before anything is searched
+        refuse_unknown_types(source, target)
         if options.data == "ddr":
             backend, remarks = _off_chip(source, target, options, seen)
         else:

@@ -186,6 +186,12 @@ def remedy_without(op: str, elem: str, target: Target) -> str:
     return "describe one in the ISA file, or add a rewrite row for it"
 
 
+def is_unknown(elem: str, target: Target) -> bool:
+    """Whether no row is on elements of a type, nor on those of its counterpart with or without a sign."""
+    alike = {elem, elem.replace("u", "i"), elem.replace("i", "u")}
+    return not any(_on(row, e) for row in target.instructions for e in alike)
+
+
 _C_TYPES = (("i16", "short"), ("i32", "int"), ("f32", "float"))
 
 

@@ -44,6 +44,14 @@ REFUSED = {
 }
 
 
+def test_missing_types_are_found_before_anything_is_searched(tmp_path: Path, ft_m7002: Target) -> None:
+    text = "void k(const unsigned char a[9], short b[9]) { for (int i = 0; i < 9; i++) b[i] = a[i]; }"
+    stages: list[str] = []
+    with pytest.raises(DspgenError, match="can't load or store elements of 'a', of type u8"):
+        compile_file(written(tmp_path, text), ft_m7002, Options(), on_stage=lambda name, _: stages.append(name))
+    assert stages == ["scop"]
+
+
 def written(folder: Path, text: str) -> str:
     path = folder / "k.c"
     path.write_text(text, encoding="utf-8")
