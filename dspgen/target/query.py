@@ -180,18 +180,20 @@ def remedy_without(op: str, elem: str, target: Target) -> str:
     """How to do without an operation that the machine lacks."""
     if "f64" in (elem, *op.split("_")) and not any(_on(row, "f64") for row in target.instructions):
         return f"{target.name} computes no doubles: use float, with constants like 1.5f and functions like sqrtf"
-    if elem in ("i8", "u8", "i16", "u16", "i64") and not any(_on(row, elem) for row in target.instructions):
+    if elem in _OPTIONAL and not any(_on(row, elem) for row in target.instructions):
         kinds = ", ".join(c for e, c in _C_TYPES if any(_on(row, e) for row in target.instructions))
         return f"{target.name} has no instructions on {elem}; its types are {kinds}"
     return "describe one in the ISA file, or add a rewrite row for it"
 
 
 def is_unknown(elem: str, target: Target) -> bool:
-    """Whether no row is on elements of a type, nor on those of its counterpart with or without a sign."""
+    """Whether no row is on elements of a type that a machine may do without, nor on those of its counterpart with or
+    without a sign."""
     alike = {elem, elem.replace("u", "i"), elem.replace("i", "u")}
-    return not any(_on(row, e) for row in target.instructions for e in alike)
+    return elem in _OPTIONAL and not any(_on(row, e) for row in target.instructions for e in alike)
 
 
+_OPTIONAL = ("i8", "u8", "i16", "u16", "i64", "f64")
 _C_TYPES = (("i16", "short"), ("i32", "int"), ("f32", "float"))
 
 
