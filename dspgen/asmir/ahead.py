@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Phys, VReg, reads, writes
+from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Phys, VReg, every_instr, reads, writes
 
 _MOST = 36  # instructions: what waits for short transfers is not to wait for these
 
@@ -34,9 +34,9 @@ class _Ahead:
         self.made: set[VReg] = set()  # by what goes ahead
         self.read: set[VReg] = set()  # by what is kept
         self.written: set[VReg] = set()
-        self.set_here = {name for instr in _instrs(items) for name in _physical(instr)}
+        self.set_here = {name for instr in every_instr(items) for name in _physical(instr)}
         # Reads of each register that are not ahead themselves.
-        self.left = Counter(r for instr in _instrs(items) for r, _ in reads(instr))
+        self.left = Counter(r for instr in every_instr(items) for r, _ in reads(instr))
         self.left.update(_told(items))
         self.ended = False
 
@@ -77,19 +77,6 @@ class _Ahead:
         self.made |= {r for r, _ in writes(instr)}
 
 
-def _instrs(items: Sequence[Item]) -> Iterator[Instr]:
-    for item in items:
-        match item:
-            case Instr():
-                yield item
-            case Loop(body=inside) | If(inside=inside):
-                yield from _instrs(inside)
-            case Jump(branch=branch):
-                yield branch
-            case _:
-                pass
-
-
 def _told(items: Sequence[Item]) -> Iterator[VReg]:
     """The registers that tell where control goes, and those that loops count in, or that are kept for jumps."""
     for item in items:
@@ -110,7 +97,7 @@ def _told(items: Sequence[Item]) -> Iterator[VReg]:
 def _touched(items: Sequence[Item]) -> Counter[VReg]:
     """How often each register is read or written."""
     found = Counter(_told(items))
-    for instr in _instrs(items):
+    for instr in every_instr(items):
         found.update(r for r, _ in reads(instr))
         found.update(r for r, _ in writes(instr))
     return found

@@ -20,7 +20,7 @@ A `Place` is a memory operand as programmers write it, with its mode: its regist
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -218,6 +218,20 @@ class Function:
     body: tuple[Item, ...]
     notes: tuple[str, ...] = field(default=())
     below: tuple[tuple[Side, int], ...] = ()
+
+
+def every_instr(items: Sequence[Item]) -> Iterator[Instr]:
+    """The instructions of items and of what is inside of them, branches of jumps among them."""
+    for item in items:
+        match item:
+            case Instr():
+                yield item
+            case Jump(branch=branch):
+                yield branch
+            case Loop(body=inner) | If(inside=inner):
+                yield from every_instr(inner)
+            case Mark():
+                pass
 
 
 Use = tuple[VReg, str]  # a register and its part, as in `Reg`

@@ -6,10 +6,25 @@ isn't aligned for all that lies there. Then the old pointer is kept in the frame
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from dspgen.asmir.ir import Function, If, Instr, Item, Jump, Loop, Mark, Mem, OperandValue, Phys, Place, Reg, VReg
+from dspgen.asmir.ir import (
+    Function,
+    If,
+    Instr,
+    Item,
+    Jump,
+    Loop,
+    Mark,
+    Mem,
+    OperandValue,
+    Phys,
+    Place,
+    Reg,
+    VReg,
+    every_instr,
+)
 from dspgen.sched.kit import Kit
 from dspgen.sched.spill import Stack
 from dspgen.target.model import Abi
@@ -23,7 +38,7 @@ def moved_by_itself(function: Function, abi: Abi) -> frozenset[str]:
     """The stack pointers that a function's own code moves."""
     names = pointers(abi)
     found = set()
-    for instr in _instructions(function.body):
+    for instr in every_instr(function.body):
         for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
             written = operand.write and isinstance(value, Phys) and value.name
             advanced = isinstance(value, Place) and value.updates and isinstance(value.base, Phys) and value.base.name
@@ -64,7 +79,7 @@ def above_frames(items: Sequence[Item], stack: Stack, kit: Kit) -> tuple[Item, .
     """The same code with what the stack pointers were, rounded down, in place of what they are."""
     before: list[Item] = []
     names: dict[str, VReg] = {}
-    for instr in _instructions(items):
+    for instr in every_instr(items):
         for value in instr.operands:
             name = _named(value)
             frame = stack.frame(name) if name is not None and name not in names else None
@@ -111,16 +126,3 @@ def _with_registers(items: Sequence[Item], names: dict[str, VReg]) -> tuple[Item
             case Mark():
                 made.append(item)
     return tuple(made)
-
-
-def _instructions(items: Sequence[Item]) -> Iterator[Instr]:
-    for item in items:
-        match item:
-            case Instr():
-                yield item
-            case Jump(branch=branch):
-                yield branch
-            case Loop(body=inner) | If(inside=inner):
-                yield from _instructions(inner)
-            case Mark():
-                pass
