@@ -26,6 +26,7 @@ ISL_WORDS = frozenset(
 
 
 _LINEAR_BY_CONSTANTS = frozenset({"mul", "div", "mod", "floordiv", "shl", "shr", "and"})
+_LARGEST = (1 << 31) - 1
 
 
 class NotAffine(Exception):
@@ -314,7 +315,7 @@ def _binary(expr: Binary, nest: Nest) -> isl.PwAff:
             if not left.is_cst() and not right.is_cst():
                 raise NotAffine(f"'{print_expr(expr)}' multiplies two values that both vary")
             return left.mul(right)
-    if expr.op not in ("shl", "and"):
+    if expr.op not in ("shl", "and") and not _is_mask(expr):
         left, right = exact(expr.left, nest), exact(expr.right, nest)
     match expr.op:
         case "min":
@@ -330,7 +331,9 @@ def _binary(expr: Binary, nest: Nest) -> isl.PwAff:
 def _by_constant(expr: Binary, left: isl.PwAff, value: int, nest: Nest) -> isl.PwAff:
     amount = nest.constant(value)
     match expr.op:
-        case "div" | "mod" if value != 0:
+        case "mod" if _is_mask(expr):
+            return left.mod_val(isl.Val(value))
+        case "div" | "mod" if value != 0 and abs(value) <= _LARGEST:
             truncated = left.tdiv_q(nest.constant(abs(value)))
             quotient = truncated if value > 0 else truncated.neg()
             return quotient if expr.op == "div" else left.tdiv_r(nest.constant(abs(value)))
@@ -340,11 +343,31 @@ def _by_constant(expr: Binary, left: isl.PwAff, value: int, nest: Nest) -> isl.P
             return left.scale_val(isl.Val(1 << value))
         case "shr" if 0 <= value < 31:
             return left.scale_down_val(isl.Val(1 << value)).floor()
+        case "and" if value > _LARGEST >> 1 and value & (value + 1) == 0:
+            return _all_bits(expr, left, value, nest)
         case "and" if value >= 0 and value & (value + 1) == 0:
             return left.mod_val(isl.Val(value + 1))
         case "and" if (kept := _low_bits(value, expr.dtype)) is not None:
             return left.sub(left.mod_val(isl.Val(kept)))
     raise NotAffine(f"'{print_expr(expr)}' isn't linear")
+
+
+def _is_mask(expr: Binary) -> bool:
+    """Whether it is a remainder that only has the lowest bits, so that the dividend may wrap."""
+    match expr:
+        case Binary("mod", _, Val(value, "u32")):
+            return 0 < value <= _LARGEST and int(value) & (int(value) - 1) == 0
+        case _:
+            return False
+
+
+def _all_bits(expr: Binary, left: isl.PwAff, mask: int, nest: Nest) -> isl.PwAff:
+    """What a mask of so many bits, whose remainder no number of the program tells, takes nothing from."""
+    whole = expr.dtype == "u32" and mask > _LARGEST
+    below = expr.dtype == "i32" or nest.domain.is_subset(left.le_set(nest.constant(mask)))
+    if not whole and not (below and proven(left, "u32", nest)):
+        raise NotAffine(f"'{print_expr(expr)}' isn't linear")
+    return left
 
 
 def _low_bits(mask: int, dtype: DType) -> int | None:

@@ -12,7 +12,7 @@ from dspgen.frontend.read import read_c
 from dspgen.oracle import run_c
 from plant_core.evaluate import evaluate
 from plant_core.ir import Expr, Func, ScalarParam
-from plant_core.printer import print_expr
+from plant_core.printer import print_expr, print_func
 from plant_core.values import NUMPY, is_float, shape_of
 
 PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
@@ -30,6 +30,12 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
             for (int j = 8; j > 0; j--) acc += (int64_t)*p++ * *q++;
             y[i] = (int16_t)((acc + (1 << 14)) >> 15); } }""",
         {"n": 6},
+    ),
+    "masks of all bits": (
+        """void k(int y[40], const int x[48]) { for (int i = 0; i < 40; i++) {
+          int j = (i + 9) & 0x7fffffff; unsigned u = (unsigned)(i - 3) & 0xffffffffu;
+          y[i] = x[j % 48] + x[(u + 3) % 5000000u % 48] + (i > 2 ? x[u] : 0); } }""",
+        {},
     ),
     "walks": (
         """void k(float *y, const float *x, int n) { const float *q = x + n; float *p = y;
@@ -226,6 +232,11 @@ def check(path: Path, text: str, sizes: dict[str, int], defines: tuple[tuple[str
     for name, array in evaluate(func, inputs).items():
         assert np.array_equal(array, expected[name]), f"{name}: {array} {expected[name]}"
     return func
+
+
+def test_divisors_are_numbers_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(PROGRAMS["masks of all bits"][0])
+    assert "2147483648" not in print_func(read_c(str(tmp_path / "k.c")))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
