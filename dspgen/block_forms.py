@@ -29,6 +29,7 @@ from plant_core.groups import in_groups
 from plant_core.held import with_elements_held
 from plant_core.ir import DType, Func
 from plant_core.transposed import with_transposed_copies
+from plant_core.unfolded import unfolded
 
 _COPIES = 4  # copies of arrays take a part of the memory that is one in so many, at most
 
@@ -117,6 +118,14 @@ def grouped(source: Func, target: Target, options: Options, anywhere: Callable[[
         on_lanes=lambda comp: not any(map(lacking, operations(comp.value))),
         registers=registers,
     )
+
+
+def with_ends(source: Func, target: Target, options: Options) -> Func | None:
+    """The function with copies of arrays that go on behind their ends, if subscripts that wrap round or stop there make
+    that worth while."""
+    if not options.vectorize:
+        return None
+    return unfolded(source, target.memory(target.abi.stack_memory).size // _COPIES)
 
 
 def with_copies(source: Func, target: Target, options: Options) -> Func | None:

@@ -24,7 +24,7 @@ from dspgen.stages import CANDIDATE_LOOK, FINAL_LOOK, FINAL_TIMES, Compiled, sch
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import ArrayDecl, ScalarDecl
 from plant_core.affine import all_bufs, integer
-from plant_core.block_tree import Around, Blocks, Either, Part, flat
+from plant_core.block_tree import Around, Blocks, Either, Part, flat, of_first
 from plant_core.defined import with_parameters
 from plant_core.ir import Buf, Func
 from plant_core.windows import Size, Window
@@ -70,6 +70,18 @@ def compile_blocked(
     found = replace(pieces[0][0], source=source, choices=choices, assembly=function, scheduled=scheduled, tiles=titles)
     found = replace(found, rooms=rooms)
     return replace(found, remarks=(*remarks, *inner, *schedule_remarks(scheduled)))
+
+
+def whole_or_first(
+    nests: tuple[Part, ...], compiled: Callable[[Sequence[Part]], Compiled]
+) -> tuple[tuple[Part, ...], Compiled]:
+    """Nests in blocks as one function; those for larger arrays are left out where the machine lacks what they need."""
+    try:
+        return nests, compiled(nests)
+    except NoSchedule:
+        if (first := of_first(nests)) == nests:
+            raise
+        return first, compiled(first)
 
 
 def lost_loops(whole: Compiled, pieces: Sequence[Sequence[Compiled]]) -> bool:

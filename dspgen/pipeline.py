@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,8 +13,8 @@ import numpy as np
 
 from dspgen import oracle
 from dspgen.asmir.pointers import parameter_places
-from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies
-from dspgen.blocked import compile_blocked, lost_loops
+from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies, with_ends
+from dspgen.blocked import compile_blocked, lost_loops, whole_or_first
 from dspgen.by_nests import Chosen, compile_nests
 from dspgen.choosing import Chooser, Outdone
 from dspgen.collecting import seldom_collecting
@@ -48,7 +48,7 @@ from dspgen.stages import (
 )
 from dspgen.target.model import Target
 from dspgen.target.views import views
-from dspgen.tile_remarks import tile_remarks, unrolled_remarks
+from dspgen.tile_remarks import copy_remarks, tile_remarks, unrolled_remarks
 from dspgen.tiling.arrange import spaced
 from dspgen.tiling.bound import bound
 from dspgen.tiling.isolating import isolated
@@ -60,7 +60,7 @@ from dspgen.tiling.twos import in_twos
 from dspgen.unrolled import Unrolled, best_unrolled
 from dspgen.viewed import Best, Made, View, best_view, worth_unrolling
 from plant_core.beside import beside, forks
-from plant_core.block_tree import Blocks, Part, flat, of_first
+from plant_core.block_tree import Blocks, Part, flat
 from plant_core.canonical.passes import canonical
 from plant_core.defined import with_sizes
 from plant_core.ir import Func, ScalarParam
@@ -118,18 +118,34 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
         elems = [p.dtype if isinstance(p, ScalarParam) else None for p in source.params]
         parameter_places(source.name, elems, target)  # what has too many is refused before anything is searched
         refuse_unknown_types(source, target)
-        if options.data == "ddr":
-            backend, remarks = _off_chip(source, target, options, seen)
-        else:
-            near, rooms = with_room(source, target)
-            backend, remarks = _on_chip(near, target, options, seen)
-            backend = replace(backend, rooms=rooms)
+        backend, remarks = _with_ends(source, target, options, seen)
     conditions = needs(backend.scheduled, target, moved=options.data == "ddr", rooms=backend.rooms)
     asm = emit_asm(backend.scheduled, target, func=source, conditions=conditions)
     seen("asm", asm)
     seconds = time.perf_counter() - started
     made = replace(backend, source=source, asm=asm, conditions=conditions, compile_seconds=seconds)
     return replace(made, remarks=(*remarks, *backend.remarks))
+
+
+def _with_ends(source: Func, target: Target, options: Options, seen: OnStage) -> Made:
+    """The function with copies of arrays that go on behind their ends, where it has subscripts that do, or as it is."""
+    func = with_ends(source, target, options)
+    if func is None:
+        return _placed(source, target, options, seen)
+    try:
+        made, remarks = _placed(func, target, options, seen)
+    except NoSchedule:
+        return _placed(source, target, options, seen)
+    return made, (*copy_remarks(source, func), *remarks)
+
+
+def _placed(source: Func, target: Target, options: Options, seen: OnStage) -> Made:
+    """The function for data where the options have them."""
+    if options.data == "ddr":
+        return _off_chip(source, target, options, seen)
+    near, rooms = with_room(source, target)
+    backend, remarks = _on_chip(near, target, options, seen)
+    return replace(backend, rooms=rooms), remarks
 
 
 def _on_chip(source: Func, target: Target, options: Options, seen: OnStage) -> Made:
@@ -211,7 +227,7 @@ def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) ->
             for made in ways:
                 if best is not None and made.cycles >= best[0]:
                     continue
-                nests, whole = _composed(
+                nests, whole = whole_or_first(
                     made.nests, lambda n: compile_blocked(n, source, view, options, pieces.code, known)
                 )
                 lost = lost_loops(whole, [pieces.code(nest) for nest in flat(nests)])
@@ -230,18 +246,6 @@ def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) ->
             return best[1], ()
     assert refusal is not None
     raise refusal
-
-
-def _composed(
-    nests: tuple[Part, ...], compiled: Callable[[Sequence[Part]], Compiled]
-) -> tuple[tuple[Part, ...], Compiled]:
-    """Nests in blocks as one function; those for larger arrays are left out where the machine lacks what they need."""
-    try:
-        return nests, compiled(nests)
-    except NoSchedule:
-        if (first := of_first(nests)) == nests:
-            raise
-        return first, compiled(first)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from dspgen.tiling.nests import nests
 from dspgen.tiling.search import Choice
 from dspgen.tiling.why import Verdict, explain_lanes, one_for_each
 from dspgen.unrolled import Unrolled
+from plant_core.affine import accesses
 from plant_core.dependence import memory_dependences
 from plant_core.ir import Func
 from plant_core.loc import Loc
@@ -53,6 +54,18 @@ def unrolled_remarks(source: Func, unrolled: Unrolled, instead: str) -> tuple[Re
     message = f"{unrolled.title}: {unrolled.compiled.scheduled.cycles} cycles{instead}"
     kind = "vectorized" if unrolled.lanes else "not-vectorized"
     return tuple(Remark(loc, kind, message) for loc in dict.fromkeys(_loops_of(source).values()))
+
+
+def copy_remarks(source: Func, func: Func) -> tuple[Remark, ...]:
+    """What is told of arrays that a function has more than its source, with what they are copies of."""
+    known = {b.name for b in source.bufs}
+    found = {c.target.buf: (a.buf, c.loc) for c in func.comps for a in accesses(c.value)
+             if c.target.buf not in known and a.buf in known}  # fmt: skip
+    texts = {
+        of: f"a copy of '{of}' goes on behind its ends, as subscripts wrap round or stop there"
+        for of, _ in found.values()
+    }
+    return tuple(Remark(loc, "copied", texts[of]) for of, loc in found.values())
 
 
 def _loops_of(source: Func) -> dict[Loc | None, Loc]:
