@@ -7,6 +7,7 @@ import sys
 from plant_core.ascending import ascending, turned
 from plant_core.autoschedule.forward import forward_scalars
 from plant_core.canonical.carried import expand_carried, expand_running, with_carried_loads
+from plant_core.canonical.gaps import without_gaps
 from plant_core.canonical.idioms import unconditional_updates, with_extrema
 from plant_core.canonical.in_place import sums_in_place
 from plant_core.canonical.positions import with_positions
@@ -26,9 +27,10 @@ _FEW = 16  # elements of a local array: rather one of each iteration than a row
 
 @by_identity
 def canonical(func: Func, *, reassoc: bool, symbolic: bool = False, updates: bool = False) -> Func:
-    """Loops of unit step, which count up where their order or their subscripts allow; extrema and reductions written as
-    such; scalars in their readers' places, or one for each iteration, where `symbolic` also of loops whose trips are
-    known at run time only; with `updates`, elements that are updated by way of a variable are so in memory.
+    """Loops of unit step and without gaps, which count up where their order or their subscripts allow; extrema and
+    reductions written as such; scalars in their readers' places, or one for each iteration, where `symbolic` also of
+    loops whose trips are known at run time only; with `updates`, elements that are updated by way of a variable are so
+    in memory.
 
     Requires: 2d+1 schedules. Ensures: the same contents of every parameter, up to the reassociation of floats where
     `reassoc`.
@@ -37,7 +39,7 @@ def canonical(func: Func, *, reassoc: bool, symbolic: bool = False, updates: boo
     if varying_parameters(func):
         # What the other forms rest on holds for parameters of one value.
         return expand_scalars(rebalance_reductions(forward_scalars(func), reassoc=reassoc))
-    func = with_carried_loads(func)
+    func = with_carried_loads(without_gaps(func))
     func = decided(forward_scalars(without_stale_values(func)))
     func = with_extrema(func, reassoc=reassoc)
     func = with_positions(func, reassoc=reassoc)
