@@ -147,7 +147,8 @@ def test_random_folds(
     where = "".join(f"[{k}]" for k in ("u", "v")) if variable else "".join(f"[{i}]" for i in (indices * 2)[:2])
     where = where if square else where[: where.index("]") + 1]
     given_ = f"int u = {indices[0]}, v = {indices[-1]};" if variable else ""
-    body = f"for (int i = 0; i < 7; i++) for (int j = 0; j < 9; j++) {{ {given_} y[i] += a[j] * {head}{where}; }}"
+    loops = "for (int t = 0; t < 60; t++) for (int i = 0; i < 7; i++) for (int j = 0; j < 9; j++)"
+    body = f"{loops} {{ {given_} y[i] += a[j] * {head}{where}; }}"
     folder = tmp_path_factory.mktemp("folds")
     try:
         func = read(body, folder, f"const int a[9], const int {array}, int y[7]")
