@@ -96,31 +96,35 @@ def _tiled(
 
 
 def _spans(arrangement: Arrangement, lanes: dict[str, Lane], target: Target) -> Iterator[dict[LoopId, int]]:
+    """Tiles' spans. Of the loops along lanes that the heaviest comp is not in, all have as many vectors, as ways to
+    choose these one by one are too many where statements are."""
     nest = arrangement.nest
     whole = {x.id: x.extent for c in nest.comps if not c.box for x in c.loops if not x.free}
     along = {c.loop(lanes[c.comp.name].iterator).id for c in nest.comps}
     heavy = nest.heaviest
     written = next(a for a in heavy.accesses if a.write)
-    options: list[list[tuple[LoopId, int]]] = []
-    for comp in nest.comps:
-        for x in comp.loops:
-            if any(x.id == id for here in options for id, _ in here):
-                continue
-            if x.id in whole:
-                spans = {whole[x.id]}
-            elif x.id in along:
-                spans = {min(v * target.lanes, x.extent) for v in _VECTORS}
-            elif comp is not heavy:
-                continue
-            elif written.stays(x.iterator):
-                spans = {1, *([x.extent] if x.extent <= _SHORT else [2, 4])}
-            else:
-                spans = {u for u in _UNROLLS if u <= x.extent}
-            options.append([(x.id, s) for s in sorted(spans)])
+    own = {x.id for x in heavy.loops}
+    beside = {x.id: x.extent for c in nest.comps for x in c.loops if x.id in along and x.id not in {*own, *whole}}
+    options: list[list[dict[LoopId, int]]] = [[{id: extent}] for id, extent in whole.items()]
+    for x in heavy.loops:
+        if x.id in whole:
+            continue
+        if x.id in along:
+            spans = {min(v * target.lanes, x.extent) for v in _VECTORS}
+        elif written.stays(x.iterator):
+            spans = {1, *([x.extent] if x.extent <= _SHORT else [2, 4])}
+        else:
+            spans = {u for u in _UNROLLS if u <= x.extent}
+        options.append([{x.id: s} for s in sorted(spans)])
+    alike = [{id: min(v * target.lanes, extent) for id, extent in beside.items()} for v in _VECTORS]
+    options.append([found for k, found in enumerate(alike) if found not in alike[:k]])
     for combination in itertools.product(*options):
-        points = math.prod(-(-s // target.lanes) if id in along else s for id, s in combination)
+        spans_of = {id: span for part in combination for id, span in part.items()}
+        vectors = {id: -(-s // target.lanes) if id in along else s for id, s in spans_of.items()}
+        points = math.prod(v for id, v in vectors.items() if id not in beside)
+        points *= max((v for id, v in vectors.items() if id in beside), default=1)
         if points <= _MOST_POINTS:
-            yield dict(combination)
+            yield spans_of
 
 
 def _plan(arrangement: Arrangement, comp: CompInfo, tiling: Tiling) -> CompPlan:
