@@ -9,10 +9,11 @@ from dspgen.options import Options
 from dspgen.stages import CANDIDATE_SETS
 from dspgen.target.model import Target
 from dspgen.tiling.arrange import arrangements
-from dspgen.tiling.candidates import Candidate, Plans, candidates
+from dspgen.tiling.candidates import Candidate, candidates
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest
 from dspgen.tiling.ragged import strip_candidates
+from dspgen.tiling.register_tiles import Plans
 from dspgen.tiling.search import PATIENT
 from dspgen.tiling.whole import whole_candidates
 from plant_core.budget import at_most

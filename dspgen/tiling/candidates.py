@@ -4,61 +4,32 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from dspgen.target.model import Target
-from dspgen.tiling.apart import gathered, lane_by_lane, laned, short
 from dspgen.tiling.arrange import Arrangement
 from dspgen.tiling.doubled import with_doubled
-from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
+from dspgen.tiling.lanes import LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
-from dspgen.tiling.model import Known, Tiling, in_registers, nest_cycles, rows, working
-from dspgen.tiling.nests import CompInfo, LoopId, LoopInfo, Nest
-from dspgen.tiling.titles import title_of
+from dspgen.tiling.nests import Nest
+from dspgen.tiling.register_tiles import SMALL_POINTS, Memo, Plans, Tile, Unrolled, tiles
 from dspgen.tiling.turns import in_turns
 from plant_core.dependence import Dependence
 from plant_core.ir import Func
-from plant_core.tiles import CompPlan, LoopShape, Shape
+from plant_core.tiles import CompPlan
 
-_UNROLLS = (1, 2, 3, 4, 6, 8, 9, 12)
-_VECTORS = (1, 2, 3, 4, 6, 8, 16)
-# Of recurrences, which take many instructions, but gain from steps of several vectors at once.
-_SCANNED = (1, 2, 4, 6)
-# For loops of unknown size, whose tiles may never be full.
-_FEW = (1, 2, 4)
-_MOST_POINTS_UNKNOWN = 16
-_MOST_POINTS_FEW = 32  # where rows have a constant length
-_MOST_SPANNED_UNKNOWN = 2
-_MANY = 6  # vectors of a row: as many as there are to be at a time
-_MOST_POINTS = 160
-_SMALL_POINTS = 72
 _WITHOUT_REDUCTION = 3
 # What is refused is tried with so many times fewer vectors, down to so many.
 _SMALLER = 4
 _FEW_POINTS = 8
 _FALLBACKS = 3
-# How much slower loops taken apart are thought to be, for what they keep in memory in place of registers.
-MOVED = 1.1
-# So many lanes of an access lane by lane are about as much code as a vector's statement.
-_LANES_LIKE_A_VECTOR = 2
-# Vectors of a tile that are accessed lane by lane: more are more code than a candidate may have.
-_MOST_GATHERED = 8
 # A row is long from so many times the span of a tile on.
 _LONG_ROW = 4
-# How much slower code of few lanes is than the model thinks, for elements that lie apart: it goes lane by lane.
-_SHORT = 4.0
 # What loops that are exchanged must take of the cycles of those as written.
 _TURNED = 0.95
-# How much slower rows of any length are than where what is left of a vector is one that is cut short.
-_UNCUT = 1.1
 # Choices of lanes whose dependences are checked before their tiles are ranked.
 _PROBES = 16
-
-# Which loops besides the lanes' are unrolled: some that several comps share, only comps' own, or none.
-Unrolled = Literal["shared", "own", "none"]
-Plans = tuple[tuple[str, CompPlan], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +66,7 @@ class Candidate:
     @property
     def large(self) -> bool:
         """Slow to schedule."""
-        return self.points > _SMALL_POINTS
+        return self.points > SMALL_POINTS
 
     @property
     def rank(self) -> tuple[bool, float, int, str]:
@@ -123,51 +94,89 @@ def candidates(
     `scalars`. `kept` tells whether plans keep all dependences. `single`: one vector of each statement at a time, no
     register tiles. Not `vectorize`: none with lanes. `every`: all that there are, the model's best first.
     """
-    groups = []
+    groups: list[list[Tile]] = []
     for arrangement in arrangements:
         dependences = LegalLanes(arrangement.nest, known, target.lanes, scalars)
         legal, heavy = dependences.under(arrangement), arrangement.nest.heaviest
         apart = (x.id for x in heavy.loops if not dependences.at_once(heavy, x.iterator, arrangement))
-        memo = _Memo(frozenset(apart))
+        memo = Memo(frozenset(apart))
         for lanes in in_turns(arrangement.nest, lane_choices(arrangement.nest, target.lanes, legal), machine, legal):
             if (lanes and vectorize) or not (lanes or arrangement.moved):
-                here = sorted(_tiled(arrangement, lanes, target, machine, single, memo), key=_rank)
+                here = tiles(arrangement, lanes, target, machine, single, memo)
                 groups += [here] if here else []
-    groups.sort(key=lambda here: _rank(here[0]))
+    groups.sort(key=lambda here: here[0].rank)
+    made = _Makes()
     if every:
-        return sorted(
-            _unique([c for here in _legal(groups, kept, len(groups)) for c in here]), key=lambda c: c.rank[1:]
-        )
+        found = [made(t) for here in _legal(groups, kept, len(groups)) for t in here]
+        return sorted(_unique(found), key=lambda c: c.rank[1:])
     groups = _legal(_worth_turning(groups), kept, _PROBES)
     if not all(c.box for c in arrangements[0].nest.comps) and not (groups and groups[0][0].fixed):
-        return _ragged(groups, most, arrangements[0].nest)
-    found = [c for here in groups for c in _diverse(here)]
-    chosen = [here[0] for here in groups[: most // 2]]
+        return _ragged(groups, made, most, arrangements[0].nest)
+    found = [made(t) for here in groups for t in _diverse(here)]
+    best = [made(here[0]) for here in groups]
+    chosen = best[: most // 2]
     chosen = _unique([*chosen, *[c for c in _unique(found) if c not in chosen][: most - len(chosen)]])
-    chosen += [min(here, key=lambda c: (c.points, c.rank)) for here in groups[:1]]
-    chosen += [here[0] for here in groups if not here[0].laned][:1]
+    chosen += [made(_smallest(here)) for here in groups[:1]]
+    chosen += [c for c in best if not c.laned][:1]
     for unrolled in ("own", "none"):
-        plain = [[c for c in here if c.unrolled in (unrolled, "none")] for here in groups]
-        chosen += _unique([here[0] for here in plain if here])[:_FALLBACKS]
-    homes = {id(c): here for here in groups for c in here}
+        plain = (next((t for t in here if t.unrolled in (unrolled, "none")), None) for here in groups)
+        chosen += _unique([made(t) for t in plain if t is not None])[:_FALLBACKS]
+    homes = {id(made(t)): here for here in groups for t in here if t in made}
     unknown = any(not x.known for c in arrangements[0].nest.comps for x in c.loops)
-    return [
-        with_doubled(_with_smaller(c, homes[id(c)]) if c.family or unknown else c, homes[id(c)])
-        for c in sorted(_unique(chosen), key=_rank)
-    ]
+
+    def with_others(candidate: Candidate) -> Candidate:
+        here = homes[id(candidate)]
+        first = _with_smaller(candidate, here, made) if candidate.family or unknown else candidate
+        return with_doubled(first, lambda points: (made(t) for t in here if t.points == points))
+
+    return [with_others(c) for c in sorted(_unique(chosen), key=lambda c: c.rank)]
 
 
-def _ragged(groups: list[list[Candidate]], most: int, nest: Nest) -> list[Candidate]:
+@dataclass(slots=True)
+class _Makes:
+    """The candidates that tiles become, made once."""
+
+    found: dict[int, tuple[Tile, Candidate]] = field(default_factory=dict)
+
+    def __contains__(self, tile: Tile) -> bool:
+        return id(tile) in self.found
+
+    def __call__(self, tile: Tile) -> Candidate:
+        if tile not in self:
+            made = Candidate(
+                tile.plans,
+                tile.cycles,
+                tile.title,
+                tile.family,
+                tile.points,
+                tile.size,
+                tile.unrolled,
+                tile.turned,
+                tile.whole,
+                tile.fixed,
+                tile.sure,
+            )
+            self.found[id(tile)] = tile, made
+        return self.found[id(tile)][1]
+
+
+def _smallest(here: Sequence[Tile]) -> Tile:
+    """The best of those of the fewest vectors."""
+    return min(here, key=lambda t: t.points)
+
+
+def _ragged(groups: list[list[Tile]], made: _Makes, most: int, nest: Nest) -> list[Candidate]:
     """Where rows differ in length, tiles of one row come first, of the best choice of lanes the smallest and the best,
     since large ones may fill but few rows and make much code; of the others the best where rows are long, else the
     smallest; between these the best of all; then the rest, and larger ones of the best choices."""
-    small = [min(here, key=lambda c: (c.points, c.rank)) for here in groups]
-    wider = [min((c for c in here if c.unrolled == "none"), key=_rank, default=here[0]) for here in groups]
+    small = [made(_smallest(here)) for here in groups]
+    wider = [made(next((t for t in here if t.unrolled == "none"), here[0])) for here in groups]
     likely = [w if _in_long_rows(w, nest) else s for s, w in zip(small, wider, strict=True)]
     half = most // 2
-    best = [here[0] for here in groups]
+    best = [made(here[0]) for here in groups]
     settled = all(c.settled for c in nest.comps)
-    sure = [c for here in groups[:half] for c in sorted(here, key=_rank) if c.sure and not c.large][: 2 * settled]
+    moderate = (t for here in groups[:half] for t in here if not t.large and t.sure)
+    sure = [made(t) for t in itertools.islice(moderate, 2 * settled)]
     first = [*sure, *small[:1], *wider[:1], *likely[1:3], *best[:1], *likely[3:half], *small[1:half], *wider[1:half]]
     return list(dict.fromkeys([*first, *best[:half]]))[:most]
 
@@ -181,84 +190,15 @@ def _in_long_rows(candidate: Candidate, nest: Nest) -> bool:
     return all(loop.known and loop.extent >= _LONG_ROW * span for loop, span in lanes)
 
 
-def _legal(groups: list[list[Candidate]], kept: Callable[[Plans], bool], probes: int) -> list[list[Candidate]]:
+def _legal(groups: list[list[Tile]], kept: Callable[[Plans], bool], probes: int) -> list[list[Tile]]:
     """The groups whose smallest tile keeps all dependences, of the first ones."""
-    found = []
-    for here in groups[:probes]:
-        if kept(min(here, key=lambda c: (c.points, c.rank)).plans):
-            found.append(here)
-    return found
+    return [here for here in groups[:probes] if kept(_smallest(here).plans)]
 
 
-def _worth_turning(groups: list[list[Candidate]]) -> list[list[Candidate]]:
+def _worth_turning(groups: list[list[Tile]]) -> list[list[Tile]]:
     """Without loops that are exchanged for no more than the model can tell."""
     written = min((here[0].cycles for here in groups if not here[0].turned), default=math.inf)
     return [here for here in groups if not here[0].turned or here[0].cycles < _TURNED * written]
-
-
-def _rank(candidate: Candidate) -> tuple[bool, float, int, str]:
-    return candidate.rank
-
-
-@dataclass(frozen=True, slots=True)
-class _Memo:
-    """What is known of single comps in one arrangement. `apart`: loops of which no tile may hold two iterations."""
-
-    apart: frozenset[LoopId]
-    known: Known = field(default_factory=Known)
-    plans: dict[tuple[object, ...], CompPlan] = field(default_factory=dict)
-    titles: dict[tuple[object, ...], str] = field(default_factory=dict)
-
-
-def _tiled(
-    arrangement: Arrangement, lanes: dict[str, Lane], target: Target, machine: Machine, single: bool, memo: _Memo
-) -> Iterator[Candidate]:
-    nest = arrangement.nest
-    comps, apart, fixed = working(nest), lane_by_lane(nest, lanes, machine), _fixed(nest, lanes)
-    kept = in_registers(nest, lanes)
-    for spans in _spans(arrangement, lanes, machine, single, memo.apart):
-        tiling = Tiling(spans, lanes, arrangement.orders)
-        by_lane = gathered(apart, tiling, machine)
-        if by_lane > _MOST_GATHERED and tiling.points(nest.heaviest, target.lanes) > 1:
-            continue
-        cycles = nest_cycles(comps, tiling, machine, memo.known, kept)
-        # What such a loop advances by is beyond the reach of displacements: each row takes a register.
-        far = arrangement.turned and any(rows(c, tiling, target.lanes) > machine.vector_streams for c in comps)
-        if cycles is None or far:
-            continue
-        in_rows = lanes and not fixed and all(x.deal == 1 for x in lanes.values())
-        for cut in (False, True) if in_rows else (False,):
-            plans = _plans(arrangement, tiling, target, cut, memo.plans)
-            yield Candidate(
-                plans,
-                cycles
-                * (MOVED if arrangement.moved else 1.0)
-                * (_UNCUT if in_rows and not cut else 1.0)
-                * (_SHORT if short(nest, tiling, machine) else 1.0),
-                title_of(arrangement, tiling, memo.titles) + (" cut" if cut else ""),
-                _family(nest, tiling),
-                tiling.points(nest.heaviest, target.lanes),
-                _size(nest, dict(plans), machine) + by_lane * machine.lanes // _LANES_LIKE_A_VECTOR,
-                _unrolled(nest, tiling),
-                arrangement.turned,
-                all(c.box and tiling.span(c, x.iterator) >= x.extent for c in nest.comps for x in c.loops),
-                fixed,
-                _sure(nest, tiling, target.lanes),
-            )
-
-
-def _sure(nest: Nest, tiling: Tiling, lanes: int) -> bool:
-    widths = _widths(nest, tiling.lanes, lanes)
-    return all(
-        c.fixed(x.iterator) or tiling.span(c, x.iterator) <= widths.get(x.id, 1) for c in nest.comps for x in c.loops
-    )
-
-
-def _fixed(nest: Nest, lanes: dict[str, Lane]) -> bool:
-    """Whether all rows have the same constant length: the loops that lie across lanes do."""
-    if not lanes:
-        return all(c.box for c in nest.comps)
-    return all(c.fixed(i) for c, x in laned(nest, lanes) for i in (x.iterator, x.inner) if i is not None)
 
 
 def _unique(found: Sequence[Candidate]) -> list[Candidate]:
@@ -268,233 +208,22 @@ def _unique(found: Sequence[Candidate]) -> list[Candidate]:
     return list(unique.values())
 
 
-def _unrolled(nest: Nest, tiling: Tiling) -> Unrolled:
-    ids = [x.id for c in nest.comps for x in c.loops]
-    lanes = {c.loop(x.iterator).id for c, x in laned(nest, tiling.lanes)}
-    wide = [id for id, span in tiling.spans.items() if span > 1 and id not in lanes]
-    return "shared" if any(ids.count(id) > 1 for id in wide) else "own" if wide else "none"
-
-
-def _diverse(ranked: list[Candidate]) -> list[Candidate]:
+def _diverse(ranked: list[Tile]) -> list[Tile]:
     """The best of each way to unroll the reductions, since the model is weakest where it compares these; a few of the
     best where there are none."""
     taken: dict[tuple[str, bool], int] = {}
     kept = []
-    for candidate in ranked:
-        key = (candidate.family, candidate.large)
+    for tile in ranked:
+        key = (tile.family, tile.large)
         taken[key] = taken.get(key, 0) + 1
-        if taken[key] <= (1 if candidate.family else _WITHOUT_REDUCTION):
-            kept.append(candidate)
+        if taken[key] <= (1 if tile.family else _WITHOUT_REDUCTION):
+            kept.append(tile)
     return kept
 
 
-def _with_smaller(candidate: Candidate, ranked: list[Candidate]) -> Candidate:
+def _with_smaller(candidate: Candidate, ranked: list[Tile], made: _Makes) -> Candidate:
     """The candidate, with the best one of far fewer vectors in its place."""
     most = max(candidate.points // _SMALLER, _FEW_POINTS)
     found = (c for c in ranked if c.family == candidate.family and c.points <= most and c.points < candidate.points)
     smaller = next(found, None)
-    return candidate if smaller is None else replace(candidate, instead=_with_smaller(smaller, ranked))
-
-
-def _spans(
-    arrangement: Arrangement, lanes: dict[str, Lane], machine: Machine, single: bool, apart: Collection[LoopId]
-) -> Iterator[dict[LoopId, int]]:
-    """Register tiles: spans for the lane loop and the loops of the heaviest comp, but for those `apart`."""
-    nest = arrangement.nest
-    heavy = nest.heaviest
-    lane_loops = _widths(nest, lanes, machine.lanes)
-    inner = {c.loop(x.inner).id for c, x in laned(nest, lanes) if x.inner is not None}
-    # Comps without lanes that share the loop are unrolled as often as there are lanes.
-    mixed = any(x.id in lane_loops for c in nest.comps if c.comp.name not in lanes for x in c.loops)
-    mixed = mixed or any(x.most is not None for x in lanes.values())
-    written = next(a for a in heavy.accesses if a.write)
-    options: list[list[tuple[LoopId, int]]] = []
-    for iterator in arrangement.orders[heavy.comp.name]:
-        loop = heavy.loop(iterator)
-        if loop.id in inner:
-            continue
-        if loop.id in lane_loops:
-            width = lane_loops[loop.id]
-            deal = max(x.deal for x in lanes.values())
-            most = 1 if single or mixed else min(-(-loop.extent // width), _VECTORS[-1] // deal)
-            offered = _SCANNED if any(x.scan for x in lanes.values()) else None
-            vectors = [v for v in offered or (_VECTORS if loop.known and loop.free else _FEW) if v <= most]
-            full = set() if single or mixed else _full(loop, width)
-            # Tiles of rows whose ends differ are whole vectors.
-            spans = sorted({min(v * width, loop.extent) if loop.free else v * width for v in vectors} | full)
-        elif (not lanes and machine.vectors) or single or loop.id in apart:
-            spans = [1]
-        elif not (loop.known and loop.free):
-            lane = lanes.get(heavy.comp.name)
-            spans = [u for u in _FEW if u <= loop.extent]
-            if lane is not None and heavy.continues(iterator, lane.iterator, _MANY * machine.lanes):
-                spans = [1]
-        elif written.stays(iterator):
-            spans = sorted({1, 2, 4, *([loop.extent] if loop.extent <= 8 else [])} & set(range(1, loop.extent + 1)))
-        else:
-            spans = _unrolls(loop.extent)
-        options.append([(loop.id, s) for s in spans])
-    unknown = {x.id for x in heavy.loops if not (heavy.box or heavy.fixed(x.iterator))}
-    fixed = _fixed(nest, lanes)
-    for combination in itertools.product(*options):
-        known = not any(span > 1 and id in unknown for id, span in combination)
-        if fixed and sum(span > 1 for id, span in combination if id in unknown) > 1:
-            continue
-        if not (known or fixed) and sum(span > 1 for _, span in combination) > _MOST_SPANNED_UNKNOWN:
-            continue
-        points = max((x.deal for x in lanes.values()), default=1)
-        for id, span in combination:
-            points *= -(-span // lane_loops[id]) if id in lane_loops else span
-        if points <= (_MOST_POINTS if known else _MOST_POINTS_FEW if fixed else _MOST_POINTS_UNKNOWN):
-            chosen = dict(combination)
-            wide = max((-(-span // lane_loops[id]) for id, span in chosen.items() if id in lane_loops), default=1)
-            yield {**_alike(nest, lane_loops, wide), **_rows_alike(nest, lanes, chosen, machine), **chosen}
-
-
-def _unrolls(extent: int) -> list[int]:
-    """The usual ones, and those up to the largest of them that leave nothing over."""
-    even = {u for u in range(1, _UNROLLS[-1]) if extent % u == 0}
-    return sorted(u for u in {*_UNROLLS, *even} if u <= extent)
-
-
-def _widths(nest: Nest, lanes: dict[str, Lane], width: int) -> dict[LoopId, int]:
-    """How many iterations of each lane loop make a vector."""
-    found: dict[LoopId, int] = {}
-    for comp, lane in laned(nest, lanes):
-        loop = comp.loop(lane.iterator)
-        found[loop.id] = min(found.get(loop.id, width * lane.deal), lane.most or width * lane.deal // lane.period)
-    return found
-
-
-def _alike(nest: Nest, widths: dict[LoopId, int], vectors: int) -> dict[LoopId, int]:
-    """So many vectors for the lane loops of all comps."""
-    return {
-        x.id: min(x.extent, vectors * widths[x.id]) if x.free else vectors * widths[x.id]
-        for c in nest.comps
-        for x in c.loops
-        if x.id in widths
-    }
-
-
-def _rows_alike(nest: Nest, lanes: dict[str, Lane], chosen: dict[LoopId, int], machine: Machine) -> dict[LoopId, int]:
-    """As many rows as the heaviest comp has, in loops of the same depth that are as long: for comps along whose rows of
-    unknown length vectors lie, and those that join a vector of each row, where several are joined as one is."""
-    found: dict[LoopId, int] = {}
-    if all(x.known for x in nest.heaviest.loops):
-        return found
-    for comp in nest.comps:
-        lane = lanes.get(comp.comp.name)
-        if lane is None or (not machine.joins_rows if lane.reduce else comp.loop(lane.iterator).known):
-            continue
-        for mine, heavy in zip(comp.loops, nest.heaviest.loops, strict=False):
-            if mine.known and mine.id not in chosen and mine.extent == heavy.extent:
-                found[mine.id] = chosen.get(heavy.id, 1)
-    return found
-
-
-def _full(loop: LoopInfo, width: int) -> set[int]:
-    """The whole extent as one ragged row of vectors, when short."""
-    return {loop.extent} if loop.known and loop.free and loop.extent <= 16 * width else set()
-
-
-def _plans(
-    arrangement: Arrangement, tiling: Tiling, target: Target, cut: bool, known: dict[tuple[object, ...], CompPlan]
-) -> Plans:
-    """Shapes for full tiles first, then for the remainders of each loop, in all combinations. `known`: those of single
-    comps in this arrangement.
-
-    Where a size is unknown there are full tiles, and below these just rows of vectors; with `cut`, what is left of a
-    row is one vector cut short.
-    """
-    plans = []
-    for comp in arrangement.nest.comps:
-        name = comp.comp.name
-        along, lane = tiling.along(comp), tiling.lanes.get(name)
-        spans = tuple(along[i] for i in comp.comp.iters)
-        key = (name, lane, cut, spans)
-        if key not in known:
-            known[key] = _comp_plan(arrangement, comp, spans, lane, target, cut)
-        plans.append((name, known[key]))
-    return tuple(plans)
-
-
-def _comp_plan(
-    arrangement: Arrangement, comp: CompInfo, spans: tuple[int, ...], lane: Lane | None, target: Target, cut: bool
-) -> CompPlan:
-    per_loop: list[list[tuple[str, LoopShape]]] = []
-    name = comp.comp.name
-    order = arrangement.orders[name]
-    for iterator, span in zip(comp.comp.iters, spans, strict=True):
-        loop = comp.loop(iterator)
-        is_lane = lane is not None and lane.iterator == iterator
-        if span == 1 and not is_lane:
-            continue
-        like = LoopShape(span)
-        if lane is not None and lane.inner == iterator:
-            like = LoopShape(span, inner=True)
-        sizes = [span]
-        if loop.known and loop.free and loop.extent % span:
-            sizes.append(loop.extent % span)
-        if is_lane and lane is not None:
-            width = lane.most or target.lanes * lane.deal // lane.period
-            if span > width and not (comp.fixed(iterator) and span == loop.extent):
-                sizes.append(width)
-            like = LoopShape(span, True, lane.reduce, flip=lane.flip, scan=lane.scan, deal=lane.deal)
-        per_loop.append([(iterator, replace(like, span=s)) for s in dict.fromkeys(sizes)])
-    shapes: tuple[Shape, ...] = tuple(tuple(c) for c in itertools.product(*per_loop)) if per_loop else ()
-    if not all(comp.fixed(x.iterator) for x, span in zip(comp.loops, spans, strict=True) if span > 1):
-        rows = [tuple(s for s in shape if s[1].lane or s[1].inner or comp.fixed(s[0])) for shape in shapes]
-        shapes = tuple(dict.fromkeys((*shapes[:1], *(r for r in rows if r))))
-    if cut and lane is not None and lane.inner is None and not comp.box:
-        inner = [tuple(s for s in shape if not s[1].lane and comp.fixed(s[0])) for shape in shapes if comp.settled]
-        beside = tuple(dict.fromkeys(s for s in inner if s))
-        # A row of a vector at most is one that is cut short, full or not.
-        most = comp.loop(lane.iterator).most
-        if comp.settled and most is not None and most <= (lane.most or target.lanes):
-            shapes = ()
-        elif comp.settled and not lane.reduce and lane.iterator == order[-1] and order[1:]:
-            # Each row ends in a vector that is cut short, without a question that would come between rows.
-            shapes = tuple(tuple((n, replace(x, spare=x.lane)) for n, x in shape) for shape in shapes)
-        shapes = _rows(lane, shapes, comp.loop(lane.iterator).free, target.lanes, beside)
-    return CompPlan(order, shapes, arrangement.constants[name] if arrangement.moved else None)
-
-
-def _rows(
-    lane: Lane, shapes: tuple[Shape, ...], free: bool, lanes: int, beside: tuple[Shape, ...]
-) -> tuple[Shape, ...]:
-    """The shapes with what they leave of a row as one vector cut short, of several rows at once in the ways `beside`.
-    Where rows begin at different iterations, rows of full vectors begin where they do."""
-    rest = LoopShape(lane.most or lanes, lane=True, reduce=lane.reduce, flip=lane.flip, cut=True, scan=lane.scan)
-    if lane.reduce and not free:
-        # One loop over the row, so that its partial results are joined once.
-        return (((lane.iterator, rest),),)
-    if not free:
-        shapes = tuple(
-            tuple((name, replace(x, row=x.lane)) for name, x in shape)
-            if all(x.lane or x.span == 1 for _, x in shape)
-            else shape
-            for shape in shapes
-        )
-    tiles = tuple((*others, (lane.iterator, rest)) for others in beside) if free else ()
-    return (*shapes, *tiles, ((lane.iterator, rest),))
-
-
-def _size(nest: Nest, plans: dict[str, CompPlan], machine: Machine) -> int:
-    """Vectors (or scalars) of all shapes of all comps."""
-    size = 0
-    for comp in nest.comps:
-        vectors = 0
-        for shape in plans[comp.comp.name].shapes:
-            inner = math.prod(x.span for _, x in shape if x.inner)
-            spans = (-(-x.span * inner // machine.lanes) if x.lane else 1 if x.inner else x.span for _, x in shape)
-            vectors += math.prod(spans)
-        size += max(vectors, 1)
-    return size
-
-
-def _family(nest: Nest, tiling: Tiling) -> str:
-    """The spans of the heaviest comp's reduction loops."""
-    heavy = nest.heaviest
-    written = next(a for a in heavy.accesses if a.write)
-    inner = [x for x in heavy.loops if written.stays(x.iterator)]
-    return " ".join(f"{x.iterator}:{tiling.spans.get(x.id, 1)}" for x in inner)
+    return candidate if smaller is None else replace(candidate, instead=_with_smaller(made(smaller), ranked, made))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,13 @@ if TYPE_CHECKING:
 _STEPS = 2  # that one candidate may be doubled, one after the other
 
 
-def with_doubled(candidate: Candidate, ranked: Sequence[Candidate], steps: int = _STEPS) -> Candidate:
-    """The candidate, with the one of `ranked` that has two of its tiles in each, side by side along a loop that no
-    lanes lie along."""
-    if not steps:
+def with_doubled(candidate: Candidate, ranked: Callable[[int], Iterable[Candidate]], steps: int = _STEPS) -> Candidate:
+    """The candidate, with the one that has two of its tiles in each, side by side along a loop that no lanes lie along;
+    `ranked` are those of so many vectors, the best first."""
+    if not steps or not candidate.laned:
         return candidate
     spans = dict(_spans(candidate))
-    for other in ranked:
-        if other.points != 2 * candidate.points or not candidate.laned:
-            continue
+    for other in ranked(2 * candidate.points):
         more = dict(_spans(other))
         changed = [k for k in more if more[k] != spans.get(k, (1, False))]
         twice = all(more[k] == (2 * spans.get(k, (1, False))[0], False) for k in changed)

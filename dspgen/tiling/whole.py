@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from dspgen.target.model import Target
 from dspgen.tiling.arrange import Arrangement
-from dspgen.tiling.candidates import MOVED, Candidate, Plans
+from dspgen.tiling.candidates import Candidate
 from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import Known, Tiling, across, in_registers, nest_cycles, working
 from dspgen.tiling.nests import CompInfo, LoopId, Nest
+from dspgen.tiling.register_tiles import MOVED, Plans
 from plant_core.dependence import Dependence
 from plant_core.tiles import CompPlan, LoopShape, Shape
 

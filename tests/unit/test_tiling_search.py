@@ -10,8 +10,9 @@ import pytest
 
 from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.options import TILERS, Tiler
-from dspgen.tiling.candidates import Candidate, Plans
+from dspgen.tiling.candidates import Candidate
 from dspgen.tiling.deal import alike, in_parts, neighbours
+from dspgen.tiling.register_tiles import Plans
 from dspgen.tiling.search import Choice, Experience, Slower, search
 from plant_core.tiles import CompPlan, LoopShape
 
