@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from dspgen.asmir.ir import instruction_count
-from dspgen.errors import NoSchedule, TooHard
+from dspgen.errors import NoSchedule, TooHard, TooLarge
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.rewrite.optimise import Effort, Optimised
 from dspgen.sched.least import TooSlow
@@ -25,6 +25,7 @@ from plant_core.loc import PlantError
 
 MOST_PARTS = 4  # partial sums in place of one
 SMALL = 40  # instructions of code that is tried with fewer rules at once
+TOO_LARGE = 1.1  # times the code that a candidate may have: it is too large by fewer rules, too
 
 Refusal = NoSchedule | PlantError
 _T = TypeVar("_T", Assembled, Compiled, Planned)
@@ -154,7 +155,8 @@ class Variants:
         rewriting knows of units and recurrences, but not of prologs and registers. Not `fresh`: of modes with fewer
         rules only what was made already, unless the code is small. `most` bounds what is made by fewer rules; those of
         `without` are not tried where others are possible. `certain`: see `under`. Where
-        there are `others` to take in its place, loops too hard for some rules are not tried with fewer.
+        there are `others` to take in its place, loops too hard for some rules are not tried with fewer, nor is code
+        that is too large by far.
 
         Raises Slower where none of it can take fewer than `limit` cycles.
         """
@@ -166,7 +168,7 @@ class Variants:
             if isinstance(made, Compiled) and made.scheduled.cycles is not None:
                 limit = min(limit, made.scheduled.cycles)
         for other in reversed(modes_up_to(mode)):
-            known = best is not None or slower is not None or (others and isinstance(refusal, TooHard))
+            known = best is not None or slower is not None or (others and _by_far(refusal))
             if known and (other in without or not (fresh or other in self.made or (best and _small(best)))):
                 continue
             if refusal is not None and other not in self.made and self._refused_by_fewer(other):
@@ -336,6 +338,11 @@ def _given(found: _T | Refusal | None) -> _T:
 def _fewer(one: Compiled, other: Compiled) -> bool:
     cycles, least = one.scheduled.cycles, other.scheduled.cycles
     return cycles is not None and least is not None and cycles < least
+
+
+def _by_far(refusal: Refusal | None) -> bool:
+    """Whether fewer rules hardly help."""
+    return isinstance(refusal, TooHard) or (isinstance(refusal, TooLarge) and refusal.times > TOO_LARGE)
 
 
 def _small(compiled: Compiled) -> bool:
