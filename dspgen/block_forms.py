@@ -9,7 +9,8 @@ from functools import partial
 import islpy as isl
 
 from dspgen.block_layouts import Estimate
-from dspgen.block_sizes import MEANS, Judge, Means, Parts, in_turn
+from dspgen.block_model import Judge
+from dspgen.block_sizes import MEANS, Means, Parts, in_turn
 from dspgen.errors import NoSchedule
 from dspgen.lacking import Lacking
 from dspgen.options import Options

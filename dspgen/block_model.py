@@ -7,6 +7,7 @@ import math
 from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step, window_bytes
 from dspgen.errors import Problem
@@ -38,6 +39,13 @@ _GUARDED = ((64, 256), (32, 256), (32, 128), (16, 64), (8, 32))
 _LONG = (640, 1024, 320)  # elements: rooms that are longer are as good, of nests with guards, others, and columns
 CUT = (1,)  # what bounds blocks of all loops is less
 MODERATE = 256  # iterations of a short loop of unknown size
+
+
+class Judge(Protocol):
+    """The cycles of the code of each piece, None where not known, infinite where there is none, or where one of the
+    pieces clearly takes more than there are `enough` for it."""
+
+    def __call__(self, blocks: Blocks, enough: Sequence[float] = (), /) -> Sequence[float | None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +206,15 @@ def small(counters: Sequence[Counter], found: Sequence[Window], *, hidden: bool)
 def inner_first(spans: Sequence[int]) -> tuple[int, ...]:
     """The less, the longer inner loops are in blocks of single iterations of another loop; alike for other blocks."""
     return tuple(-span for span in reversed(spans)) if 1 in spans else ()
+
+
+def enough_for_each(made: Blocks, work: float, room: float) -> list[float]:
+    """The cycles of each piece from which on all of them, whose arithmetic takes `work`, have no `room`, if the others
+    do what they do as fast as the machine's units allow."""
+    # Of blocks that differ in kind it isn't known how much each does.
+    mine = [work if made.kinds else work * made.share(k) for k in range(len(made.pieces))]
+    times = made.times()
+    return [max(room - work + each, each) / max(times[k], 1) for k, each in enumerate(mine)]
 
 
 def most_different(ways: Iterable[Sizes], known: Sequence[tuple[int, ...]], limits: Sequence[float]) -> list[Sizes]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -24,9 +24,11 @@ from dspgen.block_model import (
     BETWEEN_BLOCKS,
     CUT,
     RAGGED,
+    Judge,
     Sizes,
     array_bytes,
     bounding,
+    enough_for_each,
     expected,
     inner_first,
     longest_of,
@@ -72,7 +74,6 @@ _SETTLED = 1.15
 _HOPEFUL = 1.1
 _BETTER = 0.8  # times the cycles that were found: what is expected to take less may be
 
-Judge = Callable[[Blocks], Sequence[float | None]]  # the cycles of the code of each piece, None where not known
 
 Means = Literal["apart", "any"]
 MEANS: tuple[Means, ...] = ("apart", "any")
@@ -348,7 +349,7 @@ class _Parts:
             if min(cycles for cycles, _ in found) <= _SETTLED * first.sizes.cycles:
                 break
             with contextlib.suppress(NoSchedule):
-                judged = self._judged(self._cut(turned, kept, ()))
+                judged = self._judged(self._cut(turned, kept, ()), min(cycles for cycles, _ in found))
                 found += [] if judged is None else [judged]
         found.sort(key=lambda each: each[0])
         return (self._resized(*found[0]), *found[1:])
@@ -381,7 +382,7 @@ class _Parts:
         for other in itertools.islice(self._differing(form, cycles), _COMPILED - 1):
             if best[0] <= _SETTLED * form.sizes.cycles:
                 break
-            found = self._judged(other)
+            found = self._judged(other, best[0])
             best = best if found is None else min(best, found, key=lambda each: each[0])
         return best
 
@@ -403,26 +404,31 @@ class _Parts:
                 return
             hopeful = list(left)
 
-    def _judged(self, form: _Form) -> tuple[float, _Form] | None:
-        """What is expected where the pieces take as many cycles as their code does; None where that isn't known."""
-        if self.judge is None:
+    def _judged(self, form: _Form, best: float = math.inf) -> tuple[float, _Form] | None:
+        """What is expected where the pieces take as many cycles as their code does; None where that isn't known, or
+        the model doesn't expect it to be less than what takes the `best` cycles: these are near enough then."""
+        if self.judge is None or best <= _SETTLED * form.sizes.cycles:
             return None
-        real = self._real(form.boxes, form.sizes, self.judge(form.made), form.made)
+        enough: list[float] = []
+        if best < math.inf:  # what is around the pieces takes a part of that
+            work = arithmetic_cycles(form.boxes.func, self.target, assumed(form.boxes.func))
+            enough = enough_for_each(form.made, work, max(2 * best - self._expected(form, best), 0.0))
+        real = self._real(form, self.judge(form.made, enough))
         return None if real is None else (real, form)
 
-    def _real(self, boxes: Boxes, sizes: Sizes, cycles: Sequence[float | None], made: Blocks) -> float | None:
-        """What is expected where the pieces take so many cycles."""
-        counters, found = windows(
-            boxes, sizes.spans, sizes.order, in_step=sizes.in_step, spare=self.spare if sizes.places else 0
-        )
-        found = placed(found, sizes.places)
+    def _real(self, form: _Form, cycles: Sequence[float | None]) -> float | None:
         work = 0.0
-        for piece, times in made.times().items():
+        for piece, times in form.made.times().items():
             each = 0.0 if piece == NOTHING else cycles[piece]
             if each is None:
                 return None
             work += each * times
-        return expected(self.dma, counters, found, work)
+        return self._expected(form, work)
+
+    def _expected(self, form: _Form, work: float) -> float:
+        sizes, spare = form.sizes, self.spare if form.sizes.places else 0
+        counters, found = windows(form.boxes, sizes.spans, sizes.order, in_step=sizes.in_step, spare=spare)
+        return expected(self.dma, counters, placed(found, sizes.places), work)
 
     def _sizes(self, boxes: Boxes, work: float, in_step: bool) -> Iterator[Sizes]:
         """Sizes whose windows fit, with what the model expects of them."""

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dspgen.choosing import FEW_NESTS, HOPELESS, SURE, Chooser
+from dspgen.choosing import FEW_NESTS, HOPELESS, SURE, Chooser, Outdone
 from dspgen.errors import NoSchedule
+from dspgen.lacking import Lacking
 from dspgen.options import REWRITE_MODES, RewriteMode
 from dspgen.stages import Compiled
+from dspgen.tiling.arrange import spaced
+from dspgen.tiling.isolating import isolated
+from dspgen.tiling.parts import in_parts
 from dspgen.tiling.search import Choice, Slower
+from plant_core.ir import Func
+
+CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
+GAINED = 1.25  # times the cycles that are enough: what takes more by the fewest rules takes more by all
+FAR = 2.0  # times the cycles of unrolled code: nests of which the model expects more are not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,8 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     Several nests are compiled together by those sets of rules that gain cycles in one of them, and by others only if
     that fails. `known` are the cycles of other code by the fewest rules.
 
-    Raises NoSchedule; Outdone where the nests by the fewest rules take many times `known`.
+    Raises NoSchedule; Outdone where the nests by the fewest rules take many times `known`, or more than rules make of
+    what is enough.
     """
     best: tuple[Compiled, int | None] | None = None
     surplus = 0.0  # the cycles of the best above those of its nests one by one
@@ -40,7 +51,7 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     vain: list[RewriteMode] = []
     fewer: tuple[Choice, ...] = ()
     few = len(chooser.searches) <= FEW_NESTS
-    first = REWRITE_MODES[:1] if known < math.inf or (few and not chooser.small) else ()
+    first = REWRITE_MODES[:1] if min(known, chooser.enough) < math.inf or (few and not chooser.small) else ()
     for mode in dict.fromkeys((*first, chooser.options.rewrite)):
         try:
             found = chooser.choices(mode, enough=SURE * known if mode == REWRITE_MODES[0] else math.inf)
@@ -50,6 +61,8 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
         (gaining if _gains(found, fewer) else vain).append(mode)
         fewer = found
         sums[mode] = sum(c.cycles for c in found)
+        if mode == REWRITE_MODES[0] and sums[mode] > GAINED * chooser.enough:
+            raise Outdone(sums[mode])
     for mode in (*reversed(gaining), *reversed(vain)):
         if best is not None and (mode in vain or len(fewer) > FEW_NESTS):
             break
@@ -80,3 +93,49 @@ def _gains(found: tuple[Choice, ...], fewer: tuple[Choice, ...]) -> bool:
     if len(found) == 1 or not fewer:
         return True
     return any(c.cycles < f.cycles for c, f in zip(found, fewer, strict=True))
+
+
+def best_nests(chooser: Chooser, known: float) -> tuple[Chooser, Chosen]:
+    """The function by its loop nests as they are, or with guarded ones cut so that their interiors have no guards,
+    whichever takes fewer cycles; raises what `compile_nests` does. `known` are the cycles of other code by the fewest
+    rules."""
+    options = chooser.options
+    if chooser.expected > FAR * known:
+        raise Outdone(chooser.expected)
+    cut = isolated(chooser.func, reassoc=options.fp == "reassoc") if options.vectorize else None
+    if cut is None:
+        return chooser, compile_nests(chooser, known=known)
+    apart = chooser.of(spaced(cut), chooser.scalars)
+    try:
+        first = compile_nests(apart, known=known)
+    except (NoSchedule, Outdone):
+        return chooser, compile_nests(chooser, known=known)
+    if first.cycles is None or first.cycles * CLEARLY < chooser.expected:
+        return apart, first
+    try:
+        second = compile_nests(chooser, known=min(known, first.plain or math.inf))
+    except (NoSchedule, Outdone):
+        return apart, first
+    return (apart, first) if second.cycles is None or first.cycles <= second.cycles else (chooser, second)
+
+
+def best_in_parts(chooser: Chooser, chosen: Chosen | None) -> tuple[Func, Mapping[str, str], Chosen] | None:
+    """The function with statements that found no lanes in parts, for what its machine does on scalars only, if that
+    takes fewer cycles than `chosen`; the parts without lanes, and what lanes lack for them."""
+    if not chooser.options.vectorize or (chosen is not None and chosen.cycles is None):
+        return None
+    laned = {name for c in chosen.best.choices for name in c.candidate.laned} if chosen is not None else set()
+    names = {c.name for c in chooser.func.comps} - laned
+    parted = in_parts(chooser.func, names, Lacking(chooser.target, chooser.options))
+    if parted is None:
+        return None
+    single = frozenset(parted.single)
+    apart = chooser.of(spaced(parted.func), single)
+    plain = chosen.plain if chosen is not None else None
+    try:
+        found = compile_nests(apart, known=math.inf if plain is None else plain)
+    except (NoSchedule, Outdone):
+        return None
+    if found.cycles is None or (chosen is not None and found.cycles >= (chosen.cycles or 0)):
+        return None
+    return apart.func, parted.single, found

@@ -83,6 +83,8 @@ class Chooser:
     experiences: dict[RewriteMode, Experience] = field(default_factory=dict)  # what is known of nests like these
     share: float = 1.0  # of what is done altogether, where this is a piece of it
     ahead: bool = False  # the next candidate is tried beside each, as nothing else is done
+    sizes: Mapping[str, int] = field(default_factory=dict)  # values of parameters that runs are to have
+    enough: float = math.inf  # cycles: code that clearly takes more is not wanted
 
     def __post_init__(self) -> None:
         machine = Machine(self.target, OperationTable(self.target))
@@ -93,6 +95,22 @@ class Chooser:
         each = self._in_parts(lambda numbers: [self.searches[k].plans(machine) for k in numbers])
         for nest, here in zip(self.searches, each, strict=True):
             nest.finalists = here
+
+    def of(self, func: Func, scalars: Collection[str]) -> Chooser:
+        """The same of another form of the function."""
+        target, options, packets, seen = self.target, self.options, self.packets, self.seen
+        return Chooser(
+            func,
+            target,
+            options,
+            scalars,
+            packets=packets,
+            seen=seen,
+            share=self.share,
+            ahead=self.ahead,
+            sizes=self.sizes,
+            enough=self.enough,
+        )
 
     @property
     def expected(self) -> float:
@@ -298,7 +316,7 @@ class Chooser:
         """See `cycles_of`, at the sizes that suit `func`, of which the code is; what a run counted is remembered."""
         known = next((c for s, c in self.counted if s is compiled.scheduled), None)
         if known is None:
-            known = cycles_of(compiled, self.target, func)
+            known = cycles_of(compiled, self.target, func, self.sizes)
             self.counted.append((compiled.scheduled, known))
         return known
 

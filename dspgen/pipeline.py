@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from dspgen import oracle
 from dspgen.asmir.pointers import parameter_places
 from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies, with_ends
 from dspgen.blocked import compile_blocked, lost_loops, whole_or_first
-from dspgen.by_nests import Chosen, compile_nests
+from dspgen.by_nests import Chosen, best_in_parts, best_nests
 from dspgen.choosing import Chooser, Outdone
 from dspgen.collecting import seldom_collecting
 from dspgen.emit.asm import emit_asm
@@ -23,7 +24,7 @@ from dspgen.emit.needs import needs
 from dspgen.errors import NoSchedule, Problem
 from dspgen.far_data import cycles_far, far_placement
 from dspgen.frontend.read import read_c
-from dspgen.lacking import Lacking, refuse_unknown_types
+from dspgen.lacking import refuse_unknown_types
 from dspgen.near_data import check_room, with_room
 from dspgen.options import Data, Options
 from dspgen.rewrite.guard import expect
@@ -51,8 +52,6 @@ from dspgen.target.views import views
 from dspgen.tile_remarks import copy_remarks, tile_remarks, unrolled_remarks
 from dspgen.tiling.arrange import spaced
 from dspgen.tiling.bound import bound
-from dspgen.tiling.isolating import isolated
-from dspgen.tiling.parts import in_parts
 from dspgen.tiling.peeling import align_stores
 from dspgen.tiling.search import PATIENT, Choice
 from dspgen.tiling.splitting import split
@@ -70,10 +69,9 @@ from plant_core.quotients import with_quotients
 from plant_core.remembered import forget
 from plant_core.windows import check_size
 
-CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
 RARE = 1 / 64  # of a form's iterations: what has no tiles there is no reason to look for another form
-FAR = 2.0  # times the cycles of unrolled code: nests of which the model expects more are not looked at
 _Form = Callable[[], Func | None]  # makes a form of a function, where it has that
+_Piece = tuple[Compiled, Stages]  # the code of a piece, and the stages that it went through
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,15 +253,15 @@ class _Pieces:
     target: Target
     options: Options
     seen: OnStage
-    known: list[tuple[Blocks, list[tuple[Compiled, Stages]]]] = field(default_factory=list)
+    known: list[tuple[Blocks, list[_Piece]]] = field(default_factory=list)
 
-    def cycles(self, blocks: Blocks) -> list[float | None]:
-        """Those of each piece; infinite where there is no code."""
+    def cycles(self, blocks: Blocks, enough: Sequence[float] = ()) -> list[float | None]:
+        """Those of each piece; infinite where there is no code, or one takes clearly more than `enough`."""
         try:
-            made = zip(blocks.pieces, self._made(blocks), strict=True)
-            found = [expected_cycles(compiled, for_piece(piece, self.target)) for piece, (compiled, _) in made]
+            made = enumerate(zip(blocks.pieces, self._made(blocks, enough), strict=True))
+            found = [expected_cycles(c, for_piece(p, self.target), blocks.begins(k)) for k, (p, (c, _)) in made]
             return [cycles if math.isfinite(cycles) else None for cycles in found]
-        except NoSchedule:
+        except (NoSchedule, Outdone):
             return [math.inf] * len(blocks.pieces)
 
     def expected(self, func: Func) -> float:
@@ -280,25 +278,34 @@ class _Pieces:
             for stage in stages:
                 self.seen(*stage)
 
-    def _made(self, blocks: Blocks) -> list[tuple[Compiled, Stages]]:
+    def _made(self, blocks: Blocks, enough: Sequence[float] = ()) -> list[_Piece]:
+        """Raises NoSchedule; Outdone where one of the pieces takes clearly more than `enough` cycles."""
         for one, found in self.known:
             if one is blocks:
                 return found
         # Searches that take long tell how far they are.
         seen = self.seen if self.options.tiler in PATIENT else _silent
-        pieces = [partial(_piece, blocks, k, self.target, self.options, seen) for k in range(len(blocks.pieces))]
-        found = [piece() for piece in pieces] if self.options.tiler in PATIENT else beside(pieces)
+        most = enough or [math.inf] * len(blocks.pieces)
+        pieces = [partial(_piece, blocks, k, self.target, self.options, seen, n) for k, n in enumerate(most)]
+        made = [piece() for piece in pieces] if self.options.tiler in PATIENT else beside(pieces)
+        found = [piece for piece in made if piece is not None]
+        if len(found) < len(made):
+            raise Outdone(math.inf, known=False)
         self.known.append((blocks, found))
         return found
 
 
-def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: OnStage) -> tuple[Compiled, Stages]:
-    """The code of one piece, and the stages that it went through; `seen` is told how far a search is."""
+def _piece(
+    blocks: Blocks, number: int, target: Target, options: Options, seen: OnStage, enough: float
+) -> _Piece | None:
+    """The code of one piece, and the stages that it went through; `seen` is told how far a search is. None where the
+    code by the fewest rules takes clearly more than `enough` cycles."""
     piece = blocks.pieces[number]
     stages: Stages = []
+    how = {"ahead": len(blocks.pieces) == 1, "share": blocks.share(number), "sizes": blocks.begins(number)}
 
     def chooser(func: Func, view: Target) -> Chooser:
-        return _chooser(func, view, options, seen, blocks.share(number), ahead=len(blocks.pieces) == 1)
+        return _chooser(func, view, options, seen, enough=enough, **how)
 
     def told(stage: str, value: object) -> None:
         stages.append((f"{piece.name}.{stage}", value))
@@ -306,19 +313,27 @@ def _piece(blocks: Blocks, number: int, target: Target, options: Options, seen: 
     machine = for_piece(piece, target)
     apart = blocks.open or not blocks.counters  # others have groups already
     groups = (_groups(piece, machine, options),) if apart else ()
-    made, remarks = _first_tiled((*groups, lambda: piece), machine, chooser, _best_code, told)
+    try:
+        made, remarks = _first_tiled((*groups, lambda: piece), machine, chooser, _best_code, told)
+    except Outdone:
+        return None
     return replace(made, remarks=(*remarks, *made.remarks)), stages
 
 
 def _chooser(
-    source: Func, target: Target, options: Options, seen: OnStage, share: float = 1.0, *, ahead: bool = False
+    source: Func,
+    target: Target,
+    options: Options,
+    seen: OnStage,
+    **how: Any,
 ) -> Chooser:
+    """`how`: what else a chooser is told."""
     reassoc = options.fp == "reassoc"
     func = split(canonical(source, reassoc=reassoc))
     func = with_lane_sums(func, target.lanes, reassoc=reassoc) if options.vectorize else func
     func = align_stores(func, partial(store_granule, target), target.lanes)
     func = spaced(in_twos(func, target.packed, partial(distances_of_twos, target)))
-    return Chooser(func, target, options, seen=seen, share=share, ahead=ahead)
+    return Chooser(func, target, options, seen=seen, **how)
 
 
 def _polished_code(view: View, seen: OnStage) -> Made:
@@ -347,10 +362,12 @@ def _best_code(view: View, seen: OnStage) -> Made:
     early, cycles, outdone = False, math.inf, ""
     try:
         early, unrolled = view.early()
-        chooser, chosen = _best_nests(chooser, math.inf if unrolled is None else unrolled.plain)
+        chooser, chosen = best_nests(chooser, math.inf if unrolled is None else unrolled.plain)
         func = chooser.func
         cycles = chosen.cycles or 0
     except Outdone as reason:
+        if unrolled is None:
+            raise
         outdone = f", {'about' if reason.known else 'over'} {reason.cycles:.0f} by loops"
     except NoSchedule as error:
         refusal = error
@@ -361,7 +378,7 @@ def _best_code(view: View, seen: OnStage) -> Made:
         instead = outdone if chosen is None else f", {chosen.cycles} by loops"
         return unrolled.compiled, unrolled_remarks(source, unrolled, instead)
     singles: Mapping[str, str] = {}
-    if not outdone and (apart := _best_in_parts(chooser, chosen)) is not None:
+    if not outdone and (apart := best_in_parts(chooser, chosen)) is not None:
         func, singles, chosen = apart
     if chosen is None:
         assert refusal is not None
@@ -370,55 +387,6 @@ def _best_code(view: View, seen: OnStage) -> Made:
     seen("plan", best.choices)
     tell(best, seen)
     return best, tile_remarks(source, func, best.choices, target, options, singles)
-
-
-def _best_nests(chooser: Chooser, known: float) -> tuple[Chooser, Chosen]:
-    """The function by its loop nests as they are, or with guarded ones cut so that their interiors have no guards,
-    whichever takes fewer cycles; raises what `compile_nests` does. `known` are the cycles of other code by the fewest
-    rules."""
-    options = chooser.options
-    if chooser.expected > FAR * known:
-        raise Outdone(chooser.expected)
-    cut = isolated(chooser.func, reassoc=options.fp == "reassoc") if options.vectorize else None
-    if cut is None:
-        return chooser, compile_nests(chooser, known=known)
-    target, packets, seen = chooser.target, chooser.packets, chooser.seen
-    apart = Chooser(
-        spaced(cut), target, options, chooser.scalars, packets=packets, seen=seen, ahead=chooser.ahead
-    )  # fmt: skip
-    try:
-        first = compile_nests(apart, known=known)
-    except (NoSchedule, Outdone):
-        return chooser, compile_nests(chooser, known=known)
-    if first.cycles is None or first.cycles * CLEARLY < chooser.expected:
-        return apart, first
-    try:
-        second = compile_nests(chooser, known=min(known, first.plain or math.inf))
-    except (NoSchedule, Outdone):
-        return apart, first
-    return (apart, first) if second.cycles is None or first.cycles <= second.cycles else (chooser, second)
-
-
-def _best_in_parts(chooser: Chooser, chosen: Chosen | None) -> tuple[Func, Mapping[str, str], Chosen] | None:
-    """The function with statements that found no lanes in parts, for what its machine does on scalars only, if that
-    takes fewer cycles than `chosen`; the parts without lanes, and what lanes lack for them."""
-    if not chooser.options.vectorize or (chosen is not None and chosen.cycles is None):
-        return None
-    laned = {name for c in chosen.best.choices for name in c.candidate.laned} if chosen is not None else set()
-    names = {c.name for c in chooser.func.comps} - laned
-    parted = in_parts(chooser.func, names, Lacking(chooser.target, chooser.options))
-    if parted is None:
-        return None
-    single = frozenset(parted.single)
-    apart = Chooser(spaced(parted.func), chooser.target, chooser.options, single, ahead=chooser.ahead)
-    plain = chosen.plain if chosen is not None else None
-    try:
-        found = compile_nests(apart, known=math.inf if plain is None else plain)
-    except (NoSchedule, Outdone):
-        return None
-    if found.cycles is None or (chosen is not None and found.cycles >= (chosen.cycles or 0)):
-        return None
-    return apart.func, parted.single, found
 
 
 @contextmanager

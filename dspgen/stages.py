@@ -411,17 +411,19 @@ def for_piece(piece: Func, target: Target) -> Target:
     return with_arguments(target, given + [False for b in piece.bufs if b.kind == "local"])
 
 
-def cycles_of(compiled: Compiled, target: Target, func: Func | None = None) -> int | None:
+def cycles_of(
+    compiled: Compiled, target: Target, func: Func | None = None, known: Mapping[str, int] | None = None
+) -> int | None:
     """What the schedule tells, else what a run on zeros takes (control flow depends on sizes only, mostly), of sizes
-    that are parameters at small values, which suit `func` where it is given: the code may be of one form of it; None
-    where loop bounds are data, or where it isn't soon told at such values,
-    which may lead loops on for ever, and subscripts out of arrays."""
+    that are parameters at those `known`, or small ones, which suit `func` where it is given: the code may be of one
+    form of it; None where loop bounds are data, or where it isn't soon told at such values, which may lead loops on
+    for ever, and subscripts out of arrays."""
     if compiled.scheduled.cycles is not None:
         return compiled.scheduled.cycles
     params = compiled.func.params
     if varying_parameters(compiled.func):
         return None
-    sizes = trial_sizes(func or compiled.func)
+    sizes = trial_sizes(func or compiled.func) | dict(known or {})
     zeros = {
         p.name: np.zeros(p.extents, NUMPY[p.dtype]) if isinstance(p, Buf) else sizes.get(p.name, 0.0) for p in params
     }
@@ -439,9 +441,9 @@ def cycles_of(compiled: Compiled, target: Target, func: Func | None = None) -> i
     return simulate_kernel(kernel, target, zeros).cycles
 
 
-def expected_cycles(compiled: Compiled, target: Target) -> float:
+def expected_cycles(compiled: Compiled, target: Target, known: Mapping[str, int] | None = None) -> float:
     """The cycles of compiled code; where sizes are not known, what its nests took when they were chosen."""
-    cycles = cycles_of(compiled, target)
+    cycles = cycles_of(compiled, target, known=known)
     if cycles is not None:
         return cycles
     return sum(min((t.cycles for t in c.trials if t.cycles is not None), default=math.inf) for c in compiled.choices)

@@ -30,18 +30,23 @@ def best_view(
 ) -> Made:
     """The code for the machine's view that takes the fewest cycles, of those with as many elements in each lane as
     the function's types allow. Views are not compiled that the model expects to take longer than what was found, or
-    whose nests take many times the cycles of another's. `code` makes it by what `choosers` makes of a view."""
+    whose nests take many times the cycles of another's. `code` makes it by what `choosers` makes of a view. Raises
+    Outdone where that takes clearly more cycles than are enough for the choosers."""
     found = [View(source, choosers(source, view)) for view in fitting_views(source, target)]
     if len(found) == 1:
         return code(found[0], seen)
     if all(v.chooser.expected for v in found):
         found = _screened(sorted(found, key=lambda v: v.chooser.expected))
-    best = Best()
+    best, outdone = Best(), list[Outdone]()
     for view in found:
         if best.made is None or best.cost > OPTIMISM * view.chooser.expected:
-            best.offer(partial(code, view), partial(expected_cycles, target=view.chooser.target))
+            cost = partial(expected_cycles, target=view.chooser.target, known=view.chooser.sizes)
+            try:
+                best.offer(partial(code, view), cost)
+            except Outdone as reason:
+                outdone.append(reason)
     if best.made is None:
-        raise best.refusals[0]
+        raise [*best.refusals, *outdone][0]
     return best.told(seen)
 
 

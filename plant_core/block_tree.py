@@ -74,6 +74,18 @@ class Blocks:
         place = tuple(_place(c, n) for c, n in zip(self.counters, at, strict=True))
         return next((k.piece for k in self.kinds if all(t.holds(at) for t in k.tests)), self.piece)[place]
 
+    def begins(self, number: int) -> dict[str, int]:
+        """What the block in the middle of those that a piece is for begins with, by the name of its `origins`; empty
+        where sizes aren't known."""
+        if not self.origins or any(c.extent is not None for c in self.counters):
+            return {}
+        every = itertools.product(*(range(c.trips) for c in self.counters))
+        mine = [at for at in every if self.piece_of(at) == number]
+        if not mine:
+            return {}
+        middle = mine[len(mine) // 2]
+        return {name: self.counters[k].low + self.counters[k].span * middle[k] for name, k in self.origins}
+
     def share(self, number: int) -> float:
         """The part of all iterations that one of the pieces does; of all blocks, where these differ in kind."""
         if self.kinds:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dspgen.block_sizes import Judge, _Parts, in_turn
+from dspgen.block_model import Judge
+from dspgen.block_sizes import _Parts, in_turn
 from dspgen.errors import DspgenError, NoSchedule
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
@@ -284,7 +286,7 @@ def test_a_judge_decides_between_sizes(tmp_path: Path, ft_m7002: Target) -> None
     func = canonical(read_c(str(path)), reassoc=True)
     seen: list[Blocks] = []
 
-    def judge(made: Blocks) -> list[float | None]:
+    def judge(made: Blocks, enough: Sequence[float] = ()) -> list[float | None]:
         seen.append(made)
         return [{1: 1e6, 2: 2e5, 3: 3e5}[len(seen)]] * len(made.pieces)
 
@@ -293,9 +295,9 @@ def test_a_judge_decides_between_sizes(tmp_path: Path, ft_m7002: Target) -> None
     assert len(seen) == 3 and seen[0].counters == first.counters and found is seen[1]
     assert len({made.counters for made in seen}) == 3
     fast: list[Blocks] = []
-    (kept,) = _best(func, func, ft_m7002, DDR, lambda made: fast.append(made) or [1.0] * len(made.pieces))
+    (kept,) = _best(func, func, ft_m7002, DDR, lambda made, _: fast.append(made) or [1.0] * len(made.pieces))
     assert kept.counters == first.counters and len(fast) == 1
-    (unknown,) = _best(func, func, ft_m7002, DDR, lambda made: [None] * len(made.pieces))
+    (unknown,) = _best(func, func, ft_m7002, DDR, lambda made, _: [None] * len(made.pieces))
     assert unknown.counters == first.counters
 
 

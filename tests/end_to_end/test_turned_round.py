@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from dspgen.block_sizes import Judge, in_turn
+from dspgen.block_model import Judge
+from dspgen.block_sizes import in_turn
 from dspgen.errors import NoSchedule
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
@@ -90,7 +91,7 @@ def test_rows_stay_as_they_are_where_the_machine_lacks_what_others_need(
     source = read_c(str(path))
     monkeypatch.setattr("dspgen.block_sizes.turns", lambda func, *_: [*layouts(func), Turned(func, {})])
 
-    def judge(blocks: Blocks) -> list[float | None]:
+    def judge(blocks: Blocks, enough: Sequence[float] = ()) -> list[float | None]:
         return [math.inf if any(w.layout for w in blocks.windows) else None for _ in blocks.pieces]
 
     def turned(judge: Judge | None) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from dspgen.block_forms import cuts, in_few_nests
 from dspgen.block_model import Sizes, expected, in_orders, most_different, placed, room_beside, small
-from dspgen.block_sizes import in_turn
+from dspgen.block_sizes import _Form, _Parts, in_turn
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.target.load import load_target
@@ -167,8 +169,8 @@ def test_other_sizes_are_compared_with_one_block_of_all(tmp_path: Path) -> None:
     options = Options(data="ddr")
     judged = []
 
-    def judge(made: Blocks) -> list[float | None]:
-        judged.append(made)
+    def judge(made: Blocks, enough: Sequence[float]) -> list[float | None]:
+        judged.append((made, enough))
         return [1e5] * 64
 
     def estimate(func: Func) -> float:
@@ -178,3 +180,27 @@ def test_other_sizes_are_compared_with_one_block_of_all(tmp_path: Path) -> None:
     for ways in cuts(source, func, load_target("ft_m7002"), options, judge, estimate):
         assert list(itertools.islice(ways, 3))
     assert len(judged) > 1
+    # What is compared with something need not take longer than that.
+    assert not judged[0][1] and all(len(enough) in (0, len(made.pieces)) for made, enough in judged)
+    bounded = [n for _, enough in judged for n in enough]
+    assert bounded and all(0 <= n < 64 * 1e5 for n in bounded)
+
+
+def test_what_comes_near_to_the_model_of_other_sizes_is_not_compared_with_them(tmp_path: Path) -> None:
+    path = tmp_path / "sums.c"
+    path.write_text("""void sums(float a[256][256], float x[256], float y[256]) {
+      for (int i = 0; i < 256; i++) { float s = 0; for (int j = 0; j < 256; j++) s += a[i][j] * x[j]; y[i] = s; } }""")
+    func = canonical(read_c(str(path)), reassoc=True)
+    judged: list[Sequence[float]] = []
+
+    def judge(made: Blocks, enough: Sequence[float]) -> list[float | None]:
+        judged.append(enough)
+        return [1.0] * len(made.pieces)
+
+    parts = _Parts(func, func, load_target("ft_m7002"), Options(data="ddr"), judge, "apart", lambda _: 0.0)
+    form = parts._cheapest()[0].blocks
+    assert isinstance(form, _Form)
+    assert parts._judged(form, 1.1 * form.sizes.cycles) is None and not judged
+    assert parts._judged(form, 2 * form.sizes.cycles) is not None and parts._judged(form) is not None
+    (each,), none = judged
+    assert 0 < each * math.prod(c.trips for c in form.made.counters) < 2 * form.sizes.cycles and not none

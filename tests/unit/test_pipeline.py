@@ -17,8 +17,11 @@ from dspgen.pipeline import _Pieces, compile_file, run_file
 from dspgen.sched.facts import Facts
 from dspgen.sched.kit import Kit
 from dspgen.sched.straight import straight_ops
+from dspgen.stages import cycles_of
 from dspgen.target.model import Target
 from plant_core.block_tree import flat
+from plant_core.blocks import blocks as cut_in_blocks
+from plant_core.boxes import Boxes
 from plant_core.canonical.passes import canonical
 from tests.support.any_size import verified_at
 
@@ -166,6 +169,25 @@ def test_a_piece_may_be_given_more_than_a_call_passes(tmp_path: Path, ft_m7002: 
     assert max(len(piece.params) for piece in blocks.pieces) == 9
     pieces = _Pieces(ft_m7002, options, lambda stage, value: None)
     assert all(cycles is not None and math.isfinite(cycles) for cycles in pieces.cycles(blocks))
+
+
+TRIANGLE = """void f(const float x[64][64], float y[64][64]) {
+  for (int i = 0; i < 64; i++) for (int j = 0; j < 64; j++) if (j <= i + 3) y[i][j] = 2 * x[i][j]; }"""
+
+
+def test_pieces_that_take_clearly_more_than_is_enough_are_given_up(tmp_path: Path, ft_m7002: Target) -> None:
+    """But made, should they be wanted. A piece is counted at the block in the middle of those that it is for."""
+    source, options = read_c(written(tmp_path, TRIANGLE)), Options(data="ddr", tile="one")
+    func = canonical(source, reassoc=True)
+    made = cut_in_blocks(Boxes(func, ft_m7002.lanes, set()), (8, 64), (0,), reassoc=True)
+    assert made.begins(0) == {"i_first": 32}
+    pieces = _Pieces(ft_m7002, options, lambda stage, value: None)
+    assert pieces.cycles(made, [10.0]) == [math.inf]
+    (cycles,) = pieces.cycles(made)
+    (code,) = pieces.code(made)
+    assert cycles is not None and cycles == cycles_of(code, ft_m7002, known={"i_first": 32})
+    assert cycles != cycles_of(code, ft_m7002, known={"i_first": 56})
+    assert _Pieces(ft_m7002, options, lambda stage, value: None).cycles(made, [2 * cycles]) == [cycles]
 
 
 @pytest.mark.slow
