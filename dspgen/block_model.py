@@ -12,7 +12,8 @@ from typing import Protocol
 from dspgen.asmir.places import may_slide, place_bytes, room_of, sliding_step, window_bytes
 from dspgen.errors import Problem
 from dspgen.options import Options
-from dspgen.target.model import Dma
+from dspgen.target.model import Dma, Target
+from dspgen.tiling.bound import arithmetic_cycles
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.block_tree import Blocks
 from plant_core.block_windows import Rooms
@@ -208,13 +209,13 @@ def inner_first(spans: Sequence[int]) -> tuple[int, ...]:
     return tuple(-span for span in reversed(spans)) if 1 in spans else ()
 
 
-def enough_for_each(made: Blocks, work: float, room: float) -> list[float]:
-    """The cycles of each piece from which on all of them, whose arithmetic takes `work`, have no `room`, if the others
-    do what they do as fast as the machine's units allow."""
-    # Of blocks that differ in kind it isn't known how much each does.
-    mine = [work if made.kinds else work * made.share(k) for k in range(len(made.pieces))]
+def enough_for_each(made: Blocks, target: Target, room: float) -> list[float]:
+    """The cycles of each piece from which on all of them have no `room`, if the others do what they do as fast as the
+    machine's units allow."""
     times = made.times()
-    return [max(room - work + each, each) / max(times[k], 1) for k, each in enumerate(mine)]
+    least = [arithmetic_cycles(piece, target, made.begins(k)) for k, piece in enumerate(made.pieces)]
+    others = room - sum(times[k] * each for k, each in enumerate(least))
+    return [each + max(others, 0.0) / max(times[k], 1) for k, each in enumerate(least)]
 
 
 def most_different(ways: Iterable[Sizes], known: Sequence[tuple[int, ...]], limits: Sequence[float]) -> list[Sizes]:

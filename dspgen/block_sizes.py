@@ -72,6 +72,7 @@ _COMPILED = 3
 _FORMS = 2  # that are compiled besides the first
 _SETTLED = 1.15
 _HOPEFUL = 1.1
+_CLEARLY = 1.05
 _BETTER = 0.8  # times the cycles that were found: what is expected to take less may be
 
 
@@ -406,13 +407,12 @@ class _Parts:
 
     def _judged(self, form: _Form, best: float = math.inf) -> tuple[float, _Form] | None:
         """What is expected where the pieces take as many cycles as their code does; None where that isn't known, or
-        the model doesn't expect it to be less than what takes the `best` cycles: these are near enough then."""
-        if self.judge is None or best <= _SETTLED * form.sizes.cycles:
+        the model doesn't expect it to be clearly better than what takes the `best` cycles."""
+        if self.judge is None or best <= _CLEARLY * form.sizes.cycles:
             return None
         enough: list[float] = []
         if best < math.inf:  # what is around the pieces takes a part of that
-            work = arithmetic_cycles(form.boxes.func, self.target, assumed(form.boxes.func))
-            enough = enough_for_each(form.made, work, max(2 * best - self._expected(form, best), 0.0))
+            enough = enough_for_each(form.made, self.target, 2 * best - self._expected(form, best))
         real = self._real(form, self.judge(form.made, enough))
         return None if real is None else (real, form)
 

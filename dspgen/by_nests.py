@@ -61,7 +61,9 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
         (gaining if _gains(found, fewer) else vain).append(mode)
         fewer = found
         sums[mode] = sum(c.cycles for c in found)
-        if mode == REWRITE_MODES[0] and sums[mode] > GAINED * chooser.enough:
+        # What was too large tells nothing, and may not be so by more rules.
+        told = not any(trial.large for choice in found for trial in choice.trials)
+        if mode == REWRITE_MODES[0] and told and sums[mode] > GAINED * chooser.enough:
             raise Outdone(sums[mode])
     for mode in (*reversed(gaining), *reversed(vain)):
         if best is not None and (mode in vain or len(fewer) > FEW_NESTS):
@@ -108,7 +110,9 @@ def best_nests(chooser: Chooser, known: float) -> tuple[Chooser, Chosen]:
     apart = chooser.of(spaced(cut), chooser.scalars)
     try:
         first = compile_nests(apart, known=known)
-    except (NoSchedule, Outdone):
+    except (NoSchedule, Outdone) as reason:
+        if isinstance(reason, Outdone) and known == math.inf:
+            raise  # it takes more than is enough
         return chooser, compile_nests(chooser, known=known)
     if first.cycles is None or first.cycles * CLEARLY < chooser.expected:
         return apart, first

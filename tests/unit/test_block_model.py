@@ -200,7 +200,7 @@ def test_what_comes_near_to_the_model_of_other_sizes_is_not_compared_with_them(t
     parts = _Parts(func, func, load_target("ft_m7002"), Options(data="ddr"), judge, "apart", lambda _: 0.0)
     form = parts._cheapest()[0].blocks
     assert isinstance(form, _Form)
-    assert parts._judged(form, 1.1 * form.sizes.cycles) is None and not judged
+    assert parts._judged(form, form.sizes.cycles) is None and not judged
     assert parts._judged(form, 2 * form.sizes.cycles) is not None and parts._judged(form) is not None
     (each,), none = judged
     assert 0 < each * math.prod(c.trips for c in form.made.counters) < 2 * form.sizes.cycles and not none
