@@ -287,9 +287,9 @@ class _Pieces:
         seen = self.seen if self.options.tiler in PATIENT else _silent
         most = enough or [math.inf] * len(blocks.pieces)
         pieces = [partial(_piece, blocks, k, self.target, self.options, seen, n) for k, n in enumerate(most)]
-        made = [piece() for piece in pieces] if self.options.tiler in PATIENT else beside(pieces)
+        made = [piece() for piece in pieces] if self.options.tiler in PATIENT else beside(pieces, lambda p: p is None)
         found = [piece for piece in made if piece is not None]
-        if len(found) < len(made):
+        if len(found) < len(pieces):
             raise Outdone(math.inf, known=False)
         self.known.append((blocks, found))
         return found

@@ -51,10 +51,16 @@ def _most() -> int:
     return _limit[0] if _limit else len(os.sched_getaffinity(0))
 
 
-def beside(parts: Sequence[Callable[[], Result]]) -> list[Result]:
-    """What each part returns, which can be pickled. What raises in its process does so again in this one."""
+def beside(parts: Sequence[Callable[[], Result]], vain: Callable[[Result], bool] | None = None) -> list[Result]:
+    """What each part returns, which can be pickled. What raises in its process does so again in this one. Where a
+    result tells that all are in `vain`, such a one is all that is returned, and the others are given up."""
     if _most() == 1 or len(parts) < 2:
-        return [part() for part in parts]
+        results: list[Result] = []
+        for part in parts:
+            results.append(part())
+            if vain is not None and vain(results[-1]):
+                return results[-1:]
+        return results
     waiting = deque(range(len(parts)))
     running: dict[int, _Child] = {}  # by the pipe that the answer comes through
     answers: dict[int, bytes] = {}
@@ -65,7 +71,9 @@ def beside(parts: Sequence[Callable[[], Result]]) -> list[Result]:
                 running[child.pipe] = child
             for pipe in select.select(list(running), [], [])[0]:
                 child = running.pop(pipe)
-                answers[child.number] = child.answer()
+                answer = answers[child.number] = child.answer()
+                if vain is not None and answer and vain(result := pickle.loads(answer)):
+                    return [result]
     finally:
         for child in running.values():
             child.stop()

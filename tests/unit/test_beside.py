@@ -74,6 +74,14 @@ def test_what_raises_does_so_here() -> None:
         beside([partial(square, 2), lambda: (1 // 0, 0)])
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.usefixtures("several")
+def test_one_result_tells_that_all_are_in_vain(processes: int) -> None:
+    limit_processes(processes)
+    assert beside([lambda: 1, lambda: None, lambda: 1 // 0], lambda found: found is None) == [None]
+    assert beside([lambda: 1, lambda: 2], lambda found: found is None) == [1, 2]
+
+
 @pytest.mark.usefixtures("several")
 def test_what_can_not_be_sent_is_done_here() -> None:
     found = beside([lambda: lambda: 1, lambda: lambda: 2])
@@ -161,9 +169,9 @@ def test_code_is_the_same(
     path.write_text(text, encoding="utf-8")
     used: list[int] = []
 
-    def counted(parts: list[Callable[[], object]]) -> list[object]:
+    def counted(parts: list[Callable[[], object]], vain: Callable[[object], bool] | None = None) -> list[object]:
         used.append(len(parts))
-        return beside(parts)
+        return beside(parts, vain)
 
     for module in ("tiling.deal", "pipeline"):
         monkeypatch.setattr(f"dspgen.{module}.beside", counted)
