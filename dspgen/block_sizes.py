@@ -66,15 +66,15 @@ _TRIED = 40
 _LONGER = 8  # for arrays that others have no room for
 # What is expected of blocks that are alike, at most.
 _ALIKE = 1.01
-# Feedback: how many sizes are compiled, how near to the model's cycles is good enough, and how much above the best
-# a size may be expected to be.
+# Feedback: how many sizes are compiled, how near to the model's cycles is good enough, how much above the best a size
+# may be expected to be, and how much better than what was found.
 _COMPILED = 3
+_PIECES = 4  # of other sizes that are compiled, if the best has no more of them
 _FORMS = 2  # that are compiled besides the first
 _SETTLED = 1.15
 _HOPEFUL = 1.1
 _CLEARLY = 1.05
 _BETTER = 0.8  # times the cycles that were found: what is expected to take less may be
-
 
 Means = Literal["apart", "any"]
 MEANS: tuple[Means, ...] = ("apart", "any")
@@ -379,12 +379,12 @@ class _Parts:
     def _resized(self, cycles: float, form: _Form) -> tuple[float, _Form]:
         """A form that takes so many cycles in blocks of the best size, if that is not near to what the model expects:
         then those are compared that differ most from what was compiled, as long as they promise to be better."""
-        best = cycles, form
+        best, left = (cycles, form), max((_COMPILED - 1) * len(form.made.pieces), _PIECES)
         for other in itertools.islice(self._differing(form, cycles), _COMPILED - 1):
             if best[0] <= _SETTLED * form.sizes.cycles:
                 break
-            found = self._judged(other, best[0])
-            best = best if found is None else min(best, found, key=lambda each: each[0])
+            if (left := left - len(other.made.pieces)) >= 0:
+                best = min(best, self._judged(other, best[0]) or best, key=lambda each: each[0])
         return best
 
     def _differing(self, form: _Form, cycles: float) -> Iterator[_Form]:
