@@ -192,8 +192,8 @@ class _Run:
                         return away
                     for stream in item.streams:
                         self._add(self._vreg(stream.base)[0], stream.step)
-            case If(condition, then):
-                return self._items(then) if self._scalar(condition) else None
+            case If(condition, then, otherwise):
+                return self._items(then if self._scalar(condition) else otherwise)
             case Jump(branch=branch):
                 self._step(branch)
                 wanted = branch.predicate
@@ -227,7 +227,7 @@ def _instructions(items: Iterable[Item]) -> Iterator[Instr]:
         match item:
             case Instr():
                 yield item
-            case Loop(body=inner) | If(then=inner):
+            case Loop(body=inner) | If(inside=inner):
                 yield from _instructions(inner)
             case Mark() | Jump():
                 pass
@@ -258,9 +258,9 @@ def _used(items: Iterable[Item]) -> Iterator[VReg]:
                     yield trip
                 yield from (s.base for s in streams)
                 yield from _used(inner)
-            case If(condition, then):
+            case If(condition=condition, inside=inside):
                 yield condition
-                yield from _used(then)
+                yield from _used(inside)
 
 
 def _placed(instr: Instr, rows: Mapping[str, Instruction], virtual: VirtualRegisters) -> Placed:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.asmir.ir import Function, Loop, Mem, Reg, Stream, VReg
+from dspgen.asmir.ir import Function, If, Loop, Mem, Reg, Stream, VReg
 from dspgen.errors import SourceError
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
@@ -88,3 +88,21 @@ def test_a_register_never_written_is_refused() -> None:
 def test_too_long_a_run_ends() -> None:
     with pytest.raises(SourceError, match="still runs"):
         evaluate(counted(1000), TARGET, [("x", np.zeros(2000, np.int32)), ("n", 1)], limit=100)
+
+
+@pytest.mark.parametrize(("number", "stored"), [(3, 7), (0, 9)])
+def test_either_side_of_a_condition(number: int, stored: int) -> None:
+    function = counted(1)
+    w = Writer(TARGET)
+    (base,) = (s.base for item in function.body if isinstance(item, Loop) for s in item.streams)
+    count = function.inputs[1][0]
+    sides = []
+    for value in (7, 9):
+        word = VReg(f"word{value}", w.scalar)
+        w.items = []
+        w.constant(Reg(word), value)
+        w.memory("st", "i32", Reg(word), Mem(base, 64, None))
+        sides.append(tuple(w.items))
+    made = replace(function, body=(*function.body[:-1], If(count, *sides)))
+    memory = np.zeros(32, np.int32)
+    assert evaluate(made, TARGET, [("x", memory), ("n", number)]).outputs["x"][16] == stored
