@@ -30,6 +30,8 @@ _MOST_WHOLE = 8  # longer intervals tried for a loop with more stages than itera
 # kernels overlap.
 _LEFT_OVER = 8
 _LEFT_OVER_IN_NESTS = 6
+_FEW = 16  # iterations of a loop of unknown trip
+_AROUND = 8  # cycles that the loop over those that are left over takes besides them
 _MOST_UNKNOWN = 2  # intervals left undecided by the exact scheduler before it stops
 
 Found = tuple[Body, Shape]
@@ -74,7 +76,7 @@ class Attempts:
         """A schedule at the same or a longer interval by which the loop as a whole takes fewer cycles, if there is one;
         and the intervals that were passed over."""
         known = isinstance(prepared.loop.trip, int)
-        return self._quicker_whole(prepared, found) if known else self._leaving_none(prepared, found)
+        return self._quicker_whole(prepared, found) if known else self._quicker_for_few(prepared, found)
 
     def _quicker_whole(self, prepared: Prepared, found: Found) -> tuple[Found, list[tuple[int, str]]]:
         """For a loop with more stages than iterations: the schedule that takes the fewest cycles from the first
@@ -101,20 +103,28 @@ class Attempts:
             (ii, f"the whole loop is quicker at {best}: {least} cycles against {cycles}") for ii, cycles in worse
         ]
 
-    def _leaving_none(self, prepared: Prepared, found: Found) -> tuple[Found, list[tuple[int, str]]]:
-        """For a loop of unknown trip whose kernel does several iterations at once, which leaves some over that nothing
-        overlaps with: a schedule whose kernel does one, if there is any at an interval that is hardly longer; and the
-        intervals that were passed over."""
+    def _quicker_for_few(self, prepared: Prepared, found: Found) -> tuple[Found, list[tuple[int, str]]]:
+        """For a loop of unknown trip: the schedule, at this interval or one that is hardly longer, that takes the
+        fewest cycles for a few iterations, from the first operation to the last, those included that a kernel leaves
+        over which does several at once: nothing overlaps with these. In nests, whose runs overlap, the first one whose
+        kernel leaves none. And the intervals that were passed over."""
         first = found[0].schedule.interval
-        if found[1].unroll == 1:
+        fewest = -(-longest_path(prepared.graph, first) // first)
+        if found[1].unroll == 1 and (self.nested or found[0].schedule.stages <= fewest + 1):
             return found, []
+        best = found
         longer = first // (_LEFT_OVER_IN_NESTS if self.nested else _LEFT_OVER)
-        for interval in range(max(first, found[0].min_length), first + longer + 1):
+        for interval in range(first, first + longer + 1):
             for made in self._schedules(prepared, interval):
-                if not isinstance(made, str) and made[1].unroll == 1:
+                if isinstance(made, str):
+                    continue
+                if self.nested and made[1].unroll == 1:
                     passed = range(first, interval)
                     return made, [(ii, f"a kernel at {interval} leaves no iterations over") for ii in passed]
-        return found, []
+                if _for_few(made) < _for_few(best):
+                    best = made
+        chosen = best[0].schedule.interval
+        return best, [(ii, f"few iterations are quicker at {chosen}") for ii in range(first, chosen)]
 
     def missed(
         self,
@@ -233,6 +243,13 @@ class Attempts:
 
 def _whole(body: Body, trip: int) -> int:
     return (trip - 1) * body.schedule.interval + max(body.schedule.cycles, default=0) + 1
+
+
+def _for_few(found: Found) -> float:
+    """The cycles for a few iterations of a loop of unknown trip, as they are on average."""
+    body, shape = found
+    length = max(body.schedule.cycles, default=0) + 1
+    return (_FEW - 1) * body.schedule.interval + length + (shape.unroll - 1) / 2 * (length + _AROUND)
 
 
 def _several(groups: Sequence[Group]) -> dict[VReg, None]:
