@@ -33,7 +33,6 @@ from plant_core.windows import Size, Window
 _FRAME = "frame of the blocks"
 _FITS = "fits"
 _ANY = "any"
-_OTHERS = "others"  # whether there are other blocks than one short one
 _WAITING = 4  # one register of so many may keep a value until data are there
 _STORES = 4  # that tell a whole transfer, two words at once
 
@@ -189,7 +188,8 @@ class _Composer:
             items.append(Loop(name, f"{name}.k", 1, trips, (), body, min_trip=least, pipeline=False, loc=nest.loc))
             items += self._section(once)
         if lone is not None:
-            items = [*lone, If(self.emitter.names[_OTHERS].vreg, tuple(items))]
+            told, code = lone
+            items = [*told, If(self.emitter.names[ALONE].vreg, tuple(code), tuple(items))]
         just = int(lone is None and not any(m.twice or self.engine.shares(m, store=True) for m in stores))
         until = self._section(lambda: self.engine.wait(stores, store=True, just=just, beside=True))
         return self._unless_empty([*items, *until])
@@ -206,13 +206,13 @@ class _Composer:
         self.emitter.names[_ANY] = Reg(register)
         return [*self._section(partial(self._set, _ANY, found)), If(register, tuple(items))]
 
-    def _lone(self, dispatch: Dispatch, number: int) -> list[Item]:
-        """What runs where there is one short block only: sooner begun, as it looks for no other."""
+    def _lone(self, dispatch: Dispatch, number: int) -> tuple[list[Item], list[Item]]:
+        """What tells whether there is one short block only, and what runs there: sooner begun, as it looks for no
+        other."""
         emitter, stores = self.emitter, self._moved(store=True)
         emitter.assumed = {name: ZERO for k in range(len(self.nest.counters)) for name in (at(k), end(k))}
         emitter.assumed |= {last(k): ONE for k in range(len(self.nest.counters))}
         told = dict(alone(self.nest.counters, self.nest.windows, self.dma))
-        told[_OTHERS] = Op("xor", (Var(ALONE, I32), ONE), I32)
         for name in told:
             emitter.names[name] = Reg(emitter.fresh(emitter.classes.scalar.name, name))
         items = [item for name, term in told.items() for item in self._section(partial(self._set, name, term))]
@@ -221,9 +221,8 @@ class _Composer:
         asked = [*self._section(self._ask), *self._section(partial(self._describe, stores))]
         after = self._section(partial(self._put_back, stores))
         before, block = ahead(block, self._spare, after)
-        code = (*asked, *before, *wait, *block, *after)
         emitter.assumed = {}
-        return [*items, If(emitter.names[ALONE].vreg, code)]
+        return items, [*asked, *before, *wait, *block, *after]
 
     def _describe(self, stores: Sequence[Moved]) -> None:
         """What can be told of the first block's windows that are put back before they are."""

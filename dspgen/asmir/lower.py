@@ -35,6 +35,7 @@ from dspgen.asmir.ir import Function, If, Item, Loop, Mem, MemRef, Predicate, Re
 from dspgen.asmir.legalise import Readable, legalise
 from dspgen.asmir.pointers import Pointers, address_registers
 from dspgen.asmir.predicated import predicate_operations
+from dspgen.asmir.sides import with_other_sides
 from dspgen.target.model import Side, Target
 from dspgen.target.operations import Form, OperationTable
 from dspgen.target.query import Index
@@ -101,24 +102,32 @@ class _Lowering:
         items: list[Item] = []
         emitter.sink = items
         self._take(items, self.pointers.enter)
-        stmts = list(by_mode(self.program.body, emitter))
-        for k, stmt in enumerate(stmts):
-            if k == 0 or isinstance(stmt, v.Loop | v.If) or isinstance(stmts[k - 1], v.Loop | v.If):
-                self._begin_run(stmts[k:])
-            if isinstance(stmt, v.Loop | v.If):
-                emitter.constants.clear()
-                emitter.prepared.clear()
-                emitter.vectors.clear()
-                self.masks.clear()
-            emitter.sink = []
-            block: list[Item] = []
-            self._take(block, lambda stmt=stmt: self._stmt(stmt))
-            items += emitter.sink + block
+        items += self._by_statements(self.program.body)
         below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
         entry = [] if emitter.shuffles is None else emitter.shuffles.entry
         return Function(
             self.program.name, inputs, tuple(coalesce_moves(predicate_operations(entry + items))), below=below
         )
+
+    def _by_statements(self, body: tuple[Stmt, ...]) -> list[Item]:
+        """Statements that are in no loop, and what each needs in front of it: loops have constants of their own."""
+        emitter = self.emitter
+        items: list[Item] = []
+        stmts = list(by_mode(body, emitter))
+        for k, stmt, other in with_other_sides(stmts):
+            if k == 0 or isinstance(stmt, v.Loop | v.If) or isinstance(stmts[k - 1], v.Loop | v.If):
+                self._begin_run(stmts[k:])
+            if isinstance(stmt, v.Loop | v.If):
+                self._forget_constants()
+            emitter.sink = []
+            block: list[Item] = []
+            self._take(block, lambda stmt=stmt, other=other: self._stmt(stmt, other))
+            items += emitter.sink + block
+        return items
+
+    def _forget_constants(self) -> None:
+        for known in (self.emitter.constants, self.emitter.prepared, self.emitter.vectors, self.masks):
+            known.clear()
 
     def _take(self, items: list[Item], action: object) -> None:
         """Run `action` with the emitter appending to `items`."""
@@ -140,7 +149,7 @@ class _Lowering:
         for stmt in by_mode(body, self.emitter):
             self._stmt(stmt)
 
-    def _stmt(self, stmt: Stmt) -> None:
+    def _stmt(self, stmt: Stmt, otherwise: tuple[Stmt, ...] = ()) -> None:
         self.emitter.address_of = self._load_operand
         match stmt:
             case Let(name, value):
@@ -152,7 +161,7 @@ class _Lowering:
             case v.Loop():
                 self._loop(stmt)
             case v.If():
-                self._if(stmt)
+                self._if(stmt, otherwise)
 
     def _store(self, stmt: Store) -> None:
         emitter = self.emitter
@@ -210,16 +219,27 @@ class _Lowering:
             self.masks[active] = mask.vreg
         return self.masks[active]
 
-    def _if(self, stmt: v.If) -> None:
+    def _if(self, stmt: v.If, otherwise: tuple[Stmt, ...] = ()) -> None:
         emitter = self.emitter
         condition = emitter.whole(emitter.lower(stmt.condition))
-        then: list[Item] = []
-        saved, straight = dict(emitter.values), dict(self.straight)
-        self._take(then, lambda: self._body(stmt.then))
-        emitter.values, self.straight = saved, straight
-        for store in stores_below(stmt.then):
+        sides = [self._side(body) for body in (stmt.then, otherwise)]
+        for store in stores_below((*stmt.then, *otherwise)):
             self._forget(store.array)
-        emitter.items.append(If(condition, tuple(then)))
+        emitter.items.append(If(condition, *sides))
+
+    def _side(self, body: tuple[Stmt, ...]) -> tuple[Item, ...]:
+        """What runs on one side of a condition."""
+        emitter, items = self.emitter, list[Item]()
+        saved, straight = dict(emitter.values), dict(self.straight)
+        if self.levels:
+            self._take(items, lambda: self._body(body))
+        else:
+            sink, keys = emitter.sink, self.keys
+            self._take(items, lambda: items.extend(self._by_statements(body)))
+            emitter.sink, self.keys = sink, keys
+            self._forget_constants()
+        emitter.values, self.straight = saved, straight
+        return tuple(items)
 
     # -- loops
 

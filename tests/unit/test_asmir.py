@@ -229,3 +229,19 @@ def test_verify_finds_a_read_of_nothing(ft_m7002: Target) -> None:
     a, b = (VReg(n, ft_m7002.abi.scalar_class) for n in "ab")
     with pytest.raises(MalformedFunction, match="reads a before it is written"):
         verify(Function("f", (), (move_of(ft_m7002, a, b),)), ft_m7002)
+
+
+def test_opposite_conditions_are_two_sides_of_one(ft_m7002: Target) -> None:
+    small = Op("lt", (Var("n", I32), number(8)), I32)
+    large, other = Op("eq", (small, number(0)), I32), Op("lt", (Var("n", I32), number(9)), I32)
+    writes = [Store("y", Address(16 * k), 1, "f32", ld(16 * k)) for k in range(4)]
+    body = (
+        Branch(large, (writes[0],)),
+        Branch(small, (writes[1],)),
+        Branch(large, (writes[2],)),
+        Branch(other, (writes[3],)),
+    )
+    arrays = tuple(ArrayDecl(n, "f32", 4096, False) for n in ("x", "y"))
+    made = lower(Program("f", ("x", "y", "n"), arrays, (ScalarDecl("n", "i32"),), body), ft_m7002)
+    found = [item for item in verify(made, ft_m7002).body if isinstance(item, If)]
+    assert [bool(item.otherwise) for item in found] == [True, False, False]
