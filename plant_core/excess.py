@@ -6,18 +6,21 @@ back, as no other iteration has anything to do with them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 
 from plant_core.affine import children, is_integer
-from plant_core.boxes import Boxes, Use
+from plant_core.boxes import Boxes, NoBlocks, Use
 from plant_core.ir import Binary, Comp, Expr
+from plant_core.starts import iterators_of
 from plant_core.windows import Counter, row_dim
 
 # What comes at a time: vectors along the rows of what is written, or fewer of them, and rows; more vectors where there
 # are no rows, and yet more where what they load overlaps with what others do.
 _VECTORS = (4, 3)
 _ROWS = 8
+_MOST_TERMS = 96  # of straight code
 _ALONE = (8, 6)
 _OVERLAPPING = (16, 12)
 SUMS = _ROWS * _VECTORS[0]  # of a larger batch in rows: as many registers hold them
@@ -43,7 +46,7 @@ def grouped(
     in_rows = True in rows or any(_few_rows(boxes, c, {names[k] for names in iterators.values()})
                                   for k, c in enumerate(counters))  # fmt: skip
     vectors = _VECTORS if in_rows else _OVERLAPPING if _overlap(boxes) else _ALONE
-    sizes = {None: 1, True: _ROWS, False: boxes.granule}
+    sizes = {None: 1, True: _rows(boxes), False: boxes.granule}
     able = [k for k, row in enumerate(rows) if row is not None]
     hiding = rows.index(True) if True in rows else able[0] if able else None
     made = []
@@ -55,6 +58,28 @@ def grouped(
         hides = even and k == hiding
         made.append(replace(c, group=group, batches=batches, grain=grain * even, hides=hides, in_rows=row is True))
     return tuple(made)
+
+
+def _rows(boxes: Boxes) -> int:
+    """How many rows come at a time: half as many where straight code adds up all terms of so many elements only."""
+    terms = _VECTORS[0] // 2 * terms_of(boxes)
+    return _ROWS // 2 if _ROWS // 2 * terms <= _MOST_TERMS < _ROWS * terms else _ROWS
+
+
+def terms_of(boxes: Boxes) -> int:
+    """How many iterations write the same element; 1 where that is not known."""
+    return max((_terms(boxes, comp) for comp in boxes.func.comps), default=1)
+
+
+def _terms(boxes: Boxes, comp: Comp) -> int:
+    """How many iterations write the same element; 1 where that is not known."""
+    written = {name for index in comp.target.indices for name in iterators_of(index)}
+    try:
+        ranges = [boxes.range_of(comp, depth) for depth, name in enumerate(comp.iters) if name not in written]
+    except NoBlocks:  # data tell
+        return 1
+    known = [high - low + 1 for low, high in ranges if isinstance(high, int)]
+    return math.prod(known) if len(known) == len(ranges) else 1
 
 
 def _overlap(boxes: Boxes) -> bool:
