@@ -59,6 +59,8 @@ def _alone(func: Func, comps: tuple[Comp, ...], most: int) -> Func:
     passed = set(order[:room])
     bufs = tuple(replace(b, kind="param") if b.name in passed else b for b in func.bufs)
     params = tuple(b for b in bufs if b.name in passed)
+    # It may run at any sizes, of which nothing is sure.
+    comps = tuple(replace(c, sure=()) for c in comps)
     return replace(func, params=(*params, *scalars), bufs=bufs, comps=comps)
 
 

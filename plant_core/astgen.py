@@ -6,12 +6,14 @@ separated into different loops, so that no hot loop has a guard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
 
 from plant_core.affine import add, extremum, from_ast, integer, negated, sub
+from plant_core.choices import Nest, chosen
 from plant_core.defined import defined_parameters, defined_values, used_parameters
 from plant_core.ir import Binary, Comp, Expr, Func, Iter, Param, ScalarParam, Val
 from plant_core.loc import PlantError
@@ -20,6 +22,7 @@ from plant_core.tiles import Plan, TileSet, tile_sets, validate_plan
 from plant_core.tree import For, If, Leaf, Seq, Tree
 
 _MOST_LEAVES_PER_TILE_SET = 64
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 # Beyond what a parameter of 32 bits can be.
@@ -62,8 +65,20 @@ def generate(func: Func, plan: Plan, others: Sequence[Comp] = ()) -> Tree:
         groups.setdefault(statement.place.constants[0], []).append(statement)
     depths = {name: depth for name, depth in defined_parameters(func).items() if depth}
     every = (*func.comps, *others)
-    children = [_nest(func, _with_defined(groups[constant], depths), names, every) for constant in sorted(groups)]
-    return _sequence(children)
+    nests = [_nest(func, _with_defined(groups[constant], depths), names, every) for constant in sorted(groups)]
+    used = frozenset().union(*(used_parameters(s.tiles.comp) for s in statements))
+    given = _given(func)
+
+    def condition_of(known: isl.Set) -> Expr:
+        return from_ast(isl.AstBuild.from_context(isl.Set("{ : }")).expr_from_set(known), given)
+
+    return _sequence(chosen(nests, defined_values(every, used), condition_of))
+
+
+def _given(func: Func) -> dict[str, Expr]:
+    """What stands for parameters."""
+    given: dict[str, Expr] = {p.name: Param(p.name, p.dtype) for p in func.params if isinstance(p, ScalarParam)}
+    return given | {name: Param(name, "i32") for name in defined_parameters(func)}
 
 
 def _with_defined(statements: list[_Statement], depths: dict[str, int]) -> list[_Statement]:
@@ -79,27 +94,28 @@ def _with_defined(statements: list[_Statement], depths: dict[str, int]) -> list[
     ]
 
 
-def _nest(func: Func, statements: list[_Statement], names: _Names, every: Sequence[Comp]) -> Tree:
-    """The tree of the statements that share the outermost textual position, below one condition for what parameters
-    alone tell of all of them."""
-    known = _condition(statements)
+def _nest(func: Func, statements: list[_Statement], names: _Names, every: Sequence[Comp]) -> Nest:
+    """The tree of the statements that share the outermost textual position, and what parameters alone tell of all of
+    them."""
+    known = _condition(statements, _given(func))
     used = frozenset().union(*(used_parameters(s.tiles.comp) for s in statements))
     context = known.intersect(defined_values(every, used)).coalesce()
     separated = _build(func, statements, context, separate=True)
     limit = _MOST_LEAVES_PER_TILE_SET * len(statements)
     node = separated if _count_leaves(separated) <= limit else _build(func, statements, context, separate=False)
-    given: dict[str, Expr] = {p.name: Param(p.name, p.dtype) for p in func.params if isinstance(p, ScalarParam)}
-    given |= {name: Param(name, "i32") for name in defined_parameters(func)}
-    tree = _Converter({s.name: s for s in statements}, names, _dimensions(statements)).tree(node, given)
-    if known.plain_is_universe():
-        return tree
-    return If(from_ast(isl.AstBuild.from_context(isl.Set("{ : }")).expr_from_set(known), given), tree)
+    tree = _Converter({s.name: s for s in statements}, names, _dimensions(statements)).tree(node, _given(func))
+    return Nest(known, tree, defines=any(s.tiles.comp.defines is not None for s in statements))
 
 
-def _condition(statements: list[_Statement]) -> isl.Set:
+def _condition(statements: list[_Statement], sizes: Collection[str]) -> isl.Set:
     """The constraints on parameters alone, one by one, that hold for all instances of the statements."""
     params = [s.tiles.comp.domain.params() for s in statements]
     found = isl.Set.universe(params[0].get_space())
+    told = set[str].intersection(*(set(s.tiles.comp.sure) for s in statements))
+    # Where a nest is a function of its own, it has the sizes that it uses only.
+    if sure := [each for each in told if set(_NAME.findall(each)) <= set(sizes)]:
+        found = isl.Set(f"[{', '.join(sizes)}] -> {{ : {' and '.join(sorted(sure))} }}").align_params(found.get_space())
+        params = [p.align_params(found.get_space()) for p in params]
     if any(s.defined for s in statements):
         return found
     for piece in statements[0].tiles.comp.domain.get_basic_sets():

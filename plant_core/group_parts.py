@@ -80,6 +80,7 @@ class Part:
             plain = [self.counters[k] for k in self.strips if self.counters[k].batches is None]
             sizes.append(self.counts.least_of([self.counts.enough(c) for c in plain]))
             ranges.append(f"{sizes[-1]} <= 0")
+        sure = list(comp.sure)
         for depth, name in enumerate(comp.iters):
             low, high = self.boxes.range_of(comp, depth)
             last = str(high) if isinstance(high, int) else in_text(high)
@@ -89,6 +90,8 @@ class Part:
                 if kind == "last":
                     count = self.counts.count(counter)
                     ranges.append(f"{count} > 0 and {counter.group}*{count} < {last} - {low} + 1")
+                if kind in ("all", "whole", "large", "small"):  # else there are none
+                    sure.append(f"{last} - {low} + 1 >= {at_once(counter, 1)}")
                 if kind == "short":
                     ranges.append(f"{last} - {low} + 1 < {at_once(counter, 2)}")
                 if kind == "few":
@@ -109,7 +112,7 @@ class Part:
         target = self._rewritten(comp.target, loops, groups, shapes)
         assert isinstance(target, Load)
         value = self._rewritten(comp.value, loops, groups, shapes)
-        made = replace(comp, name=new, iters=iters, domain=domain, target=target, value=value)
+        made = replace(comp, name=new, iters=iters, domain=domain, target=target, value=value, sure=tuple(sure))
         return made, Position(constants, (*outer, *old.loops))
 
     def _at_once(self, k: int) -> int:

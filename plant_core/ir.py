@@ -208,7 +208,8 @@ class Comp:
     """One assignment, once per point of `domain`. See the module's docstring.
 
     `defines`: the value also is the integer parameter of this name, for the statements that run after this instance
-    in the same iterations of its loops (PLANT, 3.4); `target` is then the scalar Buf of the same name.
+    in the same iterations of its loops (PLANT, 3.4); `target` is then the scalar Buf of the same name. `sure`:
+    constraints on parameters that hold where it has instances, as isl reads them, though its domain does not tell.
     """
 
     name: str
@@ -219,6 +220,7 @@ class Comp:
     value: Expr
     loc: Loc
     defines: str | None = None
+    sure: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,9 @@ class _Apart:
         place = self._moved(self.sum.place, at[0])
         constants = (*place.constants[: len(outer)], at[1], *(0 for _ in inner))
         loops = (*place.loops[:-1], *(Line(0, ((i, 1),)) for i in inner))
-        return Comp(name, iters, domain, comp.schedule, target, value, comp.loc), Position(constants, loops)
+        return Comp(name, iters, domain, comp.schedule, target, value, comp.loc, sure=comp.sure), Position(
+            constants, loops
+        )
 
     def _moved(self, place: Position, part: int) -> Position:
         """A place where there is one statement more before all, and room for the parts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import islpy as isl
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from plant_core.evaluate import evaluate
 from plant_core.groups import in_groups
 from plant_core.ir import Buf, Func
 from plant_core.printer import print_expr
+from plant_core.values import integer_of
 from tests.unit.test_blocks import ANY_SIZE, GRANULE
 
 # Iterations have no elements of their own, or may divide by zero.
@@ -148,3 +150,40 @@ def test_last_vectors_leave_the_same_arrays(text: str, tmp_path: Path) -> None:
         expected, got = evaluate(func, inputs | {"n": size}), evaluate(made, inputs | {"n": size})
         for array in expected:
             np.testing.assert_array_equal(got[array], expected[array], err_msg=f"{array} {size}")
+
+
+@pytest.mark.parametrize(("taps", "rows"), [(2, 8), (3, 4), (5, 8)])
+def test_rows_of_a_group_by_the_terms_that_straight_code_adds_up(taps: int, rows: int, tmp_path: Path) -> None:
+    """Elements of 2 x 2 terms come in eight rows, of 3 x 3 in four; of 5 x 5 no number of rows makes straight code."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        f"""void f(int n, int m, const int w[{taps}][{taps}], const int x[90][90], int y[80][80]) {{
+        for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) {{ y[i][j] = 0;
+            for (int p = 0; p < {taps}; p++) for (int q = 0; q < {taps}; q++)
+                y[i][j] += w[p][q] * x[i + p][j + q]; }} }}""",
+        encoding="utf-8",
+    )
+    made = grouped(read_c(str(path)))
+    assert made is not None
+    whole = max(made.comps, key=lambda c: len(c.iters))
+    assert whole.domain.dim_max_val(whole.iters.index("i")).to_python() == rows - 1
+
+
+def test_parts_tell_what_their_loops_imply(tmp_path: Path) -> None:
+    """A part in whole groups runs only where there is one, though its domain does not tell."""
+    path = tmp_path / "f.c"
+    path.write_text(ANY_SIZE["product"], encoding="utf-8")
+    made = grouped(read_c(str(path)))
+    assert made is not None
+    for n, m, depth in ((3, 90, 4), (20, 7, 2), (8, 33, 1)):
+        values = {"n": n, "m": m, "l": depth}
+        for comp in made.comps:
+            if comp.defines is not None:
+                values[comp.defines] = integer_of(comp.value, values)
+                continue
+            here = comp.domain.params()
+            for name, value in values.items():
+                place = here.find_dim_by_name(isl.dim_type.param, name)
+                here = here if place < 0 else here.fix_val(isl.dim_type.param, place, isl.Val(value))
+            assert here.is_empty() or all(eval(told, {}, values) for told in comp.sure)
+    assert any(comp.sure for comp in made.comps)
