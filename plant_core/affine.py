@@ -196,9 +196,7 @@ def _pw_aff(expr: Expr, iters: tuple[str, ...], space: isl.Space) -> isl.PwAff |
             return None if inner is None else inner.neg()
         case Binary(op=op, left=left, right=right):
             a, b = _pw_aff(left, iters, space), _pw_aff(right, iters, space)
-            if a is None or b is None:
-                return None
-            return _pw_binary(op, a, b, linear(left), linear(right))
+            return None if a is None or b is None else pw_binary(op, a, b, linear(right))
         case _:
             return None
 
@@ -223,7 +221,8 @@ def _linear_aff(form: Linear, iters: tuple[str, ...], space: isl.Space) -> isl.P
     return isl.PwAff.from_aff(aff)
 
 
-def _pw_binary(op: BinaryOp, a: isl.PwAff, b: isl.PwAff, la: Linear | None, lb: Linear | None) -> isl.PwAff | None:
+def pw_binary(op: BinaryOp, a: isl.PwAff, b: isl.PwAff, lb: Linear | None) -> isl.PwAff | None:
+    """What an operation makes of two values, the right one in linear form `lb`; None where that isn't quasi-affine."""
     match op:
         case "add":
             return a.add(b)

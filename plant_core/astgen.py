@@ -66,6 +66,8 @@ def generate(func: Func, plan: Plan, others: Sequence[Comp] = ()) -> Tree:
     depths = {name: depth for name, depth in defined_parameters(func).items() if depth}
     every = (*func.comps, *others)
     nests = [_nest(func, _with_defined(groups[constant], depths), names, every) for constant in sorted(groups)]
+    if all(nest.known.plain_is_universe() for nest in nests):
+        return _sequence(nest.tree for nest in nests)
     used = frozenset().union(*(used_parameters(s.tiles.comp) for s in statements))
     given = _given(func)
 

@@ -59,8 +59,8 @@ class _Chooser:
             ways = (condition, half, nests[:number]), (negated(condition), half.complement(), nests[number:])
             return [If(asked, _all(self.trees(some, told.intersect(holds)))) for asked, holds, some in ways]
         found: list[Tree] = []
-        for known, same in groupby(nests, key=lambda nest: _Key(nest.known)):
-            asked, trees = self._asked(known.set, told), [n.tree for n in same]
+        for same in _alike(nests):
+            asked, trees = self._asked(same[0].known, told), [n.tree for n in same]
             found += trees if asked is None else [If(asked, _all(trees))]
         return found
 
@@ -88,14 +88,15 @@ class _Chooser:
         return None if best is None else best[1:]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Key:
-    """A set, which equals others that hold the same."""
-
-    set: isl.Set
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and bool(self.set.is_equal(other.set))
+def _alike(nests: Sequence[Nest]) -> list[list[Nest]]:
+    """Neighbours that run for the same parameters."""
+    found: list[list[Nest]] = []
+    for nest in nests:
+        if found and nest.known.is_equal(found[-1][0].known):
+            found[-1].append(nest)
+        else:
+            found.append([nest])
+    return found
 
 
 def _halves(nests: Sequence[Nest]) -> Iterator[isl.Set]:
@@ -105,15 +106,11 @@ def _halves(nests: Sequence[Nest]) -> Iterator[isl.Set]:
             for constraint in piece.get_constraints():
                 if constraint.dim(isl.dim_type.div):
                     continue
-                alone = isl.BasicSet.universe(piece.get_space())
-                value = constraint.get_aff()
-                above = isl.Set.from_basic_set(alone.add_constraint(isl.Constraint.inequality_from_aff(value)))
-                yield above
-                yield above.complement()
-                if constraint.is_equality():
-                    below = isl.Constraint.inequality_from_aff(value.neg())
-                    yield isl.Set.from_basic_set(alone.add_constraint(below))
-                    yield isl.Set.from_basic_set(alone.add_constraint(below)).complement()
+                every, value = isl.BasicSet.universe(piece.get_space()), constraint.get_aff()
+                for side in (value, value.neg()) if constraint.is_equality() else (value,):
+                    half = isl.Set.from_basic_set(every.add_constraint(isl.Constraint.inequality_from_aff(side)))
+                    yield half
+                    yield half.complement()
 
 
 def _size(of: isl.Set) -> int:

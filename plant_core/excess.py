@@ -62,13 +62,8 @@ def grouped(
 
 def _rows(boxes: Boxes) -> int:
     """How many rows come at a time: half as many where straight code adds up all terms of so many elements only."""
-    terms = _VECTORS[0] // 2 * terms_of(boxes)
+    terms = _VECTORS[0] // 2 * max((_terms(boxes, comp) for comp in boxes.func.comps), default=1)
     return _ROWS // 2 if _ROWS // 2 * terms <= _MOST_TERMS < _ROWS * terms else _ROWS
-
-
-def terms_of(boxes: Boxes) -> int:
-    """How many iterations write the same element; 1 where that is not known."""
-    return max((_terms(boxes, comp) for comp in boxes.func.comps), default=1)
 
 
 def _terms(boxes: Boxes, comp: Comp) -> int:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from plant_core.affine import access_key, domain_of, is_integer, linear, read_accesses, to_pw_aff
+from plant_core.affine import access_key, domain_of, is_integer, linear, pw_binary, read_accesses, to_pw_aff
 from plant_core.dependence import Flow, flows
 from plant_core.ir import Binary, Cast, Comp, DType, Expr, Func, Load, Select, Unary
-from plant_core.piecewise import product
 from plant_core.values import dtype_of, limits
 
 _MOST_PIECES = 32  # of a value that is looked at
@@ -52,9 +51,9 @@ class KnownValues:
             case Unary("neg", operand, dtype) if is_integer(dtype):
                 inner = self.of(operand, comp)
                 return None if inner is None else _within(inner.neg(), dtype, dtype)
-            case Binary(_, left, right, dtype) if is_integer(dtype) and is_integer(dtype_of(left)):
+            case Binary(op, left, right, dtype) if is_integer(dtype) and is_integer(dtype_of(left)):
                 a, b = self.of(left, comp), self.of(right, comp)
-                return None if a is None or b is None else _within(_binary(expr, a, b), dtype, dtype)
+                return None if a is None or b is None else _within(pw_binary(op, a, b, linear(right)), dtype, dtype)
             case Select(condition, true, false, dtype) if is_integer(dtype):
                 chosen = self._where(condition, comp)
                 a, b = self.of(true, comp), self.of(false, comp)
@@ -102,30 +101,6 @@ class KnownValues:
                 return None
             found = here if found is None else found.union_add(here)
         return found if found is not None and domain_of(comp).is_subset(found.domain()) else None
-
-
-def _binary(expr: Binary, a: isl.PwAff, b: isl.PwAff) -> isl.PwAff | None:
-    by = linear(expr.right)
-    number = by[0] if by is not None and not by[1] else 0
-    match expr.op:
-        case "add":
-            return a.add(b)
-        case "sub":
-            return a.sub(b)
-        case "mul":
-            return product(a, b)
-        case "min":
-            return a.min(b)
-        case "max":
-            return a.max(b)
-        case "div" if number > 0:
-            return a.tdiv_q(b)
-        case "mod" if number > 0:
-            return a.tdiv_r(b)
-        case "floordiv" if number > 0:
-            return a.scale_down_val(isl.Val(number)).floor()
-        case _:
-            return None
 
 
 def _within(value: isl.PwAff | None, dtype: DType, source: DType) -> isl.PwAff | None:

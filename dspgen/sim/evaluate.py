@@ -29,6 +29,7 @@ from dspgen.asmir.ir import (
     Place,
     Reg,
     VReg,
+    every_instr,
 )
 from dspgen.errors import Problem, SourceError
 from dspgen.sched.ir import Address, Placed
@@ -86,7 +87,7 @@ class _Run:
         limit: int,
     ) -> None:
         self.function, self.limit, self.steps = function, limit, 0
-        instructions = list(_instructions(function.body))
+        instructions = [i for i in every_instr(function.body) if not i.instruction.branch]
         lanes = {i.predicate.register.name for i in instructions if i.predicate is not None and i.predicate.lane}
         self.virtual = with_virtual(target, {(v.name, v.cls) for v in _registers(function)}, lanes)
         self.target = self.virtual.target
@@ -220,17 +221,6 @@ class _Run:
             problem = Problem("DG426", f"the program still runs after {self.limit} instructions", instr.loc)
             raise SourceError(problem)
         self.steps += 1
-
-
-def _instructions(items: Iterable[Item]) -> Iterator[Instr]:
-    for item in items:
-        match item:
-            case Instr():
-                yield item
-            case Loop(body=inner) | If(inside=inner):
-                yield from _instructions(inner)
-            case Mark() | Jump():
-                pass
 
 
 def _registers(function: Function) -> Iterator[VReg]:
