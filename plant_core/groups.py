@@ -234,7 +234,8 @@ class _Maker:
         shapes = self._shapes(parts[0], local)
         for part in parts:
             made = self._part(part, shapes)
-            self._add([(_only(c, wheres.get(old.name)), p) for (c, p), old in zip(made, boxes.func.comps, strict=True)])
+            placed = [(_only(c, wheres.get(old.name)), p) for (c, p), old in zip(made, boxes.func.comps, strict=True)]
+            self._add([(c, p) for c, p in placed if not c.domain.is_empty()])  # rows may be too few or too many for it
 
     def _shapes(self, part: Part, local: Sequence[Buf]) -> dict[str, tuple[int, ...]]:
         """The shapes of local arrays, which have elements for one group only."""

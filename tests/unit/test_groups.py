@@ -187,3 +187,22 @@ def test_parts_tell_what_their_loops_imply(tmp_path: Path) -> None:
                 here = here if place < 0 else here.fix_val(isl.dim_type.param, place, isl.Val(value))
             assert here.is_empty() or all(eval(told, {}, values) for told in comp.sure)
     assert any(comp.sure for comp in made.comps)
+
+
+def test_parts_for_sizes_at_which_their_nest_does_not_run(tmp_path: Path) -> None:
+    """Fewer than eight of over twelve rows are none, which have no place among the others."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        """void f(int n, int m, const int x[40][40], int y[40][40]) {
+        if (n > 12) for (int i = 2; i < n - 1; i++) for (int j = 0; j < m; j++) y[i][j] = 2 * x[i - 2][j];
+        if (n <= 12) for (int i = 0; i < n; i++) for (int j = 1; j < m; j++) y[i][j] = x[i][j - 1]; }""",
+        encoding="utf-8",
+    )
+    func = read_c(str(path))
+    made = grouped(func)
+    assert made is not None
+    assert not any(comp.domain.is_empty() for comp in made.comps)
+    x = np.arange(1600, dtype=np.int32).reshape(40, 40)
+    for n, m in ((3, 40), (9, 7), (12, 39), (13, 5), (30, 33)):
+        inputs = {"n": n, "m": m, "x": x, "y": np.zeros((40, 40), np.int32)}
+        np.testing.assert_array_equal(evaluate(made, inputs)["y"], evaluate(func, inputs)["y"])
