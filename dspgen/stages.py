@@ -37,6 +37,7 @@ from dspgen.vecdsl.deal import deal, dealer
 from dspgen.vecdsl.group_masks import Pattern, group_masks
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, Elem, Loop, Program
+from dspgen.vecdsl.joined_once import join_once
 from dspgen.vecdsl.joined_rows import with_joined_rows
 from dspgen.vecdsl.last_rows import with_last_rows_apart
 from dspgen.vecdsl.narrow import narrowed
@@ -153,7 +154,7 @@ def plan_program(
         check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
         tree = generate(func, plan, others)
     built = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
-    promoted = promote(built, target.lanes)
+    promoted = join_once(promote(built, target.lanes))
     parts = _sums_side_by_side(promoted, target, strips=strips)
     promoted = shorten_chains(promoted, parts, floats=options.fp == "reassoc")
     straightened = group_masks(straighten(promoted, target.lanes), target.lanes, target.packed, partial(_joins, target))

@@ -305,11 +305,21 @@ class _Converter:
             return Leaf(comp, args, tile, guards=statement.tiles.guards)
         lane = comp.iters.index(tile.lane)
         left = add(sub(args[-1], args[lane]), integer(1))
-        count = extremum("min", (left, integer(tile.spans[lane])))
+        span = tile.spans[lane]
+        count = left if 0 < _remainder_of(left) <= span else extremum("min", (left, integer(span)))
         if isinstance(count, Val):
             spans = (*tile.spans[:lane], int(count.value), *tile.spans[lane + 1 :])
             return Leaf(comp, args[:-1], replace(tile, spans=spans))
         return Leaf(comp, args[:-1], tile, count=count)
+
+
+def _remainder_of(expr: Expr) -> int:
+    """What an expression is a remainder by; 0 where it isn't one."""
+    match expr:
+        case Binary("sub", whole, Binary("mul", Val(number), Binary("floordiv", other, by))) if whole == other:
+            return int(number) if by == integer(int(number)) else 0
+        case _:
+            return 0
 
 
 def _operands(op: str, expr: Expr) -> list[Expr]:

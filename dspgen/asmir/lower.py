@@ -275,8 +275,11 @@ class _Lowering:
         if emitter.shuffles is not None:
             mode, body = emitter.shuffles.hoisted(body)
             emitter.items += mode
-        self.labels += 1
         keep = frozenset(r.vreg for r in carried) | set(level.scaled.values())
+        if isinstance(trip, VReg) and stmt.max_trip == 1 and not (level.scaled or streams):  # a condition with results
+            emitter.items.append(If(trip, tuple(coalesce_moves(predicate_operations(body, keep), keep))))
+            return
+        self.labels += 1
         if innermost:
             numbers, body = constants_apart(body, keep)
             emitter.items += numbers

@@ -20,6 +20,7 @@ from dspgen.tiling.machine import Machine
 from dspgen.tiling.model import Known, Tiling, in_registers, nest_cycles, rows, working
 from dspgen.tiling.nests import CompInfo, LoopId, LoopInfo, Nest
 from dspgen.tiling.titles import title_of
+from plant_core.piecewise import affine_in_parameters
 from plant_core.tiles import CompPlan, LoopShape, Shape
 
 _UNROLLS = (1, 2, 3, 4, 6, 8, 9, 12)
@@ -28,6 +29,8 @@ _VECTORS = (1, 2, 3, 4, 6, 8, 16)
 _SCANNED = (1, 2, 4, 6)
 # For loops of unknown size, whose tiles may never be full.
 _FEW = (1, 2, 4)
+# Of sums along one loop of unknown size, each of which waits for itself: as many as keep all units busy meanwhile.
+_SUMMED = (1, 2, 4, 16)
 _MOST_POINTS_UNKNOWN = 16
 _MOST_POINTS_FEW = 32  # where rows have a constant length
 _MOST_SPANNED_UNKNOWN = 2
@@ -222,7 +225,8 @@ def _spans(
             width = lane_loops[loop.id]
             deal = max(x.deal for x in lanes.values())
             most = 1 if single or mixed else min(-(-loop.extent // width), _VECTORS[-1] // deal)
-            offered = _SCANNED if any(x.scan for x in lanes.values()) else None
+            summed = any(x.reduce for x in lanes.values()) and _alone(heavy)
+            offered = _SCANNED if any(x.scan for x in lanes.values()) else _SUMMED if summed else None
             vectors = [v for v in offered or (_VECTORS if loop.known and loop.free else _FEW) if v <= most]
             full = set() if single or mixed else _full(loop, width)
             # Tiles of rows whose ends differ are whole vectors.
@@ -254,6 +258,14 @@ def _spans(
             chosen = dict(combination)
             wide = max((-(-span // lane_loops[id]) for id, span in chosen.items() if id in lane_loops), default=1)
             yield {**_alike(nest, lane_loops, wide), **_rows_alike(nest, lanes, chosen, machine), **chosen}
+
+
+def _alone(comp: CompInfo) -> bool:
+    """Whether its only loop has any number of iterations, rather than whole groups of some."""
+    loop, last = comp.loops[0], affine_in_parameters(comp.comp.domain.dim_max(0))
+    if len(comp.loops) > 1 or loop.known or loop.low is None or last is None:
+        return False
+    return math.gcd(last[0] - loop.low + 1, *last[1].values()) == 1
 
 
 def _unrolls(extent: int) -> list[int]:
