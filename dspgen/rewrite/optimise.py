@@ -23,7 +23,7 @@ from dspgen.rewrite.extract import Extraction, as_written, extract
 from dspgen.rewrite.extract import forget as extract_forget
 from dspgen.rewrite.factoring import propose_factors
 from dspgen.rewrite.facts import facts_of
-from dspgen.rewrite.graph import EGraph, Node, TermGraph, class_types, unsaturated
+from dspgen.rewrite.graph import LOADS, EGraph, Node, TermGraph, class_types, unsaturated
 from dspgen.rewrite.guard import MEGABYTES, expect, may_grow, saturated_apart
 from dspgen.rewrite.invariants import invariant_nodes
 from dspgen.rewrite.lanewise import Implementation
@@ -366,6 +366,7 @@ class _RegionWork:
             base or (),
             self._recurrences(roots),
             machine.target.packets.issue,
+            self._places(egraph),
         )
         self.choices = problem.choices
         if base is None:
@@ -377,6 +378,11 @@ class _RegionWork:
             if egraph.reason == "none"
             else extract(problem, effort.milp, pipelined=self.context.innermost, waiting=waiting)
         )
+
+    def _places(self, egraph: EGraph) -> set[int]:
+        """The classes that tell where loads and stores of vectors are."""
+        loads = (n for nodes in egraph.classes.values() for n in nodes if n.kind in LOADS and n.vector and n.indexed)
+        return {n.args[0] for n in loads} | {egraph.of_node[node] for node in self.built.places}
 
     def _stores(self) -> list[Implementation] | None:
         """The occupancy of the region's stores; None if the machine lacks one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dspgen.rewrite.graph import EGraph, Node
@@ -59,10 +59,12 @@ def make_problem(
     base: Sequence[Implementation],
     recurrences: Sequence[Recurrence],
     issue: int,
+    places: Collection[int] = (),
 ) -> Problem:
     """Drop what the machine can't do, and what can't be completed.
 
-    A class that has `invariant` nodes keeps those alone. Roots without choices stay without.
+    A class that has `invariant` nodes keeps those alone. `places` are indices of vectors: what is the same in all lanes
+    is a scalar that is broadcast there, as selection takes it to be, if it can be. Roots without choices stay without.
     """
     choices: dict[int, list[Choice]] = {}
     for number in _reachable(egraph, roots):
@@ -74,9 +76,20 @@ def make_problem(
         if still and not found:
             choices[number] = [Choice(n, m) for n in nodes if (m := implement(number, n)) is not None]
     _drop_incomplete(choices)
+    choices = _broadcast(choices, places)
     kept = {c: tuple(v) for c, v in choices.items()}
     sets = unit_sets([*base, *(c.implementation for v in kept.values() for c in v)])
     return Problem(kept, tuple(roots), tuple(base), tuple(recurrences), sets, issue)
+
+
+def _broadcast(choices: dict[int, list[Choice]], places: Collection[int]) -> dict[int, list[Choice]]:
+    """The choices with broadcasts only for `places` that have any, where all can still be completed so."""
+    found = {n: [c for c in choices[n] if c.node.op == "bcast"] for n in places if n in choices}
+    spread = {n: kept for n, kept in found.items() if kept}
+    narrowed = choices | spread
+    _drop_incomplete(narrowed)
+    complete = all(narrowed[n] or not choices[n] for n in choices)
+    return narrowed if complete else choices
 
 
 def _reachable(egraph: EGraph, roots: Sequence[int]) -> list[int]:

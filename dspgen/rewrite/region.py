@@ -38,7 +38,7 @@ class Root:
 class Built:
     """`roots` in program order: of the kept Lets, the stores (value, index, mask), then the ends.
 
-    `scalar_stride` is how loads write it.
+    `scalar_stride` is how loads write it. `places` are the nodes of vector stores' indices.
     """
 
     region: Region
@@ -46,6 +46,7 @@ class Built:
     roots: tuple[Root, ...]
     lanes: int
     scalar_stride: int
+    places: tuple[int, ...] = ()
 
 
 # The elements that an access touches, counted from the variable part of its address; None for any of the array.
@@ -118,7 +119,7 @@ class Writes:
 def build(region: Region, lanes: int) -> Built:
     """The terms of the region, each once, with the names that it binds replaced by their values."""
     maker = _Maker(region, lanes)
-    roots = []
+    roots, places = list[Root](), list[int]()
     for position, stmt in enumerate(region.stmts):
         nodes = [maker.term(t, position) for t in own_terms(stmt)]
         if isinstance(stmt, Let):
@@ -126,12 +127,12 @@ def build(region: Region, lanes: int) -> Built:
         if isinstance(stmt, Store) or stmt.name in region.kept:
             roots += [Root(position, node) for node in nodes]
         if isinstance(stmt, Store):
+            places += nodes[1:2] if stmt.index is not None and stmt.value.type.vector else ()
             maker.after_store()
     roots += [Root(len(region.stmts), maker.term(t, len(region.stmts))) for t in region.ends]
     maker.graph.roots = [r.node for r in roots]
-    return Built(
-        region, maker.graph, tuple(roots), lanes, maker.scalar_stride if maker.scalar_stride is not None else 1
-    )
+    stride = maker.scalar_stride if maker.scalar_stride is not None else 1
+    return Built(region, maker.graph, tuple(roots), lanes, stride, tuple(places))
 
 
 class _Maker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -139,6 +140,25 @@ def test_an_index_that_all_lanes_share_is_one_place() -> None:
     assert made == in_turn(machine.lanewise.address, whole)
     stored = machine.store(Access("f32", F, 1, 4, indexed=True, uniform=True))
     assert stored == in_turn(machine.lanewise.address, machine.store(Access("f32", F, 1, 4)))
+
+
+def test_an_index_that_all_lanes_share_stays_a_broadcast() -> None:
+    # Made on lanes, by whatever is cheap there, each lane would have a place of its own.
+    body = []
+    for g in ("g:i32", "(add.i32 g:i32 (const.i32 1))"):
+        index = f"index (bcast.i32.v (min.i32 (mul.i32 (const.i32 32) {g}) e:i32))"
+        for row in range(0, 720, 90):
+            loads = " ".join(f"(ld.f32.v a [{row + more}] 1 {index})" for more in (0, 90))
+            body.append(f"store.f32 y [{row}] 1 {index} = (add.f32.v {loads})")
+    head = "array a f32 3600 const\narray y f32 3600\nscalar n i32\nscalar e i32"
+    lines = "\n".join(body)
+    source = (
+        f"program k(a, y, n, e)\n{{\n{head}\nloop g start (const.i32 0) trip n:i32 step 2 min 0 {{\n{lines}\n}}\n}}\n"
+    )
+    found = text(WIDE, parse_program(source))
+    names = set(re.findall(r"let (t\d+) = \(bcast\.i32\.v ", found))
+    places = re.findall(r" index (\S+):i32\.v", found)
+    assert len(places) >= 16 and names.issuperset(places) and "index (" not in found
 
 
 def test_accesses_that_are_one_instruction_cost_one() -> None:
