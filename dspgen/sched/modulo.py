@@ -175,7 +175,7 @@ def modulo_schedule_cyclic(
 ) -> ModuloSchedule | str:
     """Like `modulo_schedule`, but operations on cycles of dependences come first, at the cycles that they can have at
     the earliest: they find the units free that others may take at any time."""
-    heights, soonest = _heights(graph, interval), _heights(_backward(graph), interval)
+    heights, soonest = _heights(graph, interval), _heights(_backward(graph), interval, backward=True)
     if heights is None or soonest is None:
         return LONGER
     component = _components(graph)
@@ -258,7 +258,7 @@ def modulo_schedule_late(
     closing: Closing = (),
 ) -> ModuloSchedule | str:
     """Like `modulo_schedule`, from the end of the iteration: everything as late as its readers allow."""
-    heights = _heights(_backward(graph), interval)
+    heights = _heights(_backward(graph), interval, backward=True)
     if heights is None:
         return LONGER
     before = loop_table(facts, interval, closing, backward=True)
@@ -289,10 +289,11 @@ def _normalise(cycles: list[int], table: ReservationTable) -> None:
             table.cycle_of[op] -= shift
 
 
-def _heights(graph: Graph, interval: int) -> list[int] | None:
-    """Longest path to the end of the iteration, cycles of dependences included; None if one does not fit."""
+def _heights(graph: Graph, interval: int, *, backward: bool = False) -> list[int] | None:
+    """Longest path to the end of the iteration, cycles of dependences included; None if one does not fit. `backward`:
+    successors come earlier in the text."""
     heights = [0] * graph.size
-    order = _late_first(graph)
+    order = range(graph.size) if backward else range(graph.size - 1, -1, -1)
     for _ in range(graph.size + 1):
         changed = False
         for node in order:
@@ -312,10 +313,6 @@ def _heights(graph: Graph, interval: int) -> list[int] | None:
 def longest_path(graph: Graph, interval: int) -> int:
     """The cycles from the first issue of an iteration to the last, at least; 0 where a dependence cycle is longer."""
     return max(_heights(graph, interval) or [], default=-1) + 1
-
-
-def _late_first(graph: Graph) -> list[int]:
-    return list(range(graph.size - 1, -1, -1))
 
 
 def shorten_lifetimes(
