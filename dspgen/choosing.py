@@ -410,9 +410,13 @@ class _Search:
         return self.made[plan, last]
 
     def told(self, choice: Choice, mode: RewriteMode) -> _Told:
-        """What is known of the code that was chosen."""
+        """What is known of the code that was chosen. Where it doesn't tell cycles, none by fewer rules does."""
         variants, limit = self.variants(choice.candidate), CLOSE * choice.cycles
-        cycles = {other: variants.told(other, limit) for other in modes_up_to(mode)[::-1]}
+        modes = modes_up_to(mode)[::-1]
+        cycles = {other: variants.told(other, limit) for other in modes[:1]}
+        made = variants.made.get(mode)
+        untold = isinstance(made, Compiled) and made.scheduled.cycles is None
+        cycles |= {other: math.inf if untold else variants.told(other, limit) for other in modes[1:]}
         return cycles, not isinstance(variants.planned, Planned) or variants.planned.has_loops
 
 
