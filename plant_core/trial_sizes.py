@@ -12,6 +12,7 @@ from plant_core.boxes import NoBlocks, ends_of, largest, unbounded
 from plant_core.defined import defined_parameters
 from plant_core.ir import Binary, Comp, Expr, Func, Param, ScalarParam
 from plant_core.piecewise import affine_in_parameters, parameters_of
+from plant_core.remembered import few_by_identity
 from plant_core.values import is_float
 
 # Iterations of the loops of a statement, outermost first, by how many it has; of deeper ones the outer have few.
@@ -28,6 +29,12 @@ _REST = 7  # iterations of what whole groups leave over
 
 
 def trial_sizes(func: Func) -> dict[str, int]:
+    """See `_trial_sizes`; found once for a function."""
+    return dict(_trial_sizes(func))
+
+
+@few_by_identity
+def _trial_sizes(func: Func) -> dict[str, int]:
     """A value for each integer parameter: no more than arrays of known size allow; 0 for those that bound no loop."""
     found = {p.name: 0 for p in func.params if isinstance(p, ScalarParam) and not is_float(p.dtype)}
     if not found:
@@ -75,14 +82,15 @@ def trial_sizes(func: Func) -> dict[str, int]:
     for comp in func.comps:
         found |= _inside(comp, found)
     small = []  # statements that run for smaller values only
+    running: dict[str, isl.Set] = {}
     for comp in func.comps:
-        other = _running(comp, func, found, most)
+        other = _running(comp, func, found, most, running)
         if any(value < found[name] for name, value in other.items()):
             small.append(comp)
         else:
             found |= other
     for comp in small if len(small) == len([c for c in func.comps if c.iters]) else ():
-        found |= _running(comp, func, found, most)
+        found |= _running(comp, func, found, most, running)
     return found
 
 
@@ -122,11 +130,16 @@ def _is_ragged(comp: Comp) -> bool:
     )
 
 
-def _running(comp: Comp, func: Func, found: Mapping[str, int], most: Mapping[str, int]) -> dict[str, int]:
+def _running(
+    comp: Comp, func: Func, found: Mapping[str, int], most: Mapping[str, int], known: dict[str, isl.Set]
+) -> dict[str, int]:
     """Of the parameters on which it depends whether a statement runs at all the values, no less than these where that
     can be, for which it does, some groups of it if there can be; none if it does already, or can't with no more than
-    the `most`."""
-    params = _as_defined(comp, func, found)
+    the `most`. `known`: what was found of statements that run for the same parameters."""
+    key = str(comp.domain.params())
+    if key not in known:
+        known[key] = _as_defined(comp, func, found)
+    params = known[key]
     names = parameters_of(params)
     for k, name in enumerate(names):
         if name in most and name in found:
