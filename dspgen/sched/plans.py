@@ -128,7 +128,7 @@ class Plans:
         for cls, amount in settings.squeeze.get(loop.label, {}).items():
             through[cls] = through.get(cls, 0) + amount
         least = settings.least_interval.get(loop.label, 1)
-        given = (settings.flat_limit, settings.copy_predicates, len(settings.spilled), len(settings.saved))
+        given = settings.text(loop), len(settings.saved)
         key = (loop.label, factor, least, seen, tuple(sorted(through.items())), given, loop.label in settings.scarce)
         if key not in settings.plans:
             lacking: list[FewRegisters] = []
@@ -156,6 +156,10 @@ class Plans:
                 for why in lacking:
                     self._check_saved(why, loop.label)
                 raise
+        # What waits elsewhere meanwhile may be other values.
+        asked = key, len(settings.spilled)
+        if asked not in settings.checked:
+            settings.checked.add(asked)
             self._check_through(settings.plans[key], loop, live_out)
         return settings.plans[key]
 
@@ -206,7 +210,7 @@ class Plans:
         """The loop made ready as it is, once for each choice."""
         settings = self.settings
         seen = registers(live_out) & touched(loop)
-        key = (loop.label, seen, settings.flat_limit, settings.copy_predicates, len(settings.spilled))
+        key = settings.text(loop), seen
         if key not in settings.singles:
             settings.singles[key] = prepare(loop, self.facts, self.kit, seen, set())
         return settings.singles[key]
@@ -222,7 +226,7 @@ class Plans:
         settings = self.settings
         if loop.label in settings.rolled or trip * len(loop.body) > _MOST_FLAT:
             return _NEVER
-        key = loop.label, settings.copy_predicates, len(settings.spilled)
+        key = settings.text(loop)
         if key not in settings.flat_lengths:
             ops = straight_ops(flat_iterations(loop, trip, self.kit), self.facts, self.kit, rename=True)
             settings.flat_lengths[key] = listed_length(ops, self.facts)

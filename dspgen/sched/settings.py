@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dspgen.asmir.ir import Item, VReg
+from dspgen.asmir.ir import Item, Loop, VReg
 from dspgen.sched.budget import Budget
 from dspgen.sched.exact_modulo import Solution
 from dspgen.sched.facts import Atom
@@ -44,6 +44,8 @@ class Settings:
     spills: int = 0  # how many times registers were chosen for it since the order of the text was last taken
     temporaries: set[VReg] = field(default_factory=set)  # what carries those values between stack and instructions
     plans: dict[object, Plan | list[tuple[int, str]]] = field(default_factory=dict)  # of earlier attempts
+    checked: set[object] = field(default_factory=set)  # of these, with how many values elsewhere
+    texts: dict[str, list[object]] = field(default_factory=dict)  # of loops, by label, as these attempts had them
     singles: dict[object, Prepared] = field(default_factory=dict)  # loops made ready as they are
     forms: dict[object, Forms] = field(default_factory=dict)  # of loops, and their schedules, whatever the registers
     bodies: dict[object, tuple[Item, ...]] = field(default_factory=dict)
@@ -58,6 +60,13 @@ class Settings:
     limit: float = math.inf  # cycles: with so many, or more, the code is of no use
     instead: Callable[[], float] | None = None  # the cycles of other code that would do; not asked yet
     hopes: Hopes | None = None  # of the body as it is now, where there is a limit
+
+    def text(self, loop: Loop) -> object:
+        """What tells this loop from others, and from what it was before values in it came to wait elsewhere."""
+        known, text = self.texts.setdefault(loop.label, []), (loop.body, loop.streams)
+        if text not in known:
+            known.append(text)
+        return loop.label, known.index(text)
 
     def lengthen(self, label: str, interval: int, cls: str, lacking: int, why: str) -> bool:
         """A loop of this interval asks for fewer registers, then for a longer interval, and is given up in the end;
