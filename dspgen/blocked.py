@@ -17,10 +17,11 @@ from dspgen.asmir.places import moved, window_bytes
 from dspgen.emit.needs import Room
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
+from dspgen.polishing import FINAL_LOOK, FINAL_TIMES
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import Lessons, Method, Packed, Scheduled
 from dspgen.sched.schedule import ATTEMPTS, schedule
-from dspgen.stages import CANDIDATE_LOOK, FINAL_LOOK, FINAL_TIMES, Compiled, schedule_remarks
+from dspgen.stages import CANDIDATE_LOOK, Compiled, schedule_remarks
 from dspgen.target.model import Target
 from dspgen.vecdsl.ir import ArrayDecl, ScalarDecl
 from plant_core.affine import all_bufs, integer

@@ -27,6 +27,7 @@ from dspgen.frontend.read import read_c
 from dspgen.lacking import refuse_unknown_types
 from dspgen.near_data import check_room, with_room
 from dspgen.options import Data, Options
+from dspgen.polishing import polished
 from dspgen.rewrite.guard import expect
 from dspgen.rewrite.optimise import Remark
 from dspgen.sched.ir import LoopReport
@@ -40,7 +41,6 @@ from dspgen.stages import (
     expected_cycles,
     fitting_views,
     for_piece,
-    polished,
     schedule_remarks,
     simulate_kernel,
     store_granule,

@@ -21,7 +21,6 @@ from dspgen.rewrite.optimise import OUTSIDE, Effort, Optimised, Remark, optimise
 from dspgen.sched.conditions import with_shorter_choices
 from dspgen.sched.ir import LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
-from dspgen.sched.modulo import GAVE_UP
 from dspgen.sched.schedule import schedule
 from dspgen.sim.legible import refuse_illegible
 from dspgen.sim.packets import packets_of
@@ -66,8 +65,6 @@ CANDIDATE_ATTEMPTS = 12
 CANDIDATE_STRAIGHT = 400  # operations of straight code that must find registers soon
 CANDIDATE_PLACED = 8_000  # operations, in search of loop schedules
 CANDIDATE_LOOK = 40_000  # operations, in search of short straight code
-FINAL_LOOK = 800_000
-FINAL_TIMES = 4
 CANDIDATE_SETS = 2_000_000  # operations on integer sets, some four of them in a microsecond
 SPARE = 2  # times the instructions of a candidate, before moves are coalesced
 _WAIT = 0.95  # the share of a loop's arithmetic that a sum may wait for itself
@@ -289,57 +286,6 @@ def tell(compiled: Compiled, seen: OnStage) -> None:
     seen("rewritten", compiled.program)
     seen("lasm", compiled.assembly)
     seen("packets", compiled.scheduled)
-
-
-def polished(compiled: Compiled, target: Target, options: Options) -> Compiled:
-    """The same, scheduled again with more patience (`--sched exact`: and with proofs) where that gains something."""
-    before = compiled.scheduled
-    if options.sched in ("list", "order") or (
-        options.sched == "dp"
-        and not (before.cut and any(not block.optimal for block in before.straight))
-        and not any(_gave_up(loop) for loop in before.loops)
-    ):
-        return compiled
-    try:
-        after = schedule(
-            compiled.assembly,
-            target,
-            pipeline=options.pipeline,
-            method=options.sched,
-            look=FINAL_LOOK,
-            times=FINAL_TIMES,
-            blocks=before.blocks,
-        )
-    except NoSchedule:
-        return compiled
-    if before.cycles is None or after.cycles is None:
-        better = len(after.loops) == len(before.loops) and all(
-            a.pipelined == b.pipelined and a.ii <= b.ii for a, b in zip(after.loops, before.loops, strict=True)
-        )
-    else:
-        better = after.cycles <= before.cycles
-    return replace(compiled, scheduled=after if better else outdone(before, after))
-
-
-def outdone(before: Scheduled, after: Scheduled) -> Scheduled:
-    """The better schedule, which tells of loops that have a shorter interval in the other one."""
-    if before.cycles is None or after.cycles is None:
-        return before
-    others = {loop.label: loop for loop in after.loops}
-    loops = []
-    for loop in before.loops:
-        other = others.get(loop.label)
-        if loop.pipelined and other is not None and other.pipelined and other.ii < loop.ii:
-            quicker = f"the function is quicker at {loop.ii}: {before.cycles} cycles against {after.cycles}"
-            tried = (t for t in loop.tried if t[0] != other.ii)
-            loop = replace(loop, tried=tuple(sorted((*tried, (other.ii, quicker)))))
-        loops.append(loop)
-    return replace(before, loops=tuple(loops))
-
-
-def _gave_up(loop: LoopReport) -> bool:
-    """Whether a shorter interval was given up, rather than refuted or without registers."""
-    return loop.pipelined and not loop.optimal and any(why == GAVE_UP for _, why in loop.tried)
 
 
 def with_source_bounds(compiled: Compiled, target: Target) -> Compiled:

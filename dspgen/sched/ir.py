@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dspgen.asmir.ir import VReg
 from dspgen.target.model import Instruction
 from plant_core.loc import Loc
 
@@ -183,6 +184,16 @@ class Lessons:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What made room for values in registers: the caller's that were `saved` on the stack, or `borrowed`, kept in other
+    registers, meanwhile; and values that were `spilled`, each with whether it waits in a register of another class."""
+
+    saved: tuple[str, ...] = ()
+    borrowed: tuple[str, ...] = ()
+    spilled: tuple[tuple[VReg, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Packed:
     """A block's packets, each operation by its number: straight code first, then head, tail and branch; and whether the
     search for them was `cut` short."""
@@ -210,3 +221,4 @@ class Scheduled:
     cut: bool = False
     lessons: Lessons = field(default_factory=Lessons)
     blocks: Mapping[object, Packed] = field(default_factory=dict, compare=False, repr=False)
+    elsewhere: Elsewhere = field(default_factory=Elsewhere, compare=False, repr=False)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dspgen.asmir.ir import Function, Instr, Item, Phys, VReg
 from dspgen.errors import NoSchedule, Problem
 from dspgen.sched.budget import Budget
+from dspgen.sched.elsewhere import begin_with, told, waiting
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.finish import finished_lines
 from dspgen.sched.fit import Searches
@@ -16,7 +16,7 @@ from dspgen.sched.flow import occupancy
 from dspgen.sched.frame import above_frames, moved_by_itself
 from dspgen.sched.frame import enter as enter_frame
 from dspgen.sched.frame import leave as leave_frame
-from dspgen.sched.ir import Lessons, Method, Packed, Scheduled
+from dspgen.sched.ir import Elsewhere, Lessons, Method, Packed, Scheduled
 from dspgen.sched.kit import Kit
 from dspgen.sched.laid import Laid, RunsCollide, TooStraight
 from dspgen.sched.layout import Layout
@@ -56,6 +56,7 @@ def schedule(
     largest: int | None = None,
     blocks: Mapping[object, Packed] | None = None,
     instead: Callable[[], float] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
@@ -63,10 +64,11 @@ def schedule(
     search of loop schedules, `look` those looked at in search of short straight code; the searches for a loop's
     schedule at one interval give up `times` as late. `method` "order" leaves loops as they are and packs what is
     independent in the order of the text. `lessons`: what schedules of the loops asked for less for; `blocks`: how
-    straight code was packed before. Straight code of over `largest` operations is given up where the order that needs
-    few registers lacks some. Raises TooSlow where the intervals of loops, or packets that lack registers, show that it
-    takes about `limit` cycles or more; and where values must wait in memory, though other code, of which `instead`
-    tells the cycles, takes hardly more than this would without that.
+    straight code was packed before; `elsewhere`: what made room for values in a schedule of the same code. Straight
+    code of over `largest` operations is given up where the order that needs few registers lacks some. Raises TooSlow
+    where the intervals of loops, or packets that lack registers, show that it takes about `limit` cycles or more; and
+    where values must wait in memory, though other code, of which `instead` tells the cycles, takes hardly more than
+    this would without that.
     """
     facts = Facts(target)
     settings = Settings(
@@ -85,6 +87,8 @@ def schedule(
     laid: Laid | None = None
     kit = Kit(facts)
     stack = Stack(facts, kit, function.below, moved_by_itself(function, target.abi))
+    if elsewhere is not None:
+        begin_with(elsewhere, settings, kit, stack)
     for _ in range(attempts):
         laid, inputs = _laid_out(function, facts, kit, settings, stack, laid)
         found = _allocate(laid.blocks, facts, inputs, [*settings.borrowed, *settings.saved])
@@ -477,19 +481,9 @@ def _scheduled(
         _cycles(laid),
         tuple(dict.fromkeys(n for n in order if n in used)),
         tuple(b.report for b in laid.blocks if b.report is not None),
-        tuple(_waiting(settings)),
+        tuple(waiting(settings)),
         settings.searches.cut,
         settings.lessons(),
         settings.searches.packed,
+        told(settings),
     )
-
-
-def _waiting(settings: Settings) -> Iterator[str]:
-    """What waits elsewhere for lack of registers, in words."""
-    counts = Counter((r.cls, at.cls if isinstance(at, VReg) else "") for r, at in settings.spilled.items())
-    for (cls, other), count in counts.items():
-        where = f"in registers of class {other}" if other else "on the stack"
-        moved = "copied there once made and back for each use" if other else "stored once made and loaded for each use"
-        yield f"{count} {'value waits' if count == 1 else 'values wait'} {where} for a register of class {cls}, {moved}"
-    if settings.saved:
-        yield f"the caller's {', '.join(settings.saved)} are kept on the stack meanwhile"

@@ -62,6 +62,7 @@ TOP = {
     "dspgen.choosing",
     "dspgen.finalists",
     "dspgen.lacking",
+    "dspgen.polishing",
     "dspgen.stages",
     "dspgen.unrolled",
     "dspgen.variants",

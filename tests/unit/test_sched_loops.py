@@ -18,6 +18,7 @@ from dspgen.emit.text import print_lines
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
+from dspgen.polishing import outdone
 from dspgen.sched import attempts, prepared
 from dspgen.sched.ddg import overlap_distance
 from dspgen.sched.facts import Facts
@@ -27,7 +28,6 @@ from dspgen.sched.modulo import GAVE_UP
 from dspgen.sched.ops import make_op
 from dspgen.sched.schedule import schedule
 from dspgen.sim.run import simulate
-from dspgen.stages import outdone
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from tests.support.sched_programs import Writer
