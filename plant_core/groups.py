@@ -35,6 +35,7 @@ import islpy as isl
 from plant_core.blocks import strips_of
 from plant_core.boxes import Boxes, Form, NoBlocks, accesses_of
 from plant_core.contracted import contracted
+from plant_core.defined import aligned
 from plant_core.excess import SUMS, without_batches
 from plant_core.group_counts import Counts
 from plant_core.group_parts import Kind, Part, conditions_apart
@@ -164,7 +165,7 @@ class _Maker:
         done = tuple(replace(c, schedule=schedule_map(c, p, length)) for c, p in placed)
         counts = tuple(Buf(n, "i32", (), "local", False, self.func.loc) for n in made)
         bufs = tuple(b for b in self.bufs.values() if b.kind == "param" or b.name in used)
-        return replace(self.func, bufs=(*bufs, *counts), comps=done)
+        return replace(self.func, bufs=(*bufs, *counts), comps=aligned(done))
 
     def as_it_is(self, part: Func, others: set[str]) -> None:
         """A nest without groups; `others`: the arrays that other nests use."""
