@@ -88,8 +88,8 @@ def allocate(
 ) -> dict[VReg, tuple[str, ...]] | list[Failure]:
     """Physical atoms of every virtual register; `predicates` maps those used as one to whether it is a lane's.
 
-    Else why there are none: each block in which more registers are needed than there are, else the one where the
-    register that found no place is occupied.
+    Else why there are none: each block in which more registers are needed than there are, or predicates lack places,
+    else the one where the register that found no place is occupied.
     """
     nodes = _Nodes(facts, found, predicates, avoid)
     taken: dict[int, str] = dict(nodes.fixed)
@@ -103,8 +103,12 @@ def allocate(
     if _too_many_predicates(nodes):
         lacking = _colour(_simplified(free, nodes), nodes, taken, whole=True)
         if isinstance(lacking, list):
-            # Of what found no place, a predicate: others might in another order.
-            return [_failure(next((r for r in lacking if r in predicates), lacking[0]), nodes)]
+            # Of what found no place, predicates: others might in another order.
+            without = [r for r in lacking if r in predicates] or lacking[:1]
+            failures: dict[int, Failure] = {}
+            for failure in (_failure(r, nodes) for r in without):
+                failures.setdefault(failure.block, failure)
+            return list(failures.values())
     failed: list[VReg] = []
     order: list[VReg] = []
     for order in _orders(free, nodes):

@@ -388,7 +388,9 @@ def _relax(
     if not failure.predicate and _spill(function, settings, failure, laid, kit, stack):
         return True
     if piece >= 0 and piece not in settings.textual:
-        settings.textual.add(piece)
+        # Others that lack predicates as well were asked for less before it came to this.
+        others = (laid.pieces[f.block] for f in failures if f.predicate and not laid.owners[f.block])
+        settings.textual |= {piece, *(p for p in others if p >= 0)}
         return True
     unpipelined = [label for label in laid.intervals if label not in settings.plain]
     for label in unpipelined:
