@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dspgen.frontend.read import read_c
 from dspgen.nest_functions import alone
 from dspgen.tiling.nests import nests
 from plant_core.canonical.passes import canonical
+from plant_core.defined import known_only
+from plant_core.dependence import memory_dependences
 from plant_core.groups import in_groups
+from plant_core.piecewise import parameters_of
 
 CONVOLUTION = """void f(int h, int w, int p, int q, const float x[99][99], const float k[4][4], float y[90][90]) {
   for (int i = 0; i < h; i++) for (int j = 0; j < w; j++) { y[i][j] = 0;
     for (int u = 0; u < p; u++) for (int v = 0; v < q; v++) y[i][j] += k[u][v] * x[i + u][j + v]; } }"""
+
+
+SHIFTED = """void f(int n, int m, int k, const float a[40][90], float y[40][90]) {
+  for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) y[i][j] = a[i][j + k]; }"""
+
+
+def test_counts_know_of_what_only_subscripts_are_told(tmp_path: Path) -> None:
+    # As blocks tell pieces where they begin. Relations between statements, some of which count, are of one space.
+    path = tmp_path / "f.c"
+    path.write_text(SHIFTED, encoding="utf-8")
+    func = canonical(read_c(str(path)), reassoc=True, symbolic=True)
+    func = replace(func, comps=known_only(func.comps))
+    assert "k" not in parameters_of(func.comps[0].domain)
+    grouped = in_groups(func, [n.names for n in nests(func)], 16, reassoc=True)
+    assert grouped is not None
+    assert len({tuple(parameters_of(c.domain)) for c in grouped.comps}) == 1
+    memory_dependences(grouped)
 
 
 def test_counts_are_computed_where_there_would_be_too_many_parameters(tmp_path: Path) -> None:
