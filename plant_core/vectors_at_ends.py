@@ -34,7 +34,7 @@ _MOST = 64
 
 def ends_of(boxes: Boxes, counter: Counter, iterators: Mapping[str, Sequence[str | None]]) -> Ends | None:
     """The last iterations of a nest of the one loop `counter`, as many as a group has; None where iterations have more
-    than an element of an array each, or it takes too many statements."""
+    than an element of an array each, a group is no whole vectors, or it takes too many statements."""
     along = {name: found for name, (found, *_) in iterators.items() if found is not None}
     written = [boxes.bufs[n] for n in sorted(boxes.written)]
     vectors, comps = counter.group // boxes.granule, boxes.func.comps
@@ -42,6 +42,8 @@ def ends_of(boxes: Boxes, counter: Counter, iterators: Mapping[str, Sequence[str
         return None
     if counter.batches is not None or counter.extent is None:
         return None
+    if not vectors or counter.group % boxes.granule:
+        return None  # groups of rows need not be of vectors
     taken = {*boxes.bufs, *(p.name for p in boxes.func.params)}
 
     def name(text: str) -> str:

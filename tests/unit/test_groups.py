@@ -62,9 +62,9 @@ LOOPS = {  # of the statement in whole groups of all its loops that have them
 }
 
 
-def grouped(source: Func, unit: int = 1) -> Func | None:
+def grouped(source: Func, unit: int = 1, granule: int = GRANULE) -> Func | None:
     func = canonical(source, reassoc=False, symbolic=True)
-    return in_groups(func, [n.names for n in nests(func)], GRANULE, reassoc=False, unit=lambda comp, accesses: unit)
+    return in_groups(func, [n.names for n in nests(func)], granule, reassoc=False, unit=lambda comp, accesses: unit)
 
 
 @pytest.mark.parametrize("unit", [1, 2])
@@ -150,6 +150,22 @@ def test_last_vectors_leave_the_same_arrays(text: str, tmp_path: Path) -> None:
         expected, got = evaluate(func, inputs | {"n": size}), evaluate(made, inputs | {"n": size})
         for array in expected:
             np.testing.assert_array_equal(got[array], expected[array], err_msg=f"{array} {size}")
+
+
+def test_last_rows_that_are_no_whole_vectors(tmp_path: Path) -> None:
+    """Eight rows are half a vector: it was copied no times, and what is behind the last group never written."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        "void f(int n, const int a[40][41], int x[40]) { for (int i = 0; i < n; i++) x[i] = a[i][n]; }",
+        encoding="utf-8",
+    )
+    func = read_c(str(path))
+    made = grouped(func, granule=16)
+    assert made is not None
+    a, x = np.arange(40 * 41, dtype=np.int32).reshape(40, 41), np.zeros(40, np.int32)
+    for size in (-3, *range(41)):
+        expected = evaluate(func, {"n": size, "a": a, "x": x})
+        np.testing.assert_array_equal(evaluate(made, {"n": size, "a": a, "x": x})["x"], expected["x"], str(size))
 
 
 @pytest.mark.parametrize(("taps", "rows"), [(2, 8), (3, 4), (5, 8)])
