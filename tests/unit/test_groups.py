@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import islpy as isl
@@ -12,6 +13,7 @@ import pytest
 from dspgen.frontend.read import read_c
 from dspgen.tiling.nests import nests
 from plant_core.canonical.passes import canonical
+from plant_core.dependence import memory_dependences
 from plant_core.evaluate import evaluate
 from plant_core.groups import in_groups
 from plant_core.ir import Buf, Func
@@ -222,3 +224,19 @@ def test_parts_for_sizes_at_which_their_nest_does_not_run(tmp_path: Path) -> Non
     for n, m in ((3, 40), (9, 7), (12, 39), (13, 5), (30, 33)):
         inputs = {"n": n, "m": m, "x": x, "y": np.zeros((40, 40), np.int32)}
         np.testing.assert_array_equal(evaluate(made, inputs)["y"], evaluate(func, inputs)["y"])
+
+
+def test_parameters_that_only_subscripts_know(tmp_path: Path) -> None:
+    """Where a block begins is such a one, which parts had among their parameters, and definitions of counts had not."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        """void f(int n, int at, const int x[99], int y[40]) {
+           for (int i = 0; i < n; i++) { y[i] = x[at + i]; for (int j = 0; j < n; j++) y[i] += x[at + i] * x[j]; } }""",
+        encoding="utf-8",
+    )
+    func = read_c(str(path))
+    used = [
+        replace(c, domain=c.domain.drop_unused_params(), schedule=c.schedule.drop_unused_params()) for c in func.comps
+    ]
+    made = grouped(func.with_comps(tuple(used)))
+    assert made is not None and memory_dependences(made)
