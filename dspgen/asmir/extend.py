@@ -30,16 +30,19 @@ def extend(program: Program, target: Target, in_word: InWord | None = None) -> P
     if not any(row.widened for row in target.instructions):
         return program
     vector = next((c for c in target.registers if c.kind == "vector" and c.pair_of is None), None)
-    worker = _Extension(vector is not None and vector.bits > WORD, in_word or (lambda term: False))
+    wide = vector is not None and vector.bits > WORD
+    worker = _Extension(wide, target.packed > 1, in_word or (lambda term: False))
     worker.learn(program.body)
     return replace(program, body=worker.block(program.body))
 
 
 @dataclass(slots=True)
 class _Extension:
-    """`loose`: the variables whose upper bits may be anything. `lanes`: whether lanes are wider than words too."""
+    """`loose`: the variables whose upper bits may be anything. `lanes`: whether lanes are wider than words too;
+    `packed`: whether they hold several, so that the upper bits of one that is read are its neighbour."""
 
     lanes: bool
+    packed: bool
     in_word: InWord
     loose: set[str] = field(default_factory=set)
 
@@ -85,7 +88,7 @@ class _Extension:
     def _extended_op(self, op: Op) -> bool:
         if op.name in _SMALL or op.name.startswith("cvt_"):
             return True
-        if any(a.type.elem in ("f32", "f64") for a in op.args):
+        if any(a.type.elem in ("f32", "f64") for a in op.args) or (op.name == "lane" and self.packed):
             return False
         if op.name == "and" and any(isinstance(a, Const) and a.value >= 0 for a in op.args):
             return True

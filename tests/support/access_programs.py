@@ -214,7 +214,7 @@ def run_assembly(
     head = [s.replace("{name}", program.name) for s in (target.text.global_directive, target.text.label)]
     text = "\n".join([*head, print_lines(scheduled.lines, target)])
     arguments = [(name, np.array(inputs[name])) for name in program.params]
-    result = simulate(text, target, function=program.name, arguments=arguments, engine=engine, stack=8192)
+    result = simulate(text, target.real, function=program.name, arguments=arguments, engine=engine, stack=8192)
     return dict(result.outputs)
 
 

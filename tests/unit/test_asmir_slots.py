@@ -14,6 +14,7 @@ from dspgen.asmir.legalise import legalise
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
+from dspgen.target.views import views
 from dspgen.vecdsl.evaluate import evaluate
 from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
 from tests.support.access_programs import Accesses, inputs_for, run_assembly
@@ -58,6 +59,18 @@ def test_a_vector_in_memory_is_stored_once(plain: Target) -> None:
     made = legalise(program, Emitter(plain, OperationTable(plain)))
     assert sum(isinstance(s, Store) and s.value.type.vector for s in made.body) <= 4
     check(program, plain, 1)
+
+
+def test_halves_of_lanes_are_extended_where_their_sign_counts() -> None:
+    """The lower half of a register that is read as a whole has the upper one above it: all such shifts were of both."""
+    target = next(v for v in views(load_target("ft_mt3000")) if v.packed == 2)
+    value = Load("n", Address(0), 1, "i32", VI32)
+    lanes = [Op("lane", (value,), I32, (k,)) for k in range(4)]
+    signs = [Op("shr", (lane, Const(31, I32)), I32) for lane in lanes]
+    less = [Op("lt", (lane, Const(0, I32)), I32) for lane in lanes]
+    body = tuple(Store("m", Address(k), 1, "i32", term) for k, term in enumerate([*lanes, *signs, *less]))
+    arrays = (ArrayDecl("n", "i32", SIZE, False, True), ArrayDecl("m", "i32", SIZE, False))
+    check(Program("f", ("n", "m"), arrays, (), body), target, 1)
 
 
 def test_lanes_beyond_an_immediates_range_go_through_memory(tmp_path: Path) -> None:
