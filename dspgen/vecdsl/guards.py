@@ -22,20 +22,23 @@ _WIDER: dict[DType, tuple[DType, ...]] = {
 Guard = tuple[tuple[Expr, bool], ...]
 
 
-def guards_of(comp: Comp) -> dict[Load, tuple[Guard, ...]]:
-    """For each load that C may leave out, the guards of its occurrences: it may run where one of them holds."""
-    found = dict[Load, dict[Guard, None]]()
+def guards_of(comp: Comp) -> dict[Load, dict[Guard, int]]:
+    """For each load that C may leave out, the guards of its occurrences: it may run where one of them holds. By the
+    number of the guard: what its conditions load has guards of lower numbers there."""
+    found = dict[Load, dict[Guard, int]]()
     kept = conditional(comp)
+    _visit(comp.value, (), found)
     for index in comp.target.indices:
         _visit(index, () if kept is None else kept[0], found)
-    _visit(comp.value, (), found)
-    return {load: tuple(guards) for load, guards in found.items() if () not in guards}
+    return {load: guards for load, guards in found.items() if () not in guards}
 
 
-def _visit(expr: Expr, guard: Guard, found: dict[Load, dict[Guard, None]]) -> None:
+def _visit(expr: Expr, guard: Guard, found: dict[Load, dict[Guard, int]]) -> None:
     match expr:
         case Load():
-            found.setdefault(expr, {})[guard] = None
+            guards = found.setdefault(expr, {})
+            if not any(set(g) <= set(guard) for g in guards):  # which holds wherever this one does
+                guards[guard] = sum(map(len, found.values()))
             for index in expr.indices:
                 _visit(index, guard, found)
         case Select():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -325,11 +326,13 @@ class LeafBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One vector of a leaf (one point, without lanes); `partial` stands for the target's old value."""
+    """One vector of a leaf (one point, without lanes); `partial` stands for the target's old value. Loads have guards
+    of lower numbers than `before`."""
 
     leaf: LeafBuilder
     lanes: Lanes
     partial: Load | None = None
+    before: float = math.inf
 
     def translator(self) -> Translator:
         first, values = self.lanes.first, self.lanes.values()
@@ -369,9 +372,11 @@ class _Point:
         rows = self.lanes.mask() if vector and not located.near(size, self.lanes, self.leaf.ranges) else None
         if rows is not None:
             masks.append(rows)
-        guards = self.leaf.guards.get(access)
+        numbers = self.leaf.guards.get(access, {})
+        guards = tuple(guard for guard, number in numbers.items() if number < self.before)
         if guards and not located.inside(size, self.lanes, self.leaf.ranges):
-            masks.append(self.translator().value(any_holds(guards)))
+            inner = replace(self, before=max(numbers[guard] for guard in guards))
+            masks.append(inner.translator().value(any_holds(guards)))
         mask = both(masks)
         if mask is None or mask.type.vector == vector:
             return mask

@@ -20,6 +20,7 @@ from dspgen.vecdsl.straighten import straighten
 from dspgen.vecdsl.terms import leaves, statements, terms_in
 from dspgen.vecdsl.verify import verify
 from plant_core.astgen import generate
+from plant_core.autoschedule.forward import forward_scalars
 from plant_core.evaluate import evaluate as run_plain
 from plant_core.ir import Binary, Buf, Expr, Func, Iter, Param, Val
 from plant_core.tiles import CompPlan, LoopShape, Plan
@@ -233,6 +234,16 @@ def test_an_index_that_a_guard_protects(tmp_path: Path) -> None:
     program = check(func, Plan(), 20)["hoist"]
     (store,) = [s for s in statements(program.body) if isinstance(s, Store)]
     assert isinstance(store.index, Load) and store.mask is not None
+
+
+def test_loads_that_guards_of_their_own_load(tmp_path: Path) -> None:
+    """Whether the second is read tells the first, which is the same: the guard of each asked for that of the other."""
+    func = forward_scalars(read(tmp_path, """void f(const int a[8], const int x[30], int y[30]) {
+      for (int i = 0; i < 30; i++) {
+        int v = x[i] < 8 ? a[x[i]] : 9; int w = v > 4 ? v - 4 : v; y[i] = w > 2 ? w - v : w; } }"""))  # fmt: skip
+    assert len(func.comps) == 1
+    check(func, Plan(), 20)
+    check(func, plan_of(func, i=LANE), 20)
 
 
 @pytest.mark.parametrize("body", ["z[0] = a[i];", "if (a[i] > 5) z[1] = i;", "z[x[0]] = a[i] + i;", "z[2] = x[3];"])
