@@ -87,7 +87,8 @@ def _can_be_there(func: Func, name: str, region: _Region, places: Mapping[str, P
     if not (isinstance(last.value, Load) and last.value.buf == name) and not (updates and region.updates):
         return False
     forms = [linear(index) for index in target.indices]
-    if any(f is None for f in forms) or not set(last.iters) <= {n for f in forms if f is not None for n in f[1]}:
+    told = {n for f in forms if f is not None for n in f[1]}
+    if any(f is None for f in forms) or not (set(last.iters) <= told or (updates and region.updates)):
         return False
     here = places[last.name]
     if any(len(line.terms) != 1 or line.constant for line in here.loops):

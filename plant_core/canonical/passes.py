@@ -14,6 +14,7 @@ from plant_core.canonical.positions import with_positions
 from plant_core.canonical.singles import in_singles
 from plant_core.canonical.strides import by_strides
 from plant_core.canonical.temporaries import decided, without_constant_sums, without_stale_values
+from plant_core.canonical.untiled import untiled
 from plant_core.defined import varying_parameters
 from plant_core.dependence import rebalance_reductions
 from plant_core.ir import Func
@@ -35,7 +36,8 @@ def canonical(func: Func, *, reassoc: bool, symbolic: bool = False, updates: boo
     Requires: 2d+1 schedules. Ensures: the same contents of every parameter, up to the reassociation of floats where
     `reassoc`.
     """
-    func = relative(ascending(normalise_loops(in_singles(func)), straightening=True))
+    func = untiled(in_singles(func), reassoc=reassoc)
+    func = relative(ascending(normalise_loops(func), straightening=True))
     if varying_parameters(func):
         # What the other forms rest on holds for parameters of one value.
         return expand_scalars(rebalance_reductions(forward_scalars(func), reassoc=reassoc))
@@ -45,5 +47,15 @@ def canonical(func: Func, *, reassoc: bool, symbolic: bool = False, updates: boo
     func = with_positions(func, reassoc=reassoc)
     func = rebalance_reductions(unconditional_updates(func, reassoc=reassoc), reassoc=reassoc)
     func = expand_carried(without_constant_sums(func, reassoc=reassoc))
-    func = sums_in_place(expand_running(func, reassoc=reassoc), updates=updates)
+    func = _summed(expand_running(func, reassoc=reassoc), reassoc=reassoc, updates=updates)
     return turned(by_strides(expand_scalars(func, symbolic=sys.maxsize if symbolic else 0, few=_FEW)))
+
+
+def _summed(func: Func, *, reassoc: bool, updates: bool) -> Func:
+    """With sums in place, and without loops over strips; where updates in memory do without some of these, they are
+    there."""
+    made = sums_in_place(func, updates=True)
+    whole = untiled(made, reassoc=reassoc)
+    if updates or whole is not made:
+        return whole
+    return untiled(sums_in_place(func, updates=False), reassoc=reassoc)
