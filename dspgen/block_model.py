@@ -14,6 +14,7 @@ from dspgen.errors import Problem
 from dspgen.options import Options
 from dspgen.target.model import Dma, Target
 from dspgen.tiling.bound import arithmetic_cycles
+from dspgen.tiling.isolating import isolated
 from dspgen.vecdsl.ir import ELEM_BYTES
 from plant_core.block_tree import Blocks
 from plant_core.block_windows import Rooms
@@ -77,7 +78,15 @@ class Sizes:
             in_step=self.in_step,
             spare=spare if self.places else 0,
         )
+        if _hides_interior(found, options):
+            raise NoBlocks("it matters where a block begins, and the whole nest has an interior", loc=boxes.func.loc)
         return replace(found, windows=placed(found.windows, self.places))
+
+
+def _hides_interior(made: Blocks, options: Options) -> bool:
+    """Whether blocks are told where they begin, so that guards are asked that hold in most of the nest as a whole."""
+    told = made.open and len(made.left) < len(made.counters)
+    return told and isolated(made.func, reassoc=options.fp == "reassoc", any_size=True) is not None
 
 
 def expected(

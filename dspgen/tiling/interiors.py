@@ -8,7 +8,7 @@ these, and told as what is affine in them; sizes for which a loop has no such sp
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -27,6 +27,8 @@ _REST = 4
 _LARGE = 240
 _APART = 96
 _MORE = 32
+_MUCH = 8  # times as large is one of several parameters
+_SEVERAL = (2, 3)
 _FEW_VALUES = 2  # of a parameter that are tried one by one
 
 _Ends = tuple[int, int]
@@ -68,8 +70,25 @@ def cuts_of(domains: Sequence[isl.Set], depth: int, values: Mapping[str, Sequenc
 
     Requires: the domains have the same parameters.
     """
+    ways = _large_sizes([n for n in parameters_of(domains[0]) if n not in values])
+    return next((found for large in ways if (found := _cuts_at(domains, depth, values, large)) is not None), None)
+
+
+def _large_sizes(names: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Values of parameters at which to look for interiors: alike, or one much larger than the others, as where what
+    surrounds an iteration has a size of its own."""
+    alike = {name: _LARGE + _APART * k for k, name in enumerate(names)}
+    yield alike
+    if len(names) in _SEVERAL:
+        yield from (alike | {name: _MUCH * size} for name, size in alike.items())
+
+
+def _cuts_at(
+    domains: Sequence[isl.Set], depth: int, values: Mapping[str, Sequence[int]], sizes: Mapping[str, int]
+) -> Cuts | None:
+    """Where to cut the loop as its ends at these `sizes` tell."""
     names = parameters_of(domains[0])
-    large = {name: 0 if name in values else _LARGE + _APART * k for k, name in enumerate(names)}
+    large = {name: sizes.get(name, 0) for name in names}
     begin = _begin(domains, depth, large | {name: max(values[name]) for name in names if name in values})
     first = _from(begin, _spans_at(domains, depth, large))
     if len(first) < 2:

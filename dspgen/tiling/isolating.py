@@ -209,7 +209,7 @@ class _Cutter:
                     self.taken.add(name)
                 here = (*constants[:depth], constants[depth] + number, *constants[depth + 1 :])
                 starts = piece.starts
-                if cuts.where is not None and not span.interior:
+                if cuts.where is not None and (span.low[1] or not span.interior):
                     starts = (*starts, (depth, span.low))
                 found[name] = replace(moved, name=name, domain=domain, constants=here, starts=starts)
                 made[number].append(name)

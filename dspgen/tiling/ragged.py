@@ -91,14 +91,15 @@ def _at_any_size(func: Func, ragged: Ragged, tile: _Tile, judged: Candidate, tar
     form, parts = made
     tiles = {p.comp.name: tile for p in parts if p.kind != "rows"}
     least = _Tile(Strips(target.lanes, min(tile.strips.block, target.lanes), 1), tile.together)
+    depth = ragged.comp.iters.index(ragged.rows)
     rows = [p.comp for p in parts if p.kind == "rows"]
     if tile.strips.height > target.lanes and tile.across is None:
         for rest in ragged_loops(rows):
-            if (again := in_strips(form, rest, least.strips, before=parts)) is not None:
+            alike = rest.comp.iters.index(rest.rows) == depth
+            if alike and (again := in_strips(form, rest, least.strips, before=parts)) is not None:
                 form, parts = again
                 break
     tiles = {p.comp.name: tiles.get(p.comp.name, least) for p in parts}
-    depth = ragged.comp.iters.index(ragged.rows)
     plans = _plans(parts, tiles, depth, target.lanes)
     return replace(judged, plans=tuple(plans), form=form)
 

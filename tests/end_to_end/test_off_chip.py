@@ -251,6 +251,15 @@ def test_guards_of_any_size_are_cut_out(tmp_path: Path, ft_m7002: Target) -> Non
     assert verified_at(text, tmp_path, ft_m7002, Options(data="ddr"), sizes).cycles < 2500
 
 
+def test_guards_as_wide_as_another_size_tells_are_cut_out_of_one_block(tmp_path: Path, ft_m7002: Target) -> None:
+    text = """void causal(int n, int t, const float x[n], const float h[t], float y[n]) {
+      for (int i = 0; i < n; i++) {
+        float s = 0; for (int k = 0; k < t; k++) if (i - k >= 0) s += h[k] * x[i - k];
+        y[i] = s; } }"""
+    sizes = [{"n": n, "t": t} for n, t in ((1, 1), (3, 7), (16, 16), (100, 5), (5, 0), (1000, 16))]
+    assert verified_at(text, tmp_path, ft_m7002, Options(data="ddr"), sizes).cycles < 2500
+
+
 def test_trips_that_data_tell_are_one_block(tmp_path: Path) -> None:
     text = """/* @input at expr arange(5) * 2 */
     void f(const int at[5], const float x[12], float y[4]) {

@@ -138,6 +138,17 @@ def test_borders_of_one_side(tmp_path: Path) -> None:
         check_same(func, cut, {"n": n})
 
 
+def test_borders_as_wide_as_another_size_tells(tmp_path: Path) -> None:
+    func = symbolic(CAUSAL.replace("int n", "int n, int t").replace("16", "t"), tmp_path)
+    cut = isolated(func, reassoc=False, any_size=True)
+    assert cut is not None
+    # The interior counts from 0; sizes that have none are apart.
+    boxes = [n for n in nests(cut) if all(c.settled and c.loops[0].low == 0 for c in n.comps) and len(n.comps) == 2]
+    assert len(boxes) == 1
+    for n, t in ((0, 3), (1, 1), (5, 0), (5, 6), (5, 7), (16, 16), (17, 4), (40, 9), (9, 40)):
+        check_same(func, cut, {"n": n, "t": t})
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_random_guarded_nests_of_any_size_compute_the_same(seed: int, tmp_path: Path) -> None:
     func = symbolic(random_guarded_of_any_size(Random(seed)), tmp_path)
