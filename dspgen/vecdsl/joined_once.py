@@ -12,7 +12,7 @@ the order of additions, which that of a sum across lanes is anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from dspgen.vecdsl.footprint import loads_in, stores_in, term_loads
@@ -107,22 +107,23 @@ class _More:
     more: _More | None
 
 
-def _block(body: Sequence[Stmt], names: Names) -> tuple[Stmt, ...]:
+def _block(body: Sequence[Stmt], names: Names, carried: Sequence[Carried] = ()) -> tuple[Stmt, ...]:
+    """`carried`: what the loop round a block carries on from its end."""
     out: list[Stmt] = []
+    ahead = {name for c in carried for name in names_of(c.next)}
     for k, stmt in enumerate(body):
         match stmt:
             case Loop():
-                out.append(replace(stmt, body=_block(stmt.body, names)))
+                out.append(replace(stmt, body=_block(stmt.body, names, stmt.carried)))
             case If():
-                out = _behind(out, stmt, body[k + 1 :], names)
+                out = _behind(out, stmt, {*used_names(body[k + 1 :]), *ahead}, names)
             case _:
                 out.append(stmt)
     return tuple(out)
 
 
-def _behind(before: list[Stmt], stmt: If, after: Sequence[Stmt], names: Names) -> list[Stmt]:
-    """The statements before a condition and itself, what both add up joined behind it."""
-    later = {*used_names(after)}
+def _behind(before: list[Stmt], stmt: If, later: Set[str], names: Names) -> list[Stmt]:
+    """The statements before a condition and itself, what both add up joined behind it; `later`: what is read then."""
     sums = [(s, _more(stmt, s)) for s in _sums(before) if s.let.name not in later]
     found = [(s, more) for s, more in sums if more is not None]
     if not found:
@@ -201,7 +202,7 @@ def _once(stmt: If, sums: Sequence[_More], vectors: Sequence[Term], names: Names
     trip = stmt.condition
     if not (isinstance(trip, Op) and trip.name in COMPARISONS):
         trip = Op("ne", (trip, integer(0)), trip.type)
-    made = Loop(names.fresh("once"), integer(0), trip, 1, carried, _block(body, names), 0, 1)
+    made = Loop(names.fresh("once"), integer(0), trip, 1, carried, _block(body, names, carried), 0, 1)
     return made, [*lanes]
 
 

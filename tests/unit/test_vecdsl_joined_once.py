@@ -11,6 +11,7 @@ from dspgen.vecdsl.evaluate import evaluate
 from dspgen.vecdsl.ir import (
     Address,
     ArrayDecl,
+    Carried,
     If,
     Let,
     Load,
@@ -104,6 +105,13 @@ def test_what_vectors_are_loaded_from_may_be_stored_to_under_the_condition() -> 
     change = Store("a", Address(0), 1, "i32", row(5))
     body = (Let("t", more("s", join(row(1)))), Store("a", Address(8), 1, "i32", row(6)), store(var("t")))
     assert joins([*first, store(var("s")), If(var("p"), (change, *body))]) == 1
+
+
+def test_a_sum_that_a_loop_carries_on_is_the_one_before_the_condition() -> None:
+    first: list[Stmt] = [Let("s", more("c", join(row(0)))), store(var("s"))]
+    body = (*first, If(var("p"), (store(more("s", join(row(1)))),)))
+    loop = Loop("i", integer(0), integer(3), 1, (Carried("c", integer(1), var("s")),), body)
+    assert joins([loop, store(var("c"), 5)]) == 2
 
 
 @pytest.mark.parametrize(
