@@ -14,7 +14,7 @@ from dspgen.sched.spill import Stack
 
 def told(settings: Settings) -> Elsewhere:
     """What had to make room."""
-    spilled = tuple((register, isinstance(place, VReg)) for register, place in settings.spilled.items())
+    spilled = tuple((*register, isinstance(place, VReg)) for register, place in settings.spilled.items())
     return Elsewhere(tuple(settings.saved), tuple(settings.borrowed), spilled)
 
 
@@ -24,7 +24,8 @@ def begin_with(found: Elsewhere, settings: Settings, kit: Kit, stack: Stack) -> 
         settings.saved[name] = stack.place(kit.class_of(name))
     kit.saved |= settings.saved.keys()
     settings.borrowed += found.borrowed
-    for register, in_register in found.spilled:
+    for name, cls, in_register in found.spilled:
+        register = VReg(name, cls)
         settings.spilled[register] = stack.refuge(register) if in_register else stack.place(register.cls)
 
 

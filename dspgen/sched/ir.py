@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dspgen.asmir.ir import VReg
 from dspgen.target.model import Instruction
 from plant_core.loc import Loc
 
@@ -186,11 +185,11 @@ class Lessons:
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
     """What made room for values in registers: the caller's that were `saved` on the stack, or `borrowed`, kept in other
-    registers, meanwhile; and values that were `spilled`, each with whether it waits in a register of another class."""
+    registers, meanwhile; and values that were `spilled`: name, class, and whether it waits in a register of another."""
 
     saved: tuple[str, ...] = ()
     borrowed: tuple[str, ...] = ()
-    spilled: tuple[tuple[VReg, bool], ...] = ()
+    spilled: tuple[tuple[str, str, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
