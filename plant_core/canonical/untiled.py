@@ -14,20 +14,21 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from plant_core.affine import (
-    all_bufs,
-    children,
-    from_linear,
-    is_integer,
-    linear,
-    read_accesses,
-    rebuild,
-    sub,
-    substitute,
-)
+from plant_core.affine import all_bufs, children, is_integer, read_accesses, rebuild
 from plant_core.dependence import memory_dependences
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load
-from plant_core.schedule import Line, Loop, Position, common_loops, every_loop, position, schedule_map, shared_depth
+from plant_core.schedule import (
+    Line,
+    Loop,
+    Position,
+    common_loops,
+    every_loop,
+    from_zero,
+    position,
+    schedule_map,
+    shared_depth,
+)
+from plant_core.starts import iterators_of
 
 
 def untiled(func: Func, *, reassoc: bool) -> Func:
@@ -66,7 +67,7 @@ def _merged(comp: Comp, loop: Loop) -> _Merged | None:
     if len(comp.iters) < depth + 2 or place.loops[depth] != Line(0, ((outer, 1),)) or not _is_tied(comp, depth):
         return None
     change = comp.domain.identity()
-    if _asks(comp.target, outer) or _asks(comp.value, outer):
+    if _asks(comp, outer):
         ways = (_from_start(comp, depth, inner) for inner in range(depth + 1, len(comp.iters)))
         if (found := next((way for way in ways if way is not None), None)) is None:
             return None
@@ -100,8 +101,9 @@ def _without(comp: Comp, depth: int) -> isl.Map:
     return dropped.set_tuple_name(isl.dim_type.out, comp.name)
 
 
-def _asks(expr: Expr, name: str) -> bool:
-    return expr == Iter(name) or any(_asks(part, name) for part in children(expr))
+def _asks(comp: Comp, name: str) -> bool:
+    """Whether a statement reads an iterator."""
+    return name in {*iterators_of(comp.target), *iterators_of(comp.value)}
 
 
 def _from_start(comp: Comp, depth: int, inner: int) -> _Merged | None:
@@ -110,24 +112,12 @@ def _from_start(comp: Comp, depth: int, inner: int) -> _Merged | None:
     outer, name = comp.iters[depth], comp.iters[inner]
     if position(comp).loops[inner] != Line(0, ((name, 1),)):
         return None
-    there = {name: sub(Iter(name), Iter(outer))}
-    target, value = (_tidy(substitute(e, there)) for e in (comp.target, comp.value))
-    if _asks(target, outer) or _asks(value, outer) or not isinstance(target, Load):
+    made = from_zero(comp, inner, (0, {outer: -1}))
+    if _asks(made, outer):
         return None
     after = ", ".join(f"{name} + {outer}" if k == inner else n for k, n in enumerate(comp.iters))
-    change = isl.Map(f"{{ {comp.name}[{', '.join(comp.iters)}] -> {comp.name}[{after}] }}").intersect_domain(
-        comp.domain
-    )
-    return _Merged(replace(comp, domain=change.range(), target=target, value=value), change)
-
-
-def _tidy(expr: Expr) -> Expr:
-    """An expression with affine forms put together."""
-    form = linear(expr)
-    if form is not None and form[1]:
-        return from_linear(form)
-    parts = tuple(_tidy(p) for p in children(expr))
-    return rebuild(expr, parts) if parts else expr
+    change = isl.Map(f"{{ {comp.name}[{', '.join(comp.iters)}] -> {comp.name}[{after}] }}")
+    return _Merged(made, change.intersect_domain(comp.domain))
 
 
 def _in_order(func: Func, merged: Mapping[str, _Merged], depth: int, reassoc: bool) -> bool:
