@@ -14,6 +14,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -81,41 +82,62 @@ _LIBRARY = "|".join(
 _SINGLE = re.compile(rf"\"(?:[^\"\\\n]|\\.)*\"|({_NUMBER})[fF]\b|\bfloat\b|\b({_LIBRARY})f\b")
 
 
-def run_c(
-    path: str, func: Func, inputs: Inputs, defines: Defines = (), *, double: bool = False, includes: Includes = ()
-) -> dict[str, Array]:
-    """The final contents of every non-const array parameter; `inputs` has all parameters and isn't changed.
+@dataclass(frozen=True, slots=True)
+class HostProgram:
+    """The user's C program, built by the host's compiler; `double`: with every float made a double."""
 
-    With `double`, float arrays come back as float64. Raises SourceError where the C compiler refuses the file, or an
-    integer parameter's value takes an access outside its array, or the program is ended by a signal; PlantError for a
-    missing or misshapen input.
-    """
+    func: Func
+    library: Path
+    fixed: Mapping[str, int | float]
+    double: bool
+
+    def __call__(self, inputs: Inputs) -> dict[str, Array]:
+        """Return the final contents of every non-const array parameter; `inputs` has all parameters and isn't changed.
+
+        In double, float arrays come back as float64. Raises SourceError where an integer parameter's value takes an
+        access outside its array, or the program is ended by a signal; PlantError for a missing or misshapen input.
+        """
+        func = self.func
+        scalars = _scalars(func, {**inputs, **self.fixed})
+        integers = {name: int(v) for name, v in scalars.items() if not isinstance(v, float | np.floating)}
+        if problems := check_parameters(func, integers):
+            raise SourceError(*problems)
+        guarded = ctypes.CDLL(str(self.library))[_GUARDED]
+        held: dict[str, Array] = {}
+        for param in func.params:
+            dtype = _held(param.dtype, self.double)
+            given = inputs.get(param.name) if isinstance(param, Buf) else scalars[param.name]
+            if given is None:
+                raise PlantError(f"no input for the array '{param.name}'", loc=param.loc)
+            array = np.array(given, dtype=dtype, order="C", ndmin=0)
+            shape = shape_of(param, integers) if isinstance(param, Buf) else ()
+            if array.shape != shape:
+                raise PlantError(f"'{param.name}' has shape {shape}, its input has {array.shape}", loc=param.loc)
+            held[param.name] = array
+        pointers = (ctypes.c_void_p * max(len(held), 1))(*(a.ctypes.data for a in held.values()))
+        ended: list[int] = []
+        _on_large_stack(lambda: ended.append(guarded(pointers)), _local_bytes(func, integers))
+        if ended[0]:
+            _ended_by(ended[0], func)
+        return {p.name: held[p.name] for p in func.params if isinstance(p, Buf) and not p.const}
+
+
+def host_program(
+    path: str, func: Func, defines: Defines = (), *, double: bool = False, includes: Includes = ()
+) -> HostProgram:
+    """Build the C program by the host's compiler. Raises SourceError where the compiler refuses the file."""
     macros, fixed = split_defines(path, defines)
-    scalars = _scalars(func, {**inputs, **fixed})
-    integers = {name: int(v) for name, v in scalars.items() if not isinstance(v, float | np.floating)}
-    if problems := check_parameters(func, integers):
-        raise SourceError(*problems)
     folders = [flag for folder in includes for flag in ("-I", str(Path(folder).resolve()))]
     flags = [] if double else [*define_flags(macros), *folders]
     library = _build(_program(path, func, macros, includes, double), flags, path)
-    guarded = ctypes.CDLL(str(library))[_GUARDED]
-    held: dict[str, Array] = {}
-    for param in func.params:
-        dtype = _held(param.dtype, double)
-        given = inputs.get(param.name) if isinstance(param, Buf) else scalars[param.name]
-        if given is None:
-            raise PlantError(f"no input for the array '{param.name}'", loc=param.loc)
-        array = np.array(given, dtype=dtype, order="C", ndmin=0)
-        shape = shape_of(param, integers) if isinstance(param, Buf) else ()
-        if array.shape != shape:
-            raise PlantError(f"'{param.name}' has shape {shape}, its input has {array.shape}", loc=param.loc)
-        held[param.name] = array
-    pointers = (ctypes.c_void_p * max(len(held), 1))(*(a.ctypes.data for a in held.values()))
-    ended: list[int] = []
-    _on_large_stack(lambda: ended.append(guarded(pointers)), _local_bytes(func, integers))
-    if ended[0]:
-        _ended_by(ended[0], func)
-    return {p.name: held[p.name] for p in func.params if isinstance(p, Buf) and not p.const}
+    return HostProgram(func, library, dict(fixed), double)
+
+
+def run_c(
+    path: str, func: Func, inputs: Inputs, defines: Defines = (), *, double: bool = False, includes: Includes = ()
+) -> dict[str, Array]:
+    """Build the C program and run it once, see `HostProgram`."""
+    return host_program(path, func, defines, double=double, includes=includes)(inputs)
 
 
 def _ended_by(number: int, func: Func) -> NoReturn:

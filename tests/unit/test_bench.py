@@ -95,7 +95,12 @@ def test_polybench_shows_a_table(dspgen: Run) -> None:
 
 def test_a_wrong_result_is_status_1(dspgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*arguments: Any, **options: Any) -> CpuResult:
-        return replace(run_cpu(*arguments, **options), verified=False, details=("y[0]: got 1",))
+        return replace(
+            run_cpu(*arguments, **options),
+            verified=False,
+            wrong={"y": 1},
+            details=("differs from the C program: y[0]: got 1",),
+        )
 
     monkeypatch.setattr(verify, "run_cpu", wrong)
     status, out, err = dspgen("bench", "polybench", "--backend", "cpu", "--only", "atax", "--size", "mini", "--json")
