@@ -81,7 +81,7 @@ class Ranges:
         return Ranges((*self.iterators, iterator), {**self.bounds, iterator: bounds})
 
     def maximum(self, form: Linear | Address) -> int | None:
-        """The largest value that interval reasoning allows, None where it is unbounded."""
+        """Return the largest whole number that interval reasoning allows the form, None where it is unbounded."""
         linear = Linear.of(form) if isinstance(form, Address) else form
         best = self._extreme(linear, len(self.iterators), True)
         return None if best is None else math.floor(best)
@@ -148,8 +148,8 @@ class Ranges:
         kept = list[Linear]()
         for ours, others in ((first, second), (second, first)):
             for form in ours:
-                gaps = [self.minimum(form.plus(o, -1) if largest else o.plus(form, -1)) for o in others]
-                if any(g is not None and g >= 0 for g in gaps):
+                gaps = [form.plus(o, -1) if largest else o.plus(form, -1) for o in others]
+                if any(map(self._never_negative, gaps)):
                     kept.append(form)
         find = self.maximum if largest else self.minimum
         constants = [[v for f in forms if (v := find(f)) is not None] for forms in (first, second)]
@@ -157,6 +157,11 @@ class Ranges:
             inner, outer = (min, max) if largest else (max, min)
             kept.append(Linear(outer(inner(c) for c in constants)))
         return tuple(kept[:_MOST_FORMS])
+
+    def _never_negative(self, form: Linear) -> bool:
+        """Whether a form that need not be a whole number is at least 0."""
+        least = self._extreme(form, len(self.iterators), False)
+        return least is not None and least >= 0
 
     def _iterator(self, loop: Loop) -> Bounds:
         start, trip = self.term(loop.start), self.term(loop.trip)
