@@ -18,6 +18,8 @@ from dspgen.vecdsl.terms import INTEGER, integer
 
 MOST_STATES = 400
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_KNOWN = ("add", "sub", "min", "max", "compare", "mul", "shl", "shr", "mask")
+_OTHER = ("min", "max", "div", "mod", "and", "neg", "compare", "select", "or", "xor", "product", "shru")
 _WORD = range(-(1 << 31), 1 << 31)
 
 
@@ -42,8 +44,7 @@ def random_term(rng: random.Random, names: list[str], depth: int, *, wraps: bool
         return _related(rng, rng.choice(names))
     if depth == 0 or rng.random() < 0.15:
         return Var(rng.choice(names), INTEGER) if names and rng.random() < 0.75 else integer(rng.randint(-9, 9))
-    kind = rng.choice(["add", "sub", "min", "max", "compare", "mul", "shl", "shr", "mask", "min", "max", "div", "mod", "and", "neg",
-                       "compare", "select", "or", "xor", "product", "shru"][: 9 if wraps else None])  # fmt: skip
+    kind = rng.choice(_KNOWN if wraps else _KNOWN + _OTHER)
     match kind:
         case "add" | "sub" | "min" | "max" | "or" | "xor":
             args = (part(), part())
