@@ -263,14 +263,22 @@ def _fits(value: isl.PwAff, dtype: DType) -> isl.Set:
     space = value.get_domain_space()
     zero = isl.PwAff.from_aff(isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space)))
     inside: isl.Set = value.ge_set(zero.add_constant_val(isl.Val(low)))
-    # 32 bits and more are taken not to overflow upwards, as isl's integers don't.
+    # 32 bits and more are taken not to overflow upwards where sizes bound them, as isl's integers don't.
     if dtype not in ("u32", "i32", "i64"):
         inside = inside.intersect(value.le_set(zero.add_constant_val(isl.Val(high))))
     return inside
 
 
+def _leaves(value: isl.PwAff, dtype: DType, nest: Nest) -> bool:
+    """Tell whether constant bounds of the value leave the type. Bounds that depend on sizes are taken not to."""
+    low, high = limits(dtype)
+    reached = value.intersect_domain(nest.domain)
+    least, most = reached.min_val(), reached.max_val()
+    return bool((least.is_int() and least.to_python() < low) or (most.is_int() and most.to_python() > high))
+
+
 def _checked(value: isl.PwAff, dtype: DType, expr: Expr, nest: Nest) -> isl.PwAff:
-    if dtype not in ("i32", "i64") and not proven(value, dtype, nest):
+    if dtype not in ("i32", "i64") and (not proven(value, dtype, nest) or _leaves(value, dtype, nest)):
         raise NotAffine(f"'{print_expr(expr)}' may wrap around in its type", wraps=True)
     return value
 
@@ -280,7 +288,10 @@ def _cast(dtype: DType, operand: Expr, nest: Nest) -> isl.PwAff:
     if is_float(dtype) or is_float(source):
         raise NotAffine("it is computed in floating point", data=is_data_dependent(operand))
     if dtype in ("i32", "u32"):
-        return piecewise(operand, nest)
+        value = piecewise(operand, nest)
+        if dtype == "i32" and source == "u32" and _leaves(value, dtype, nest):
+            raise NotAffine(f"'{print_expr(operand)}' may be outside 'int'", wraps=True)
+        return value
     return _checked(exact(operand, nest), dtype, operand, nest)
 
 

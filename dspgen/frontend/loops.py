@@ -124,9 +124,14 @@ def reachable(outer: Nest, count: Count) -> Nest:
 def body(reached: Nest, test: Expr, count: Count) -> Nest:
     """The values up to the first at which the test fails. Refuses a test that isn't affine, or never fails."""
     try:
-        holds = condition(_ordered(test, reached, count), reached)
+        ordered = _ordered(test, reached, count)
+        holds = condition(ordered, reached)
+        around = (
+            isl.Set.empty(reached.domain.get_space()) if ordered is test else _first_past(test, reached, count, holds)
+        )
     except NotAffine as error:
         _refuse_bound(count, error)
+    _need_no_way_round(around, reached, count)
     inside = reached.within(holds)
     late = inside.domain.intersect(_later(reached.without(holds), count.step))
     if not late.is_empty():
@@ -154,6 +159,23 @@ def _ordered(test: Expr, reached: Nest, count: Count) -> Expr:
             if piecewise(right, reached).is_equal(own):
                 return Binary("gt" if upward else "lt", left, right, "i32")
     return test
+
+
+def _first_past(test: Expr, reached: Nest, count: Count, holds: isl.Set) -> isl.Set:
+    """Return the iterations whose first value is past the one at which an inequality fails."""
+    own, start = reached.variable(count.iterator), exact(count.start, reached)
+    return reached.domain.intersect(own.eq_set(start)).intersect(condition(test, reached)).subtract(holds)
+
+
+def _need_no_way_round(around: isl.Set, reached: Nest, count: Count) -> None:
+    """Refuse a loop that reaches its end by wrapping round in its type. C gives no meaning to that of a signed 32-bit
+    iterator, and sizes are taken to be large enough."""
+    if count.ctype in ("i32", "i64") or around.is_empty():
+        return
+    if count.ctype in ("u32", "u64") and not reached.domain.params().is_subset(around.params()):
+        return
+    message = f"the iterator '{count.iterator}' may start past its end, which it reaches by wrapping round"
+    fail("DG017", message, count.loc, "use int for the iterator, and '<' or '>' in the condition")
 
 
 def _later(failing: Nest, step: int) -> isl.Set:
