@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import assert_never
 
 import islpy as isl
 
 from plant_core.ir import Access, Binary, Call, Cast, DType, Expr, Iter, Load, Param, Ramp, Select, Unary, Val, Verbatim
+from plant_core.piecewise import constants_of
 from plant_core.printer import print_expr
 from plant_core.values import dtype_of, is_float, limits
 
@@ -322,10 +324,15 @@ def _binary(expr: Binary, nest: Nest) -> isl.PwAff:
             return left.min(right)
         case "max":
             return left.max(right)
-    value = _constant_of(right)
-    if value is None:
+    constants = constants_of(right)
+    if not constants:
         raise NotAffine(f"'{print_expr(expr)}' has no constant on the right")
-    return _by_constant(expr, left, value, nest)
+    pieces = (
+        _by_constant(expr, left, value, nest.within(where)).intersect_domain(where)
+        for where, value in constants
+        if not where.is_disjoint(nest.domain)
+    )
+    return reduce(isl.PwAff.union_add, pieces, isl.PwAff.empty(right.get_space()))
 
 
 def _by_constant(expr: Binary, left: isl.PwAff, value: int, nest: Nest) -> isl.PwAff:
@@ -374,10 +381,3 @@ def _low_bits(mask: int, dtype: DType) -> int | None:
     """2**k for a mask that takes off the lowest k bits."""
     lowest = (1 << 32) - mask if dtype == "u32" and mask > 0 else -mask
     return lowest if lowest > 0 and lowest & (lowest - 1) == 0 else None
-
-
-def _constant_of(value: isl.PwAff) -> int | None:
-    if not value.is_cst():
-        return None
-    pieces = value.get_pieces()
-    return int(pieces[0][1].get_constant_val().to_python()) if pieces else 0
