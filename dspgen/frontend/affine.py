@@ -97,6 +97,8 @@ class Nest:
 
 def exact(expr: Expr, nest: Nest) -> isl.PwAff:
     """The value of an integer expression at each point of the nest, which it takes in C too. Raises NotAffine."""
+    if isinstance(expr, Val) and not is_float(expr.dtype):
+        return nest.constant(int(expr.value))
     value = piecewise(expr, nest)
     return value if dtype_of(expr) != "u32" else _checked(value, "u32", expr, nest)
 
@@ -107,7 +109,9 @@ def piecewise(expr: Expr, nest: Nest) -> isl.PwAff:
         case Val(value, dtype):
             if is_float(dtype):
                 raise NotAffine("it is a floating-point value")
-            return nest.constant(int(value))
+            # `m + 4294967295u` is `m - 1`: upwards, sums are taken not to wrap.
+            wraps = dtype == "u32" and value > _LARGEST
+            return nest.constant(int(value) - (1 << 32 if wraps else 0))
         case Param(name, dtype) if is_float(dtype):
             raise NotAffine(f"'{name}' is a floating-point value", data=True)
         case Iter(name) | Param(name):

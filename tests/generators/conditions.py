@@ -39,7 +39,7 @@ class _Maker:
             case 2:
                 return f"({rng.choice(_CASTS)}){self.integer(depth - 1)}"
             case 3:
-                return f"({self.condition(depth - 1)} ? {self.value(depth - 1)} : {self.value(depth - 1)})"
+                return f"(({self.condition(depth - 1)}) ? {self.value(depth - 1)} : {self.value(depth - 1)})"
             case 4:
                 return f"({self.condition(depth - 1)})"
             case 5:
@@ -82,7 +82,7 @@ class _Maker:
             case 5:
                 return f"!({rng.choice((one, other, self.value(depth - 1)))})"
             case 6:
-                return f"{one} ? {other} : ({self.condition(depth - 1)})"
+                return f"({one} ? {other} : ({self.condition(depth - 1)}))"
             case 7:
                 return f"({self.value(depth - 1)}) {rng.choice(_COMPARED)} {self.value(depth - 1)}"
             case _:
@@ -92,7 +92,7 @@ class _Maker:
         rng = self.rng
         match rng.randrange(3):
             case 0:
-                return f"({self.condition(depth)} ? {rng.choice(of)} : {rng.choice(of)})"
+                return f"(({self.condition(depth)}) ? {rng.choice(of)} : {rng.choice(of)})"
             case 1 if 0 in of and 1 in of:
                 return f"({self.condition(depth)})"
             case _:
