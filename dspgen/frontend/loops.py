@@ -9,12 +9,15 @@ import islpy as isl
 from pycparser import c_ast
 
 from dspgen.frontend.affine import Nest, NotAffine, condition, exact, piecewise, proven
+from dspgen.frontend.assigned import names, walk
 from dspgen.frontend.codes import fail
+from dspgen.frontend.simplify_ast import assigned_names, is_step
 from dspgen.frontend.types import CType, represented
 from plant_core.ir import Binary, Expr
 from plant_core.loc import Loc
 from plant_core.values import limits
 
+_DEEPEST = 12
 _COUNTED = "write 'for (int i = start; i < end; i += step)' with a constant step"
 
 
@@ -53,6 +56,26 @@ def header(loop: c_ast.For, loc: Loc) -> Header:
         else:
             before.append(item)
     return Header(name, declared, start, step, negative, tuple(before))
+
+
+def refuse_uncounted(loop: c_ast.While | c_ast.DoWhile, loc: Loc) -> NoReturn:
+    """Refuse a loop that no variable counts."""
+    word = "while" if isinstance(loop, c_ast.While) else "do"
+    plain = not any(isinstance(n, c_ast.FuncCall | c_ast.ArrayRef | c_ast.Assignment) for n in walk(loop.cond))
+    leaves = any(isinstance(n, c_ast.Break | c_ast.Goto | c_ast.Return) for n in walk(loop.stmt))
+    stepped = any(is_step(n) for n in walk(loop.cond))
+    if plain and not leaves and not stepped and not names(loop.cond) & assigned_names(loop.stmt):
+        what = f"this '{word}' loop doesn't end: nothing in it changes its condition"
+        fail("DG008", what, loc, "step a variable of its condition in it by a constant")
+    what = f"this '{word}' loop has no counter that changes by a constant, so its number of iterations isn't known"
+    fail("DG008", what, loc, f"count with 'for', or '{word}', in constant steps to an affine end")
+
+
+def need_shallow(outer: Nest, loc: Loc) -> None:
+    """Refuse one more loop where so many are around it already that they would take minutes."""
+    if len(outer.iters) >= _DEEPEST:
+        what = f"more than {_DEEPEST} loops are nested inside each other"
+        fail("DG009", what, loc, "write short inner loops out, or join loops: one over their product")
 
 
 def _items(init: c_ast.Node | None) -> list[c_ast.Node]:
