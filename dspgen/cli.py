@@ -35,7 +35,7 @@ from dspgen.emit.header import emit_header, signature_of
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.manifest import emit_manifest, loop_object
 from dspgen.errors import DspgenError, Problem
-from dspgen.frontend.read import read_c
+from dspgen.frontend.read import read_c, split_defines
 from dspgen.options import RUNNERS, Runner
 from dspgen.pipeline import RunResult, compile_file, run_file
 from dspgen.sim.call import parse_call
@@ -195,7 +195,8 @@ def run_command(
     files.check_writable(outputs)
     options = road.options
     func = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
-    arrays = files.kernel_inputs(func, files.read_arrays(inputs)) if inputs else None
+    fixed = split_defines(path, options.defines)[1]
+    arrays = files.kernel_inputs(func, files.read_arrays(inputs), fixed) if inputs else None
     with Stages(road.target) as stages:
         result = road.run(path, arrays, stages)
     if outputs:

@@ -134,13 +134,19 @@ def read_text(path: str) -> str:
     return data.decode("latin-1")
 
 
-def kernel_inputs(func: Func, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The given values as their parameters' types; not each parameter need be given, but each value needs its own."""
+def kernel_inputs(func: Func, arrays: Mapping[str, Any], fixed: Mapping[str, int]) -> dict[str, Any]:
+    """The given values as their parameters' types; not each parameter need be given, but each value needs its own, or
+    agrees with what `-D` fixed."""
     parameters = {p.name: p for p in func.params}
     integers = {n: int(a) for n, a in arrays.items() if n in parameters and a.shape == () and a.dtype.kind in "iu"}
     problems: list[Problem] = []
     values: dict[str, Any] = {}
     for name, given in arrays.items():
+        if name in fixed:
+            if given.shape != () or given != fixed[name]:
+                what = f"--inputs has another value of '{name}' than -D {name}={fixed[name]}"
+                problems.append(Problem("DG508", what, func.loc, f"leave out '{name}' there, or -D {name}"))
+            continue
         value = _fitted(parameters[name], given, integers) if name in parameters else _unknown(name, func)
         if isinstance(value, Problem):
             problems.append(value)

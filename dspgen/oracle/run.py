@@ -26,7 +26,7 @@ from dspgen.frontend.check_bounds import check_parameters
 from dspgen.frontend.codes import fail
 from dspgen.frontend.lower_exits import STOPS
 from dspgen.frontend.preprocess import Defines, Includes, define_flags, preprocess, read_source, run_compiler
-from dspgen.frontend.read import gives_value, split_defines
+from dspgen.frontend.read import call_order, gives_value, split_defines
 from plant_core.ir import Buf, DType, Func, ScalarParam
 from plant_core.loc import Loc, PlantError
 from plant_core.values import NUMPY, is_float, shape_of
@@ -91,13 +91,13 @@ def run_c(
     missing or misshapen input.
     """
     macros, fixed = split_defines(path, defines)
-    scalars = _scalars(func, {**inputs, **fixed})
+    scalars = _scalars(func, inputs)
     integers = {name: int(v) for name, v in scalars.items() if not isinstance(v, float | np.floating)}
     if problems := check_parameters(func, integers):
         raise SourceError(*problems)
     folders = [flag for folder in includes for flag in ("-I", str(Path(folder).resolve()))]
     flags = [] if double else [*define_flags(macros), *folders]
-    library = _build(_program(path, func, macros, includes, double), flags, path)
+    library = _build(_program(path, func, macros, fixed, includes, double), flags, path)
     guarded = ctypes.CDLL(str(library))[_GUARDED]
     held: dict[str, Array] = {}
     for param in func.params:
@@ -159,8 +159,8 @@ def _held(dtype: DType, double: bool) -> type[np.generic]:
     return NUMPY["f64" if double and is_float(dtype) else dtype]
 
 
-def _program(path: str, func: Func, macros: Defines, includes: Includes, double: bool) -> str:
-    """C text: the user's file, and an entry that takes all arguments by address."""
+def _program(path: str, func: Func, macros: Defines, fixed: Mapping[str, int], includes: Includes, double: bool) -> str:
+    """C text: the user's file, and an entry that takes all arguments by address but those that are fixed."""
     arguments = []
     for position, param in enumerate(func.params):
         if isinstance(param, Buf):
@@ -173,6 +173,11 @@ def _program(path: str, func: Func, macros: Defines, includes: Includes, double:
         last = func.params[-1]
         name = "double" if double and is_float(last.dtype) else _C_NAMES[last.dtype]
         value = f"*({name} *){arguments.pop()} = "
+    if fixed:
+        named = dict(zip((p.name for p in func.params), arguments, strict=False)) | {
+            n: str(v) for n, v in fixed.items()
+        }
+        arguments = [named[name] for name in call_order(path, func.name, macros, includes)]
     done = f"{value}{func.name}({', '.join(arguments)});"
     text = preprocess(path, macros, includes).text
     before, stops = "", ""
