@@ -27,7 +27,7 @@ from dspgen.frontend.check_bounds import check_parameters
 from dspgen.frontend.codes import fail
 from dspgen.frontend.lower_exits import STOPS
 from dspgen.frontend.preprocess import Defines, Includes, define_flags, preprocess, read_source, run_compiler
-from dspgen.frontend.read import gives_value, split_defines
+from dspgen.frontend.read import call_order, gives_value, split_defines
 from plant_core.ir import Buf, DType, Func, ScalarParam
 from plant_core.loc import Loc, PlantError
 from plant_core.values import NUMPY, is_float, shape_of
@@ -88,7 +88,6 @@ class HostProgram:
 
     func: Func
     library: Path
-    fixed: Mapping[str, int | float]
     double: bool
 
     def __call__(self, inputs: Inputs) -> dict[str, Array]:
@@ -98,7 +97,7 @@ class HostProgram:
         access outside its array, or the program is ended by a signal; PlantError for a missing or misshapen input.
         """
         func = self.func
-        scalars = _scalars(func, {**inputs, **self.fixed})
+        scalars = _scalars(func, inputs)
         integers = {name: int(v) for name, v in scalars.items() if not isinstance(v, float | np.floating)}
         if problems := check_parameters(func, integers):
             raise SourceError(*problems)
@@ -129,8 +128,8 @@ def host_program(
     macros, fixed = split_defines(path, defines)
     folders = [flag for folder in includes for flag in ("-I", str(Path(folder).resolve()))]
     flags = [] if double else [*define_flags(macros), *folders]
-    library = _build(_program(path, func, macros, includes, double), flags, path)
-    return HostProgram(func, library, dict(fixed), double)
+    library = _build(_program(path, func, macros, fixed, includes, double), flags, path)
+    return HostProgram(func, library, double)
 
 
 def run_c(
@@ -181,8 +180,8 @@ def _held(dtype: DType, double: bool) -> type[np.generic]:
     return NUMPY["f64" if double and is_float(dtype) else dtype]
 
 
-def _program(path: str, func: Func, macros: Defines, includes: Includes, double: bool) -> str:
-    """C text: the user's file, and an entry that takes all arguments by address."""
+def _program(path: str, func: Func, macros: Defines, fixed: Mapping[str, int], includes: Includes, double: bool) -> str:
+    """C text: the user's file, and an entry that takes all arguments by address but those that are fixed."""
     arguments = []
     for position, param in enumerate(func.params):
         if isinstance(param, Buf):
@@ -195,6 +194,11 @@ def _program(path: str, func: Func, macros: Defines, includes: Includes, double:
         last = func.params[-1]
         name = "double" if double and is_float(last.dtype) else _C_NAMES[last.dtype]
         value = f"*({name} *){arguments.pop()} = "
+    if fixed:
+        named = dict(zip((p.name for p in func.params), arguments, strict=False)) | {
+            n: str(v) for n, v in fixed.items()
+        }
+        arguments = [named[name] for name in call_order(path, func.name, macros, includes)]
     done = f"{value}{func.name}({', '.join(arguments)});"
     text = preprocess(path, macros, includes).text
     before, stops = "", ""
