@@ -186,7 +186,7 @@ def parameters(
     symbolic: list[tuple[str, DType]] = []
     root = Nest.root(())
     given = function.decl.type.args.params if function.decl.type.args else []
-    for name in fixed.keys() - {node.name for node in given}:
+    for name in fixed.keys() - {node.name for node in given if isinstance(node, c_ast.Decl)}:
         what = f"-D {name}={fixed[name]}: '{name}' is a parameter in this file, but none of {function.decl.name}"
         fail("DG022", what, reader.place(function.decl), "fix parameters of the kernel only")
     # A dimension that was recovered from subscripts may name a parameter that comes later.
@@ -207,7 +207,7 @@ def parameters(
             # The extents of the arrays that follow may depend on it.
             root = Nest.root(symbolic)
             reader.expressions.nest = root
-    order = [node.name for node in given]
+    order = [node.name for node in given if isinstance(node, c_ast.Decl)]
     found.sort(key=lambda one: order.index(one[0].name))
     for item, ctype in found:
         if isinstance(item, ScalarParam) and item.name in assigned:

@@ -96,7 +96,7 @@ def call_order(path: str, function: str, macros: Sequence[tuple[str, str]], incl
     chosen = _choose(text, externals, function)
     tree = _parse(text, pruned(text.text, externals, chosen))
     defined = next(n for n in tree.ext if isinstance(n, c_ast.FuncDef) and n.decl.name == function)
-    return [str(p.name) for p in defined.decl.type.args.params]
+    return [str(p.name) for p in defined.decl.type.args.params if isinstance(p, c_ast.Decl)]
 
 
 def gives_value(func: Func) -> bool:
