@@ -9,13 +9,16 @@ from plant_core.dependence import rebalanced, reduction_of
 from plant_core.ir import Binary, BinaryOp, Cast, Comp, DType, Expr, Func, Load, Select, Unary, Val
 from plant_core.values import convert, dtype_of, is_float, limits, typed
 
+_TRUTHS = ("lt", "le", "gt", "ge", "eq", "ne", "land", "lor")  # their values are 0 and 1
+
 # --- extrema ------------------------------------------------------------------------------------------------------
 
 
 def with_extrema(func: Func, *, reassoc: bool) -> Func:
     """Write conditionals that choose the larger or the smaller of two values as `max` and `min`.
 
-    Before: `a > b ? a : b`. After: `max(a, b)`. Floats only where `reassoc`, as NaNs and zeros' signs may differ.
+    Before: `a > b ? a : b`. After: `max(a, b)`. Floats only where `reassoc`, as NaNs and zeros' signs may differ. A
+    test of what a comparison gives, `(a > b) != 0`, is the comparison.
     """
     comps = tuple(replace(comp, value=_with_extrema(comp.value, reassoc)) for comp in func.comps)
     return func.with_comps(comps)
@@ -26,6 +29,8 @@ def _with_extrema(expr: Expr, reassoc: bool) -> Expr:
     if parts:
         expr = rebuild(expr, tuple(_with_extrema(p, reassoc) for p in parts))
     match expr:
+        case Binary("ne", Binary(op), Val(0)) if op in _TRUTHS:
+            return expr.left
         case Select(Binary("gt" | "ge" | "lt" | "le" as op, left, right), true, false, dtype):
             if is_float(dtype) and not reassoc:
                 return expr

@@ -102,6 +102,15 @@ def test_the_larger_of_two_is_their_max(tmp_path, text, dtype):
     assert isinstance(strict, Select) == (dtype == "float")
 
 
+def test_a_place_that_nobody_reads_leaves_the_maximum_alone(tmp_path):
+    """The comparison is a variable first, as two statements are under it."""
+    text = "T m = 1; int k = 0; for (int i = 0; i < 20; i++) if (a[i] > m) { m = a[i]; k = i; } out[0] = m;"
+    func = read(tmp_path, kernel("float", text))
+    value = value_of(canonical(func, reassoc=True), "m")
+    assert isinstance(value, Binary) and value.op == "max"
+    same(func, canonical(func, reassoc=True))
+
+
 @pytest.mark.parametrize(
     ("text", "op"),
     [
