@@ -50,8 +50,9 @@ _SURELY = 1.25
 
 # Times the code that a candidate may make by fewer rules, from which on it is hoped little of by more.
 _MUCH = 1.25
-# Times the code and the search of others that the least tile may take, where no code with lanes was made else.
+# Times the code and the search of others that the least tiles may take, so many of them, where no other has lanes.
 _ROOM = 4
+_MOST_WITH_ROOM = 3
 # Times the cycles of the best: a candidate is about as good.
 _ABOUT = 1.15
 
@@ -284,15 +285,15 @@ class _Search:
                 return
 
     def visit_with_room(self) -> None:
-        """Where there are lanes in no code, for want of room for it or for its search, the least that was
-        refused, with several times as much."""
-        if self.done or not self.over or (self.best is not None and self.best[1].laned):
-            return
-        number = min((c.size, times, c.rank, k) for k, (times, c) in enumerate(self.over))[-1]
-        least = self.over[number][1]
-        self.trials = [t for t in self.trials if t.title != least.title]
-        self.failed.discard(least.title)
-        self.visit(replace(least, room=_ROOM), True, last=True)
+        """Where lanes are in no code, for want of room for it or for its search, the least that were refused, with
+        several times as much, until one of them works out."""
+        over = sorted(enumerate(self.over), key=lambda x: (x[1][1].size, x[1][0], x[1][1].rank, x[0]))
+        for _, (_, least) in over[:_MOST_WITH_ROOM]:
+            if self.done or (self.best is not None and self.best[1].laned):
+                return
+            self.trials = [t for t in self.trials if t.title != least.title]
+            self.failed.discard(least.title)
+            self.visit(replace(least, room=_ROOM), True, last=True)
 
     def visit(
         self,
