@@ -51,15 +51,15 @@ def tile_remarks(
     return tuple(found)
 
 
-def on_vector_units(scheduled: Scheduled, target: Target) -> dict[Loc, bool]:
-    """The places of the C text that packets have instructions of, and whether any of these run on vector units."""
+def on_vector_units(scheduled: Scheduled, target: Target) -> dict[Loc, float]:
+    """The places of the C text that packets have instructions of, and the share of these that run on vector units."""
     units = {name for unit in target.units if unit.side == "vector" for name in unit.members}
-    found: dict[Loc, bool] = {}
+    found: dict[Loc, list[bool]] = {}
     for line in scheduled.lines:
         for placed in line.members if isinstance(line, Packet) else ():
             if placed.loc is not None:
-                found[placed.loc] = found.get(placed.loc, False) or placed.unit in units
-    return found
+                found.setdefault(placed.loc, []).append(placed.unit in units)
+    return {loc: sum(there) / len(there) for loc, there in found.items()}
 
 
 def unrolled_remarks(source: Func, unrolled: Unrolled, instead: str, target: Target) -> tuple[Remark, ...]:

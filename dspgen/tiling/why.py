@@ -26,6 +26,9 @@ from plant_core.values import dtype_of, is_float
 
 Kind = Literal["vectorized", "not-vectorized"]
 _ONE_ITERATION = "the loop has one iteration"
+_WITH_OTHERS = "in vectors of other statements"
+_GONE = "no instruction is left of it"
+_MOSTLY = 0.5  # of a statement's instructions: if so many run on vector units, it is in vectors, as others are
 # How many different verdicts on parts of one loop are told.
 _TOLD = 3
 
@@ -48,13 +51,13 @@ def explain_lanes(
     reassoc: bool,
     meanings: Mapping[str, str] = MappingProxyType({}),
     singles: Mapping[str, str] = MappingProxyType({}),
-    emitted: Mapping[Loc, bool] = MappingProxyType({}),
+    emitted: Mapping[Loc, float] = MappingProxyType({}),
 ) -> tuple[Verdict, ...]:
     """Verdicts on each loop that holds statements itself.
 
     `known`: the dependences among the nest's comps; `meanings`: in words, what variables stand for that the program's
     text doesn't have; `singles`: the statements that lanes lack an operation for, and which; `emitted`: the statements'
-    places that the code has instructions of, and whether any of these run on vector units.
+    places that the code has instructions of, and the share of these that run on vector units.
 
     There is one verdict on the statements that run across lanes, be it across the loop's own iterations or an outer
     one's, one on those that don't, and one on `singles` that were taken out of it.
@@ -100,7 +103,7 @@ class _Explainer:
     reassoc: bool
     meanings: Mapping[str, str]
     singles: Mapping[str, str]
-    emitted: Mapping[Loc, bool]
+    emitted: Mapping[Loc, float]
 
     def loop(self, comps: list[CompInfo]) -> Iterator[Verdict]:
         """On the loop's statements, and on those of them that were taken out of it."""
@@ -116,10 +119,13 @@ class _Explainer:
         found: dict[str, dict[str, None]] = {}
         idle: list[tuple[CompInfo, str]] = []
         for comp in comps:
-            shape = self._lanes(comp.comp.name)
-            if shape is None:
-                idle.append((comp, self._reason(comp)))
-            elif not self.emitted.get(comp.comp.loc, True):
+            shape, share = self._lanes(comp.comp.name), self.emitted.get(comp.comp.loc)
+            if shape is None and share is not None and share >= _MOSTLY:
+                found.setdefault(_WITH_OTHERS, {})
+            elif shape is None:
+                gone = share is None and self.emitted and any(x.extent > 1 for x in comp.loops)
+                idle.append((comp, _GONE if gone else self._reason(comp)))
+            elif share == 0:
                 idle.append((comp, "no instruction is left of it that runs on a vector unit"))
             else:
                 over, parts = self._how(comp, shape)
@@ -186,16 +192,16 @@ class _Explainer:
         """What became of the candidates with lanes for this comp."""
         mine = [t for t in self.choice.trials if comp.comp.name in t.laned]
         worked = min((t.cycles for t in mine if t.cycles is not None), default=None)
-        chosen = self._chosen()
+        chosen, lanes = self._chosen(), "with this in lanes, too" if self.choice.candidate.laned else "with lanes"
         if worked is not None and chosen is not None:
-            return f"not worth it: {chosen:.0f} cycles like this, {worked:.0f} with lanes"
+            return f"not worth it: {chosen:.0f} cycles like this, {worked:.0f} {lanes}"
         refused = [t for t in mine if t.refused]
         expected = [t for t in refused if t.refused.startswith("the model expects")]
         told = next((t.refused for t in refused if t not in expected), None)
         if told is not None:
             return told
         if expected and chosen is not None:
-            return f"not worth it: {chosen:.0f} cycles like this, about {expected[0].estimate:.0f} with lanes"
+            return f"not worth it: {chosen:.0f} cycles like this, about {expected[0].estimate:.0f} {lanes}"
         return ""
 
     def _chosen(self) -> float | None:
@@ -284,8 +290,9 @@ def in_float(expr: Expr) -> Expr:
     if isinstance(expr, Cast) and "f64" in (expr.dtype, dtype_of(expr.operand)) and dtype_of(parts[0]) == "f32":
         return parts[0]
     made = rebuild(expr, parts) if parts else expr
-    single = isinstance(made, Cast | Unary | Binary | Select | Call) and made.dtype == "f64"
-    return replace(made, dtype="f32") if single else made
+    if isinstance(made, Cast | Unary | Binary | Select | Call) and made.dtype == "f64":
+        return replace(made, dtype="f32")
+    return made
 
 
 def _adds(comp: Comp) -> bool:
