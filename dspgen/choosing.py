@@ -329,7 +329,7 @@ class _Search:
         self.finalists: list[Candidate] = []
         self.fallbacks = scalar_candidates(nest)
         self.most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
-        self.made: dict[tuple[Plan, bool], Variants] = {}
+        self.made: dict[tuple[Plan, bool, int], Variants] = {}
         self.packets = chooser.packets
 
     @cached_property
@@ -395,7 +395,8 @@ class _Search:
         plan = Plan(candidate.plans)
         last = candidate.cycles == math.inf  # what remains where all fail: a candidate of its plan may be one of these
         most = None if last else LARGEST_STRIPS if candidate.form or self.nest.in_versions else LARGEST_CANDIDATE
-        if (plan, last) not in self.made:
+        key = plan, last, candidate.room
+        if key not in self.made:
             target, options = self.chooser.target, self.chooser.options
 
             def planned() -> Planned:
@@ -406,8 +407,10 @@ class _Search:
                     func, plan, target, options, known=known, candidate=most is not None, strips=strips, others=others
                 )  # fmt: skip
 
-            self.made[plan, last] = Variants(planned, target, options, most, known=self.packets)
-        return self.made[plan, last]
+            self.made[key] = Variants(
+                planned, target, options, most and candidate.room * most, known=self.packets, room=candidate.room
+            )
+        return self.made[key]
 
     def told(self, choice: Choice, mode: RewriteMode) -> _Told:
         """What is known of the code that was chosen. Where it doesn't tell cycles, none by fewer rules does."""

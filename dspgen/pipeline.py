@@ -378,7 +378,7 @@ def _best_code(view: View, seen: OnStage) -> Made:
     if unrolled is not None and unrolled.cycles < cycles:
         tell(unrolled.compiled, seen)
         instead = outdone if chosen is None else f", {chosen.cycles} by loops"
-        return unrolled.compiled, unrolled_remarks(source, unrolled, instead)
+        return unrolled.compiled, unrolled_remarks(source, unrolled, instead, target)
     singles: Mapping[str, str] = {}
     if not outdone and (apart := best_in_parts(chooser, chosen)) is not None:
         func, singles, chosen = apart
@@ -388,7 +388,7 @@ def _best_code(view: View, seen: OnStage) -> Made:
     best = chosen.best
     seen("plan", best.choices)
     tell(best, seen)
-    return best, tile_remarks(source, func, best.choices, target, options, singles)
+    return best, tile_remarks(source, func, best, target, options, singles)
 
 
 @contextmanager

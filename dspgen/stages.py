@@ -73,7 +73,7 @@ SPILL_ROOM = 8192  # bytes of stack besides local arrays
 
 OnStage = Callable[[str, object], None]
 Stages = list[tuple[str, object]]
-Packets = dict[tuple[Function, bool], Scheduled | NoSchedule]  # of linear assembly, by whether it is a candidate
+Packets = dict[tuple[Function, int], Scheduled | NoSchedule]  # of linear assembly, by the room of a candidate; or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,20 +247,23 @@ def pack(
     options: Options,
     *,
     candidate: bool,
+    room: int = 1,
     known: Packets | None = None,
     limit: float = math.inf,
     instead: Callable[[], float] | None = None,
 ) -> Compiled:
     """Packets, those that are `known` made once. For a `candidate` among others raises NoSchedule where registers are
-    not soon found. Raises TooSlow where the loops' intervals, or packets without registers, tell that it takes about
-    `limit` cycles or more, or hardly fewer than other code `instead`; see `schedule`."""
+    not soon found, or loops' schedules in a search that may take `room` times as long as usual. Raises TooSlow where
+    the loops' intervals, or packets without registers, tell that it takes about `limit` cycles or more, or hardly fewer
+    than other code `instead`; see `schedule`."""
     limits: dict[str, Any] = {"limit": limit, "instead": instead}
     if candidate:
-        limits |= {"attempts": CANDIDATE_ATTEMPTS, "most": CANDIDATE_PLACED, "largest": CANDIDATE_STRAIGHT}
+        limits |= {"attempts": CANDIDATE_ATTEMPTS, "most": room * CANDIDATE_PLACED}
+        limits["largest"] = room * CANDIDATE_STRAIGHT
     method: Method = options.sched if options.sched in ("list", "order") else "dp"
     planned, rewritten, function = assembled.planned, assembled.rewritten, assembled.function
     known = {} if known is None else known
-    key = function, candidate
+    key = function, room if candidate else 0
     scheduled = known.get(key)
     if scheduled is None:
         try:

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from dspgen.options import Options
 from dspgen.rewrite.optimise import Remark
+from dspgen.sched.ir import Packet, Scheduled
+from dspgen.stages import Compiled
 from dspgen.target.model import Target
 from dspgen.tiling.nests import nests
-from dspgen.tiling.search import Choice
 from dspgen.tiling.why import Verdict, explain_lanes, one_for_each
 from dspgen.unrolled import Unrolled
 from plant_core.affine import accesses
@@ -22,7 +23,7 @@ from plant_core.schedule import position
 def tile_remarks(
     source: Func,
     func: Func,
-    choices: tuple[Choice, ...],
+    compiled: Compiled,
     target: Target,
     options: Options,
     singles: Mapping[str, str],
@@ -30,13 +31,14 @@ def tile_remarks(
     """What was chosen for each nest, out of how many that were scheduled, and what runs across lanes or why not.
     `singles`: statements that lanes lack an operation for, and which."""
     found = []
+    choices, emitted = compiled.choices, on_vector_units(compiled.scheduled, target)
     if options.vectorize:
         verdicts: list[Verdict] = []
         reassoc, meanings = options.fp == "reassoc", {b.name: b.meaning for b in func.bufs if b.meaning}
         for nest, choice in zip(nests(func), choices, strict=True):
             known = memory_dependences(func.with_comps(tuple(func.comp(name) for name in nest.names)))
             verdicts += explain_lanes(
-                nest, choice, known, target, reassoc=reassoc, meanings=meanings, singles=singles
+                nest, choice, known, target, reassoc=reassoc, meanings=meanings, singles=singles, emitted=emitted
             )  # fmt: skip
         loops = _loops_of(source)
         verdicts = [replace(v, loc=loops.get(v.loc, v.loc)) for v in verdicts]
@@ -49,10 +51,23 @@ def tile_remarks(
     return tuple(found)
 
 
-def unrolled_remarks(source: Func, unrolled: Unrolled, instead: str) -> tuple[Remark, ...]:
-    """One verdict for each loop that holds statements; `instead` tells what the nests take."""
+def on_vector_units(scheduled: Scheduled, target: Target) -> dict[Loc, float]:
+    """The places of the C text that packets have instructions of, and the share of these that run on vector units."""
+    units = {name for unit in target.units if unit.side == "vector" for name in unit.members}
+    found: dict[Loc, list[bool]] = {}
+    for line in scheduled.lines:
+        for placed in line.members if isinstance(line, Packet) else ():
+            if placed.loc is not None:
+                found.setdefault(placed.loc, []).append(placed.unit in units)
+    return {loc: sum(there) / len(there) for loc, there in found.items()}
+
+
+def unrolled_remarks(source: Func, unrolled: Unrolled, instead: str, target: Target) -> tuple[Remark, ...]:
+    """One verdict for each loop that holds statements; `instead` tells what the nests take. Statements share vectors
+    in code without loops."""
     message = f"{unrolled.title}: {unrolled.compiled.scheduled.cycles} cycles{instead}"
-    kind = "vectorized" if unrolled.lanes else "not-vectorized"
+    lanes = any(on_vector_units(unrolled.compiled.scheduled, target).values())
+    kind = "vectorized" if lanes else "not-vectorized"
     return tuple(Remark(loc, kind, message) for loc in dict.fromkeys(_loops_of(source).values()))
 
 

@@ -38,7 +38,6 @@ class Unrolled:
 
     compiled: Compiled
     title: str
-    lanes: bool
     plain: float
 
     @property
@@ -86,7 +85,7 @@ def best_unrolled(source: Func, target: Target, options: Options, limit: float) 
             except (NoSchedule, Slower):
                 continue
             made = replace(compiled, tiles=(straight.title,))
-            found = Unrolled(made, straight.title, _laned(straight.program), plain)
+            found = Unrolled(made, straight.title, plain)
             if found.cycles < limit:
                 limit, best = found.cycles, found
     return best

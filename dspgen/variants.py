@@ -62,7 +62,8 @@ class _State:
 class Variants:
     """The code of one plan. `plan` makes what is before rewriting; `most` is how many instructions it may have, None
     where it is no candidate among others (see `pack`). `known` is shared by the plans of one function. `instead`: the
-    cycles of other code that would do, asked for where this lacks registers."""
+    cycles of other code that would do, asked for where this lacks registers; `room`: how many times the search of other
+    candidates its packets may take."""
 
     plan: Callable[[], Planned]
     target: Target
@@ -76,6 +77,7 @@ class Variants:
     planned: Planned | Refusal | None = None
     uncopied: Variants | None = None
     instead: Callable[[], float] | None = None
+    room: int = 1
     begun: Ahead[_State] | None = None
 
     def begin(self, work: Callable[[Variants], object]) -> None:
@@ -217,7 +219,9 @@ class Variants:
             assembled = assemble(changed, rewritten, self.target, self.options, most)
             if best.scheduled.cycles is not None and assembled.least >= best.scheduled.cycles:
                 return best
-            found = pack(assembled, self.target, self.options, candidate=most is not None, known=self.known)
+            found = pack(
+                assembled, self.target, self.options, candidate=most is not None, room=self.room, known=self.known
+            )
         except (NoSchedule, PlantError):
             return best
         if _fewer(found, best):
@@ -250,7 +254,9 @@ class Variants:
         planned = self.planned
         if self.uncopied is None and isinstance(planned, Planned) and planned.in_place is not None:
             instead = replace(planned, promoted=planned.in_place, in_place=None)
-            self.uncopied = Variants(lambda: instead, self.target, self.options, self.most, self.effort, self.known)
+            self.uncopied = Variants(
+                lambda: instead, self.target, self.options, self.most, self.effort, self.known, room=self.room
+            )
         return self.uncopied
 
     def _packed(self, mode: RewriteMode, most: int | None, limit: float, certain: bool) -> Compiled:
@@ -272,6 +278,7 @@ class Variants:
                 self.target,
                 self.options,
                 candidate=form.most is not None,
+                room=self.room,
                 known=self.known,
                 limit=limit,
                 instead=self.instead,

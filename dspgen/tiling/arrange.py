@@ -130,7 +130,7 @@ def _arranged(nest: Nest, places: Places) -> Arrangement:
     for comp in nest.comps:
         order, constants = places.orders[comp.comp.name], places.constants[comp.comp.name]
         loops = tuple(replace(comp.loop(i), id=_id(constants, depth)) for depth, i in enumerate(order))
-        comps.append(CompInfo(comp.comp, loops, comp.accesses, comp.box))
+        comps.append(replace(comp, loops=loops))
     return Arrangement(Nest(tuple(comps), nest.own), places.constants, dict(places.orders), True)
 
 

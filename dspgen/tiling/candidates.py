@@ -48,6 +48,7 @@ class Candidate:
     fixed: bool = True  # rows have the same constant length
     sure: bool = True  # takes no more iterations of a loop of unknown size at once than a vector has
     form: Func | None = field(default=None, compare=False)  # the nest in strips, which the plans are of
+    room: int = field(default=1, compare=False)  # how many times the code and the search of others it may take
     # To be tried where this one is refused: fewer vectors, the reductions unrolled in the same way.
     instead: Candidate | None = field(default=None, compare=False, repr=False)
     # To be tried where this one is the best, and better by far than that of which it is the double.

@@ -10,10 +10,10 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from dspgen.errors import NoSchedule, TooLarge
+from dspgen.errors import NoSchedule, TooHard, TooLarge
 from dspgen.tiling.candidates import Candidate
 from dspgen.tiling.evolution import evolve
 from plant_core.loc import IllegalSchedule, PlantError
@@ -50,6 +50,9 @@ _SURELY = 1.25
 
 # Times the code that a candidate may make by fewer rules, from which on it is hoped little of by more.
 _MUCH = 1.25
+# Times the code and the search of others that the least tiles may take, so many of them, where no other has lanes.
+_ROOM = 4
+_MOST_WITH_ROOM = 3
 # Times the cycles of the best: a candidate is about as good.
 _ABOUT = 1.15
 
@@ -208,6 +211,7 @@ def _by_feedback(found: _Search, finalists: Sequence[Candidate], before: Choice 
     else:
         found.visit_waiting()
     found.visit_doubled()
+    found.visit_with_room()
     found.experience.learn(found.seen)
 
 
@@ -235,6 +239,7 @@ class _Search:
     work: int = 0
     tried: int = 0
     stood_in: list[Candidate] = field(default_factory=list)
+    over: list[tuple[float, Candidate]] = field(default_factory=list)  # refused for the code or search that they take
 
     @property
     def done(self) -> bool:
@@ -279,6 +284,17 @@ class _Search:
             if self.best[1] == best:
                 return
 
+    def visit_with_room(self) -> None:
+        """Where lanes are in no code, for want of room for it or for its search, the least that were refused, with
+        several times as much, until one of them works out."""
+        over = sorted(enumerate(self.over), key=lambda x: (x[1][1].size, x[1][0], x[1][1].rank, x[0]))
+        for _, (_, least) in over[:_MOST_WITH_ROOM]:
+            if self.done or (self.best is not None and self.best[1].laned):
+                return
+            self.trials = [t for t in self.trials if t.title != least.title]
+            self.failed.discard(least.title)
+            self.visit(replace(least, room=_ROOM), True, last=True)
+
     def visit(
         self,
         candidate: Candidate,
@@ -292,7 +308,7 @@ class _Search:
         if candidate in self.stood_in:
             return
         give_up = self.begun.pop(candidate.title, lambda: None)
-        if self._too_large(candidate):
+        if candidate.room == 1 and self._too_large(candidate):
             give_up()
             self.trials.append(
                 _trial(candidate, None, "tiles of this kind and size make too much code", large=math.inf, tried=False)
@@ -328,6 +344,8 @@ class _Search:
                 size = min(candidate.size, _SURELY * candidate.size / refusal.times)
                 self.large.append((pattern_of(candidate)[0], size))
             large = refusal.times if isinstance(refusal, TooLarge) else 0.0
+            if candidate.laned and isinstance(refusal, TooLarge | TooHard):
+                self.over.append((max(large, 1.0), candidate))
             self.trials.append(_trial(candidate, None, str(refusal), large=large))
             self.failed.add(candidate.title)
             self.seen.append((candidate, math.inf))

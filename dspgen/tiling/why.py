@@ -6,7 +6,7 @@ One verdict for each loop that holds statements itself, at its first statement.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -16,16 +16,19 @@ from dspgen.target.model import Target
 from dspgen.tiling.lanes import Lane, LegalLanes
 from dspgen.tiling.nests import CompInfo, LoopId, Nest
 from dspgen.tiling.search import Choice, Trial
-from plant_core.affine import access_map, read_accesses
+from plant_core.affine import access_map, children, read_accesses, rebuild
 from plant_core.dependence import Dependence, reduction_of
-from plant_core.ir import Comp
+from plant_core.ir import Binary, Call, Cast, Comp, Expr, Load, Select, Unary, Val
 from plant_core.loc import Loc
 from plant_core.recurrences import recurrence_of
 from plant_core.tiles import Shape
-from plant_core.values import is_float
+from plant_core.values import dtype_of, is_float
 
 Kind = Literal["vectorized", "not-vectorized"]
 _ONE_ITERATION = "the loop has one iteration"
+_WITH_OTHERS = "in vectors of other statements"
+_GONE = "no instruction is left of it"
+_MOSTLY = 0.5  # of a statement's instructions: if so many run on vector units, it is in vectors, as others are
 # How many different verdicts on parts of one loop are told.
 _TOLD = 3
 
@@ -48,20 +51,22 @@ def explain_lanes(
     reassoc: bool,
     meanings: Mapping[str, str] = MappingProxyType({}),
     singles: Mapping[str, str] = MappingProxyType({}),
+    emitted: Mapping[Loc, float] = MappingProxyType({}),
 ) -> tuple[Verdict, ...]:
-    """A verdict for each loop that holds statements itself.
+    """Verdicts on each loop that holds statements itself.
 
     `known`: the dependences among the nest's comps; `meanings`: in words, what variables stand for that the program's
-    text doesn't have; `singles`: the statements that lanes lack an operation for, and which.
+    text doesn't have; `singles`: the statements that lanes lack an operation for, and which; `emitted`: the statements'
+    places that the code has instructions of, and the share of these that run on vector units.
 
-    A loop is told of as vectorized where all its statements are, be it across its own iterations or an outer loop's;
-    where `singles` were taken out of it, there is a verdict on the others, and one on them.
+    There is one verdict on the statements that run across lanes, be it across the loop's own iterations or an outer
+    one's, one on those that don't, and one on `singles` that were taken out of it.
     """
     loops: dict[LoopId, list[CompInfo]] = {}
     for comp in nest.comps:
         if comp.loops:
             loops.setdefault(comp.loops[-1].id, []).append(comp)
-    explain = _Explainer(nest, choice, known, target, reassoc, meanings, singles)
+    explain = _Explainer(nest, choice, known, target, reassoc, meanings, singles, emitted)
     return tuple(verdict for comps in loops.values() for verdict in explain.loop(comps))
 
 
@@ -98,32 +103,40 @@ class _Explainer:
     reassoc: bool
     meanings: Mapping[str, str]
     singles: Mapping[str, str]
+    emitted: Mapping[Loc, float]
 
     def loop(self, comps: list[CompInfo]) -> Iterator[Verdict]:
         """On the loop's statements, and on those of them that were taken out of it."""
         others = [c for c in comps if c.comp.name not in self.singles]
-        if others:
-            yield self._verdict(others)
+        yield from self._verdicts(others)
         lacked = [self.singles[c.comp.name] for c in comps if c.comp.name in self.singles]
         if lacked:
             told = " and ".join(dict.fromkeys(lacked))
             text = f"{self.target.name} has no vector {told}, which runs one by one"
             yield Verdict(comps[0].comp.loc, "not-vectorized", text)
 
-    def _verdict(self, comps: list[CompInfo]) -> Verdict:
-        loc = comps[0].comp.loc
-        shapes = {c.comp.name: self._lanes(c.comp.name) for c in comps}
-        idle = [c for c in comps if shapes[c.comp.name] is None]
-        if not idle:
-            found: dict[str, dict[str, None]] = {}
-            for comp in comps:
-                if (shape := shapes[comp.comp.name]) is not None:
-                    over, parts = self._how(comp, shape)
-                    found.setdefault(over, {}).update(dict.fromkeys(parts))
-            return Verdict(loc, "vectorized", "; ".join(", ".join((o, *p)) for o, p in found.items()) + self._gain())
-        reason = self._reason(idle[0])
-        other = f"line {idle[0].comp.loc.line} " if idle[0].comp.loc.line != loc.line else ""
-        return Verdict(loc, "not-vectorized", other + reason)
+    def _verdicts(self, comps: list[CompInfo]) -> Iterator[Verdict]:
+        found: dict[str, dict[str, None]] = {}
+        idle: list[tuple[CompInfo, str]] = []
+        for comp in comps:
+            shape, share = self._lanes(comp.comp.name), self.emitted.get(comp.comp.loc)
+            if shape is None and share is not None and share >= _MOSTLY:
+                found.setdefault(_WITH_OTHERS, {})
+            elif shape is None:
+                gone = share is None and self.emitted and any(x.extent > 1 for x in comp.loops)
+                idle.append((comp, _GONE if gone else self._reason(comp)))
+            elif share == 0:
+                idle.append((comp, "no instruction is left of it that runs on a vector unit"))
+            else:
+                over, parts = self._how(comp, shape)
+                found.setdefault(over, {}).update(dict.fromkeys(parts))
+        if found:
+            told = "; ".join(", ".join((o, *p)) for o, p in found.items()) + self._gain()
+            yield Verdict(comps[0].comp.loc, "vectorized", told)
+        if idle:
+            comp, reason = idle[0]
+            other = f"line {comp.comp.loc.line} " if comp.comp.loc.line != comps[0].comp.loc.line else ""
+            yield Verdict(comps[0].comp.loc, "not-vectorized", other + reason)
 
     def _lanes(self, name: str) -> Shape | None:
         """The widest shape of a comp that has lanes."""
@@ -159,25 +172,36 @@ class _Explainer:
     def _reason(self, comp: CompInfo) -> str:
         if all(x.extent < 2 for x in comp.loops):
             return _ONE_ITERATION
-        blocked = [self._blocked(comp, x.iterator) for x in reversed(comp.loops) if x.extent > 1]
+        inner = [x.iterator for x in reversed(comp.loops) if x.extent > 1]
+        blocked = [self._blocked(comp, i) for i in inner]
+        if (number := double_constant(comp.comp)) is not None and self._only_in_double(comp, inner, blocked):
+            return f"computed in double, as {number} is one, and not in lanes; {number}f is a float"
         if all(blocked):
             return blocked[0] or ""
         return self._tried(comp) or next((b for b in blocked if b), "no loop was found to be worth it")
+
+    def _only_in_double(self, comp: CompInfo, iterators: Sequence[str], blocked: Sequence[str]) -> bool:
+        """Whether lanes that a statement doesn't have, or were refused, would do it in float."""
+        if all(blocked):
+            single = replace(comp.comp, value=in_float(comp.comp.value))
+            return any(recurrence_of(single, i) is not None for i in iterators)
+        mine = [t for t in self.choice.trials if comp.comp.name in t.laned]
+        return bool(mine) and all(t.cycles is None and "f64" in t.refused for t in mine)
 
     def _tried(self, comp: CompInfo) -> str:
         """What became of the candidates with lanes for this comp."""
         mine = [t for t in self.choice.trials if comp.comp.name in t.laned]
         worked = min((t.cycles for t in mine if t.cycles is not None), default=None)
-        chosen = self._chosen()
+        chosen, lanes = self._chosen(), "with this in lanes, too" if self.choice.candidate.laned else "with lanes"
         if worked is not None and chosen is not None:
-            return f"not worth it: {chosen:.0f} cycles like this, {worked:.0f} with lanes"
+            return f"not worth it: {chosen:.0f} cycles like this, {worked:.0f} {lanes}"
         refused = [t for t in mine if t.refused]
         expected = [t for t in refused if t.refused.startswith("the model expects")]
         told = next((t.refused for t in refused if t not in expected), None)
         if told is not None:
             return told
         if expected and chosen is not None:
-            return f"not worth it: {chosen:.0f} cycles like this, about {expected[0].estimate:.0f} with lanes"
+            return f"not worth it: {chosen:.0f} cycles like this, about {expected[0].estimate:.0f} {lanes}"
         return ""
 
     def _chosen(self) -> float | None:
@@ -241,6 +265,34 @@ class _Explainer:
                 meaning = self.meanings.get(dependence.buf, "")
                 return _told(dependence, pairs, source.comp, sink.comp, here, there, meaning)
         return ""
+
+
+def double_constant(comp: Comp) -> str | None:
+    """The first constant of type double in a statement all of whose data are narrower, as it is written."""
+    if comp.target.dtype != "f32" or any(a.dtype == "f64" for a in read_accesses(comp)):
+        return None
+    pending = [comp.value]
+    while pending:
+        expr = pending.pop(0)
+        if isinstance(expr, Val) and expr.dtype == "f64":
+            return repr(float(expr.value))
+        pending += children(expr)
+    return None
+
+
+def in_float(expr: Expr) -> Expr:
+    """The same computed in float where it is computed in double."""
+    if isinstance(expr, Val):
+        return Val(expr.value, "f32") if expr.dtype == "f64" else expr
+    if isinstance(expr, Load):
+        return expr
+    parts = tuple(in_float(part) for part in children(expr))
+    if isinstance(expr, Cast) and "f64" in (expr.dtype, dtype_of(expr.operand)) and dtype_of(parts[0]) == "f32":
+        return parts[0]
+    made = rebuild(expr, parts) if parts else expr
+    if isinstance(made, Cast | Unary | Binary | Select | Call) and made.dtype == "f64":
+        return replace(made, dtype="f32")
+    return made
 
 
 def _adds(comp: Comp) -> bool:

@@ -82,3 +82,30 @@ def test_runs_that_lie_far_apart_are_no_vectors(ft_m7002: Target) -> None:
     for stride, apart in ((2, False), (160, True)):
         how = Across(stride, 2, stride * 7 + 1000)
         assert machine.lane_by_lane(access, how, written=False, read=True) == apart
+
+
+ROWS = """
+void f(float A[N][N])
+{
+  for (int i = 0; i < N; i++) {
+    for (int j = 0; j < i; j++) {
+      for (int k = 0; k < j; k++)
+        A[i][j] -= A[i][k] * A[k][j];
+      A[i][j] /= A[j][j];
+    }
+    for (int j = i; j < N; j++)
+      for (int k = 0; k < i; k++)
+        A[i][j] -= A[i][k] * A[k][j];
+  }
+}
+"""
+
+
+def test_rows_that_differ_in_length_do_so_in_every_arrangement(tmp_path: Path, ft_m7002: Target) -> None:
+    """Loops in an order of their own keep the domain that they had, so that what is left of a row is cut."""
+    func = func_of("#define N 40\n" + ROWS, tmp_path)
+    (nest,), known = nests(func), memory_dependences(func)
+    arranged = list(arrangements(nest, func, known, reassoc=True))
+    assert any(a.moved for a in arranged) and not any(c.settled for a in arranged for c in a.nest.comps)
+    laned = [c for c in found_candidates(func, ft_m7002) if c.laned]
+    assert laned and all(any(x.cut for _, plan in c.plans for s in plan.shapes for _, x in s) for c in laned[:5])

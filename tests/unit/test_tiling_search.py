@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from dspgen.errors import NoSchedule, Problem, TooLarge
+from dspgen.errors import NoSchedule, Problem, TooHard, TooLarge
 from dspgen.options import TILERS, Tiler
 from dspgen.tiling.candidates import Candidate
 from dspgen.tiling.deal import alike, in_parts, neighbours
@@ -295,3 +295,26 @@ def test_straight_code_is_preferred_beside_other_nests() -> None:
         for several in (False, True)
     }
     assert [best[several].candidate.title for several in (False, True)] == ["loops", "straight"]
+
+
+@pytest.mark.parametrize("refusal", [TooLarge(Problem("DG308", "large"), 1.3), TooHard(Problem("DG308", "hard"))])
+def test_the_least_tile_gets_more_room_where_none_with_lanes_works_out_for_want_of_it(refusal: NoSchedule) -> None:
+    finalists = [_laned("wide", 100.0, 4), _laned("least", 120.0, 2), Candidate((), 600.0, "plain")]
+    seen: list[tuple[str, int]] = []
+
+    def evaluate(candidate: Candidate, limit: float, needed: int = 2) -> float:
+        seen.append((candidate.title, candidate.room))
+        if candidate.laned and candidate.room < needed:
+            raise refusal
+        return 200.0 if candidate.laned else 600.0
+
+    choice = search(finalists, [FALLBACK], evaluate)
+    assert (choice.candidate.title, choice.cycles) == ("least", 200.0)
+    assert [room for title, room in seen if title == "least"][-1] > 1 and {
+        room for title, room in seen if title == "wide"
+    } == {1}
+    seen.clear()
+    choice = search(finalists, [FALLBACK], lambda candidate, limit: evaluate(candidate, limit, needed=1))
+    assert all(room == 1 for _, room in seen)  # nobody asks for room where lanes work out without
+    choice = search(finalists, [FALLBACK], lambda candidate, limit: evaluate(candidate, limit, needed=99))
+    assert choice.candidate.title == "plain"

@@ -9,6 +9,7 @@ import pytest
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
+from dspgen.sched.ir import Packet
 from dspgen.target.model import Target
 from dspgen.tiling.candidates import Candidate
 from dspgen.tiling.nests import nests
@@ -118,3 +119,68 @@ def test_two_loops_across_lanes(tmp_path: Path, ft_m7002: Target) -> None:
     choice = Choice(("S0",), candidate, (Trial("two", 1.0, 10.0, "", ("S0",)), Trial("plain", 1.0, 35.0)))
     (found,) = explain_lanes(nest, choice, memory_dependences(func), ft_m7002, reassoc=True)
     assert found.message == "across i and j: 16 lanes; 3.5 times as fast as scalar code"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("(a[i - 1] + b[i]) / 1.9", "1.9f is a float"),
+        ("a[i - 1] * 0.5 + b[i]", "0.5f is a float"),
+        ("a[i - 1] * a[i - 1] * 1.9 + b[i]", "iteration 2 reads a[1], which iteration 1 writes"),  # in float, too
+        ("a[i - 1] * a[i - 1] * 1.9f + b[i]", "iteration 2 reads a[1], which iteration 1 writes"),
+    ],
+)
+def test_a_constant_of_type_double_is_told_where_it_keeps_a_statement_from_lanes(
+    value: str, told: str, tmp_path: Path, ft_m7002: Target
+) -> None:
+    message = scalar_verdict(f"for (int i = 1; i < 64; i++) a[i] = {value};", tmp_path, ft_m7002)
+    assert message.endswith(told)
+
+
+def test_a_loop_is_vectorized_in_part_where_one_of_its_statements_is_not(tmp_path: Path, ft_m7002: Target) -> None:
+    found = verdicts(MIXED, tmp_path, ft_m7002)
+    assert len(found) == 1 and found[0][0] == "vectorized"
+    assert found[0][1].startswith("in part: across i: 16 lanes") and "the rest: line 4 not across i" in found[0][1]
+
+
+MIXED = """void f(float a[512], const float b[512], float c[512]) {
+  for (int i = 1; i < 512; i++) {
+    a[i] = ((((b[i] * 3.0f + 2.0f) * b[i] + 1.0f) * b[i] - 4.0f) * b[i] + 5.0f) * b[i] - 7.0f;
+    c[i] = c[i - 1] * c[i - 1] + 1.0f;
+  }
+}
+"""
+TOLD = {
+    "mixed": MIXED,
+    "triangle": "void f(float a[40][40], float b[40]) { for (int i = 0; i < 40; i++) for (int j = 0; j <= i; j++) "
+    "b[i] += a[i][j] * 2.0f; }",
+    "induction": "void f(int a[300]) { int k = 0; for (int i = 0; i < 300; i++) { k += i; a[i] = k; } }",
+    "rows": "void f(float a[64][8], const float b[64][8]) { for (int i = 0; i < 64; i++) for (int j = 0; j < 8; j++) "
+    "a[i][j] = b[i][j] * 2.0f; }",
+    "double": "void f(float a[300], const float b[300]) { for (int i = 0; i < 300; i++) a[i] = b[i] / 1.9; }",
+    "sum": "void f(const float a[300], float r[1]) { for (int i = 0; i < 300; i++) r[0] += a[i]; }",
+    "sums of rows": "void f(const float a[12][20], float r[12]) { for (int i = 0; i < 12; i++) { r[i] = 0.0f;\n"
+    "for (int j = 0; j < 20; j++) r[i] += a[i][j] * a[i][j]; } }",
+    "chain": "void f(float a[300], const float b[300]) { for (int i = 1; i < 300; i++) a[i] = a[i-1]*a[i-1] + b[i]; }",
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_verdicts_agree_with_the_instructions_that_are_emitted(name: str, tmp_path: Path, ft_m7002: Target) -> None:
+    """Of a loop that is vectorized vector units run some instructions, of others less than half."""
+    path = tmp_path / "f.c"
+    path.write_text(TOLD[name], encoding="utf-8")
+    compiled = compile_file(str(path), ft_m7002, Options())
+    units = {name for unit in ft_m7002.units if unit.side == "vector" for name in unit.members}
+    packets = [line for line in compiled.scheduled.lines if isinstance(line, Packet)]
+    placed = [p for packet in packets for p in packet.members if p.loc is not None]
+    told = [r for r in compiled.remarks if r.kind in ("vectorized", "not-vectorized")]
+    assert told
+    for remark in told:
+        mine = [p for p in placed if p.loc == remark.loc]
+        if not mine and compiled.choices:
+            assert remark.message == "no instruction is left of it"
+            continue
+        mine = mine or placed
+        share = sum(p.unit in units for p in mine) / len(mine)
+        assert share > 0 if remark.kind == "vectorized" else share < 0.5, (remark, share)
