@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from pycparser import c_ast
 
-from dspgen.frontend.assigned import names, walk
+from dspgen.frontend.assigned import counters, names, walk
 from dspgen.frontend.lower_names import Fresh
 from dspgen.frontend.lower_skips import always, has, nothing, skipped
 from dspgen.frontend.simplify_ast import (
@@ -31,6 +31,7 @@ from dspgen.frontend.simplify_ast import (
     cloned,
     is_step,
     items,
+    outlives,
     rebuilt,
     step_of,
     stored_arrays,
@@ -46,13 +47,15 @@ Kinds = Mapping[str, Sequence[c_ast.Node]]
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """`counter` begins with `first` and moves by 1 or, `down`, by -1, `trips` times; `own`: the loop declares it."""
+    """`counter` begins with `first` and moves by 1 or, `down`, by -1, `trips` times; `own`: the loop declares it;
+    `live`: it is read behind the loop."""
 
     counter: str
     first: c_ast.Node
     trips: c_ast.Node
     down: bool
     own: bool
+    live: bool
     body: list[c_ast.Node]
 
 
@@ -70,7 +73,7 @@ class _Divided:
 def searched(node: c_ast.Node, function: c_ast.FuncDef, kinds: Kinds, fresh: Fresh) -> c_ast.Node | None:
     """The loop as a search and loops up to what it finds; None where its tests depend on what its iterations do, or
     where it is not one that counts by ones. `kinds` are the types that each name is declared with."""
-    counted = _counted(node, kinds)
+    counted = _counted(node, function, kinds)
     if counted is None:
         return None
     divided = _divided(counted, function)
@@ -85,7 +88,7 @@ def searched(node: c_ast.Node, function: c_ast.FuncDef, kinds: Kinds, fresh: Fre
 # --- what the loop is ---------------------------------------------------------------------------------------------
 
 
-def _counted(node: c_ast.Node, kinds: Kinds) -> _Counted | None:
+def _counted(node: c_ast.Node, function: c_ast.FuncDef, kinds: Kinds) -> _Counted | None:
     cond, body = getattr(node, "cond", None), items(getattr(node, "stmt", None))
     if isinstance(node, c_ast.For):
         step = items(node.next)
@@ -119,8 +122,11 @@ def _counted(node: c_ast.Node, kinds: Kinds) -> _Counted | None:
         return None
     if not all(_is_int(name, kinds) for name in fixed):
         return None
+    live = not own and outlives(counter, function.body, node)
+    if live and any(n is not node and counter in counters(n) for n in walk(function.body) if isinstance(n, c_ast.For)):
+        return None
     trips = _minus(first, right) if down else _minus(right, first)
-    return _Counted(counter, first, _plus(trips, 1) if op.endswith("=") else trips, down, own, body)
+    return _Counted(counter, first, _plus(trips, 1) if op.endswith("=") else trips, down, own, live, body)
 
 
 def _first(start: c_ast.Node, counter: str) -> c_ast.Node | None:
@@ -158,7 +164,7 @@ def _divided(counted: _Counted, function: c_ast.FuncDef) -> _Divided | None:
     if given is None or ending is None:
         return None
     looked = [test, *(n.init for n in given)]
-    if not all(_searchable(n) for n in looked) or not _steady(looked, given, onward, function):
+    if not _reads(looked) or not all(_searchable(n) for n in looked) or not _steady(looked, given, onward, function):
         return None
     return _Divided(test, given, onward, ending)
 
@@ -340,7 +346,7 @@ class _Maker:
         nodes += [variable(self.ends, cloned(self.trips), coord), *self._search(in_parts)]
         acts, reads = _acts(divided.onward), _reads(divided.last)
         if acts or (reads and _acts(divided.last)):
-            reached = self.fresh("reached", "where the loop ends")
+            reached = self.fresh.parameter("reached", "where the loop ends")
             nodes.append(variable(reached, self._at(c_ast.ID(self.ends, coord)), coord))
             if acts:
                 nodes.append(self._loop(self.first, reached, divided.onward))
@@ -348,7 +354,7 @@ class _Maker:
                 nodes += self._last(reached)
         elif _acts(divided.last):
             nodes.append(self._chosen())
-        if not counted.own:
+        if counted.live:
             nodes.append(self._left())
         return nodes
 
@@ -398,17 +404,25 @@ class _Maker:
     # The iterations
 
     def _loop(self, first: c_ast.Node, end: str, body: Sequence[c_ast.Node]) -> c_ast.Node:
-        counter, coord, down = self.counted.counter, self.coord, self.counted.down
-        start: c_ast.Node = c_ast.DeclList([variable(counter, cloned(first), coord)], coord)
-        if not self.counted.own:
-            start = assign(counter, cloned(first), coord)
-        cond = c_ast.BinaryOp(">" if down else "<", c_ast.ID(counter, coord), c_ast.ID(end, coord), coord)
-        step = c_ast.UnaryOp("p--" if down else "p++", c_ast.ID(counter, coord), coord)
-        return c_ast.For(start, cond, step, c_ast.Compound([cloned(n) for n in body], coord), coord)
+        coord, down, counter = self.coord, self.counted.down, self.counted.counter
+        own = counter if self.counted.own else self.fresh(counter)
+        start = c_ast.DeclList([variable(own, cloned(first), coord)], coord)
+        cond = c_ast.BinaryOp(">" if down else "<", c_ast.ID(own, coord), c_ast.ID(end, coord), coord)
+        step = c_ast.UnaryOp("p--" if down else "p++", c_ast.ID(own, coord), coord)
+        inside = [_renamed(cloned(n), counter, c_ast.ID(own, coord)) for n in body]
+        within = c_ast.If(self._within(own), c_ast.Compound(inside, coord), None, coord)
+        return c_ast.For(start, cond, step, c_ast.Compound([within], coord), coord)
+
+    def _within(self, counter: str) -> c_ast.Node:
+        """Whether it is one of the loop's iterations, which is told of what ends are only known when it runs."""
+        coord, ops = self.coord, ("<=", ">") if self.counted.down else (">=", "<")
+        ends = (cloned(self.first), self._at(cloned(self.trips)))
+        begun, over = (c_ast.BinaryOp(op, c_ast.ID(counter, coord), e, coord) for op, e in zip(ops, ends, strict=True))
+        return c_ast.BinaryOp("&&", begun, over, coord)
 
     def _last(self, reached: str) -> list[c_ast.Node]:
         """The last iteration, as a loop of one or none, so that its subscripts are sums."""
-        coord, behind = self.coord, self.fresh("behind", "where the loop's last iteration is over")
+        coord, behind = self.coord, self.fresh.parameter("behind", "where the loop's last iteration is over")
         one = c_ast.TernaryOp(self._found(), _constant(1, coord), _constant(0, coord), coord)
         value = _plus(c_ast.ID(reached, coord), one, "-" if self.counted.down else "+")
         return [variable(behind, value, coord), self._loop(c_ast.ID(reached, coord), behind, self.divided.last)]
@@ -417,8 +431,9 @@ class _Maker:
         """The last iteration as a choice, of what neither reads memory nor stores to it."""
         counter, coord = self.counted.counter, self.coord
         value = self._at(c_ast.ID(self.ends, coord))
-        first = variable(counter, value, coord) if self.counted.own else assign(counter, value, coord)
-        body = c_ast.Compound([first, *(cloned(n) for n in self.divided.last)], coord)
+        own = counter if self.counted.own else self.fresh(counter)
+        last = [_renamed(cloned(n), counter, c_ast.ID(own, coord)) for n in self.divided.last]
+        body = c_ast.Compound([variable(own, value, coord), *last], coord)
         return c_ast.If(self._found(), body, None, coord)
 
     def _left(self) -> c_ast.Node:
