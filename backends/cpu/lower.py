@@ -7,7 +7,7 @@ from typing import Literal, assert_never
 
 from backends.cpu.alias import Ranges
 from backends.cpu.context import Lowering, assignment, value_of
-from backends.cpu.exits import left_early
+from backends.cpu.exits import leaves, left_early
 from backends.cpu.ir import Cell, Define, Effect, Guard, Loop, Note, Put, Stmt
 from backends.cpu.vectorize import vectorized
 from plant_core.affine import add, integer
@@ -105,15 +105,3 @@ def _origin(tree: Tree) -> tuple[Note, ...]:
     found = {leaf.comp.name: leaf.comp.loc.line for leaf in leaves(tree)}
     text = ", ".join(f"{name} (line {line})" for name, line in list(found.items())[:8])
     return (Note(text + (", ..." if len(found) > 8 else "")),) if found else ()
-
-
-def leaves(tree: Tree) -> list[Leaf]:
-    match tree:
-        case Leaf():
-            return [tree]
-        case Seq(children=children):
-            return [leaf for child in children for leaf in leaves(child)]
-        case For(body=inner) | If(then=inner):
-            return leaves(inner)
-        case Do():
-            return []
