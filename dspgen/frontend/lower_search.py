@@ -38,7 +38,7 @@ from dspgen.frontend.simplify_ast import (
     variable,
 )
 
-HEAD = 8  # iterations that are searched before the others
+ENDS = (8, 256)  # where parts of a search end; the last one goes to the loop's end
 _PURE = ("+", "-", "*", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "&", "|", "^", "<<", ">>")
 _CALLS = ("fabsf", "fabs", "abs")
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -82,7 +82,23 @@ def searched(node: c_ast.Node, function: c_ast.FuncDef, kinds: Kinds, fresh: Fre
     outermost = _at_top(function.body, node)
     if not outermost and (_acts(divided.onward) or _reads(divided.last)):
         return None
-    return c_ast.Compound(_Maker(counted, divided, fresh, node.coord).made(in_parts=outermost), node.coord)
+    maker = _Maker(counted, divided, _room(divided, kinds), fresh, node.coord)
+    return c_ast.Compound(maker.made(in_parts=outermost), node.coord)
+
+
+def _room(divided: _Divided, kinds: Kinds) -> int | None:
+    """About how many iterations the arrays that the test reads have elements for, where they are of known size."""
+    looked = [divided.test, *(n.init for n in divided.given)]
+    subscripts = [n.subscript for node in looked for n in walk(node) if isinstance(n, c_ast.ArrayRef)]
+    apart = sum(_number(n) for s in subscripts for n in walk(s) if isinstance(n, c_ast.Constant))
+    least: int | None = None
+    for kind in (kind for name in sorted({n for node in looked for n in names(node)}) for kind in kinds.get(name, ())):
+        while isinstance(kind, c_ast.ArrayDecl):
+            if kind.dim is not None and not names(kind.dim):
+                extent = _known(kind.dim) or 0
+                least = extent if least is None else min(least, extent)
+            kind = kind.type
+    return None if least is None else (least - apart) // (1 + apart)
 
 
 # --- what the loop is ---------------------------------------------------------------------------------------------
@@ -329,11 +345,12 @@ def _plus(left: c_ast.Node, right: int | c_ast.Node, op: str = "+") -> c_ast.Nod
 
 
 class _Maker:
-    def __init__(self, counted: _Counted, divided: _Divided, fresh: Fresh, coord: object) -> None:
+    def __init__(self, counted: _Counted, divided: _Divided, room: int | None, fresh: Fresh, coord: object) -> None:
         self.counted, self.divided, self.fresh, self.coord = counted, divided, fresh, coord
         self.ends = fresh("ends", "the iteration that ends the loop")
         self.first = counted.first
         self.trips = counted.trips
+        self.room = room
 
     def made(self, *, in_parts: bool) -> list[c_ast.Node]:
         counted, divided, coord = self.counted, self.divided, self.coord
@@ -368,20 +385,27 @@ class _Maker:
     # The search
 
     def _search(self, in_parts: bool) -> list[c_ast.Node]:
+        """The search, `in_parts` each of which only runs where those before it have found nothing."""
         coord, trips = self.coord, self.trips
         known = _known(trips)
-        if not in_parts or (known is not None and known <= 2 * HEAD):
-            return [self._part(_constant(0, coord), cloned(trips), None)]
-        short = None if known is not None else c_ast.BinaryOp("<", cloned(trips), _constant(HEAD, coord), coord)
-        nodes = [self._part(_constant(0, coord), _constant(HEAD, coord), short)]
-        more = self.fresh.parameter("more", "whether the search goes on")
-        rest = self._part(_constant(HEAD, coord), cloned(trips), None)
-        choice = c_ast.TernaryOp(self._found(), _constant(0, coord), _constant(1, coord), coord)
-        again = c_ast.BinaryOp(">", c_ast.ID(more, coord), _constant(0, coord), coord)
-        return [*nodes, variable(more, choice, coord), c_ast.If(again, c_ast.Compound([rest], coord), None, coord)]
+        room = self.room if known is None else known
+        ends = [end for end in ENDS if room is None or 2 * end < room] if in_parts else []
+        nodes: list[c_ast.Node] = []
+        for low, end in zip((0, *ends), (*ends, None), strict=True):
+            high = cloned(trips) if end is None else _constant(end, coord)
+            short = known is None and end is not None
+            part = self._part(_constant(low, coord), high, short=short)
+            if low:
+                more = self.fresh.parameter("more", "whether the search goes on")
+                choice = c_ast.TernaryOp(self._found(), _constant(0, coord), _constant(1, coord), coord)
+                again = c_ast.BinaryOp(">", c_ast.ID(more, coord), _constant(0, coord), coord)
+                nodes.append(variable(more, choice, coord))
+                part = c_ast.If(again, c_ast.Compound([part], coord), None, coord)
+            nodes.append(part)
+        return nodes
 
-    def _part(self, low: c_ast.Node, high: c_ast.Node, short: c_ast.Node | None) -> c_ast.Node:
-        """The search through some iterations; through all where `short`."""
+    def _part(self, low: c_ast.Node, high: c_ast.Node, *, short: bool) -> c_ast.Node:
+        """The search through some iterations, as far as there are any where there may be `short` of them."""
         coord, turn = self.coord, self.fresh("turn")
         counter = self._at(c_ast.ID(turn, coord))
         given = []
@@ -396,7 +420,7 @@ class _Maker:
         least = c_ast.TernaryOp(less, c_ast.ID(value, coord), c_ast.ID(self.ends, coord), coord)
         body = [*given, variable(value, hit, coord), assign(self.ends, least, coord)]
         loop = _for(turn, low, high, body, coord)
-        if short is not None:
+        if short:
             within = c_ast.BinaryOp("<", c_ast.ID(turn, coord), cloned(self.trips), coord)
             loop.cond = c_ast.BinaryOp("&&", loop.cond, within, coord)
         return loop
