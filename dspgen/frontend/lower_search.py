@@ -79,7 +79,8 @@ def searched(node: c_ast.Node, function: c_ast.FuncDef, kinds: Kinds, fresh: Fre
     divided = _divided(counted, function)
     if divided is None:
         return None
-    outermost = _at_top(function.body, node)
+    # Of loops of unknown length, no part may depend on what is only known when the code runs.
+    outermost = _known(counted.trips) is not None and _at_top(function.body, node)
     if not outermost and (_acts(divided.onward) or _reads(divided.last)):
         return None
     maker = _Maker(counted, divided, _room(divided, kinds), fresh, node.coord)

@@ -82,8 +82,8 @@ def test_random_exits(tmp_path: Path, seed: int) -> None:
 def test_tests_on_memory_are_searches(tmp_path: Path) -> None:
     """No iteration depends on the one before it but by the least that was found."""
     path = tmp_path / "k.c"
-    path.write_text("""void k(int n, const float a[n], float b[n], int r[1]) { int i;
-      for (i = 0; i < n; i++) { if (a[i] > 1) break; b[i] = a[i]; } r[0] = i; }""")
+    path.write_text("""void k(const float a[90], float b[90], int r[1]) { int i;
+      for (i = 0; i < 90; i++) { if (a[i] > 1) break; b[i] = a[i]; } r[0] = i; }""")
     func = read_c(str(path), function="k")
     assert not [b.name for b in func.bufs if b.name.startswith("going")]
     copied = next(c for c in func.comps if c.target.buf == "b")
