@@ -1,6 +1,6 @@
 """Loops that end early, on this computer: dspgen's code against gcc -O3's for the same text, call by call.
 
-    python bench/exits.py [LENGTH]
+python bench/exits.py [LENGTH]
 """
 
 from __future__ import annotations
