@@ -7,6 +7,7 @@ from typing import Literal, assert_never
 
 from backends.cpu.alias import Ranges
 from backends.cpu.context import Lowering, assignment, value_of
+from backends.cpu.exits import leaves, left_early
 from backends.cpu.ir import Cell, Define, Effect, Guard, Loop, Note, Put, Stmt
 from backends.cpu.vectorize import vectorized
 from plant_core.affine import add, integer
@@ -60,6 +61,8 @@ class _Lower:
         body = self.children(loop.body, inside, outermost=False, parallel=parallel or threads)
         if not body:
             return ()
+        if not threads and (blocks := left_early(self.low, loop, body)) is not None:
+            return blocks
         unroll = _UNROLL if loop.tag == "unroll" else 0
         kind: Literal["parallel", "plain"] = "parallel" if threads else "plain"
         return (Loop(loop.iterator, loop.lower, loop.upper, loop.step, body, kind, unroll),)
@@ -102,15 +105,3 @@ def _origin(tree: Tree) -> tuple[Note, ...]:
     found = {leaf.comp.name: leaf.comp.loc.line for leaf in leaves(tree)}
     text = ", ".join(f"{name} (line {line})" for name, line in list(found.items())[:8])
     return (Note(text + (", ..." if len(found) > 8 else "")),) if found else ()
-
-
-def leaves(tree: Tree) -> list[Leaf]:
-    match tree:
-        case Leaf():
-            return [tree]
-        case Seq(children=children):
-            return [leaf for child in children for leaf in leaves(child)]
-        case For(body=inner) | If(then=inner):
-            return leaves(inner)
-        case Do():
-            return []

@@ -87,7 +87,9 @@ def lower(
         bounds += run.bounds
     guessed = recovered(changed, _types(tree), fixed) if recover else set()
     defines = hoisted(changed, _types(tree), fixed, fresh)
-    return Lowered(changed, frozenset(flat | guessed), bool(guessed), (*bounds, *defines), fresh.meanings)
+    return Lowered(
+        changed, frozenset(flat | guessed), bool(guessed), (*bounds, *defines, *fresh.parameters), fresh.meanings
+    )
 
 
 def _without_region(nodes: list[c_ast.Node]) -> list[c_ast.Node]:

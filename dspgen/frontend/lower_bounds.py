@@ -162,7 +162,8 @@ class _Hoister:
                 case c_ast.ArrayRef() if self._is_int(inner) and not names(inner) & (changed | stored):
                     return self._scalar(inner, changed, word, before)
                 case c_ast.ID(name=name) if name in self._varying and name not in changed and self._is_exact(name):
-                    return self._scalar(inner, changed, word, before)
+                    known = name in self._fresh.parameters
+                    return inner if known else self._scalar(inner, changed, word, before)
                 case c_ast.Assignment():
                     value = change(inner.rvalue)
                     return c_ast.Assignment(inner.op, inner.lvalue, value, inner.coord)

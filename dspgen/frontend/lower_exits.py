@@ -34,6 +34,7 @@ from dspgen.frontend.assigned import names, targets, walk
 from dspgen.frontend.lower_gotos import without_gotos
 from dspgen.frontend.lower_names import Fresh, rename_declaration, renamed
 from dspgen.frontend.lower_returns import returning, settled
+from dspgen.frontend.lower_search import searched
 from dspgen.frontend.lower_skips import REPEATED, always, has, nothing, skipped
 from dspgen.frontend.simplify_ast import (
     LOOPS,
@@ -255,7 +256,9 @@ class _Exits:
         on_data = self._divided(node)
         if not has(node.stmt, c_ast.Break):
             return node
-        found = self._tested(node) or self._flagged(node)
+        found = self._tested(node)
+        if found is None:
+            found = searched(node, self._function, self._declared, self._fresh) or self._flagged(node)
         if found is None and on_data:
             node.cond, node.stmt = plain
         return found or node

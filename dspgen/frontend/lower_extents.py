@@ -86,9 +86,9 @@ def _extent(func: Func, buf: Buf) -> Extent | Problem:
         part = isl.Map.from_pw_aff(value).intersect_domain(nest.domain).range()
         for position in range(part.dim(isl.dim_type.param) - 1, -1, -1):
             if str(part.get_dim_name(isl.dim_type.param, position)) in defined:
-                if part.involves_dims(isl.dim_type.param, position, 1):
-                    return _problem(buf, f"that of '{print_expr(access)}' depends on the program's data", access)
                 part = part.project_out(isl.dim_type.param, position, 1)
+                if not part.is_empty() and not part.dim_has_upper_bound(isl.dim_type.set, 0):
+                    return _problem(buf, f"that of '{print_expr(access)}' depends on the program's data", access)
         reached = part if reached is None else reached.union(part)
     if reached is None:
         return 1

@@ -17,6 +17,7 @@ class Fresh:
     def __init__(self, *trees: c_ast.Node) -> None:
         self._taken = {str(name) for tree in trees for name in _identifiers(tree)}
         self.meanings: dict[str, str] = {}
+        self.parameters: list[str] = []
 
     def __call__(self, wanted: str, meaning: str = "") -> str:
         count, chosen = 0, wanted
@@ -27,6 +28,11 @@ class Fresh:
         if meaning:
             self.meanings[chosen] = meaning
         return chosen
+
+    def parameter(self, wanted: str, meaning: str) -> str:
+        """A name for an integer that is set once, and that the reader takes for a parameter from there on."""
+        self.parameters.append(self(wanted, meaning))
+        return self.parameters[-1]
 
 
 def _identifiers(tree: c_ast.Node) -> Iterator[str]:

@@ -22,6 +22,7 @@ from dspgen.tiling.model import operation_counts
 from plant_core.affine import access_map
 from plant_core.defined import defined_parameters, used_parameters
 from plant_core.dependence import live_in
+from plant_core.ended import unavoidable
 from plant_core.ir import Buf, Func
 from plant_core.values import size_of
 
@@ -44,11 +45,11 @@ class Bound:
 
 def bound(func: Func, target: Target, *, data: str, values: dict[str, int]) -> Bound:
     """The bound for `func` with its integer parameters at `values`, on the machine itself where `target` is a view.
-    Statements that run as often as the data tells count for nothing."""
+    Statements that run as often as the data tells count for nothing, loops that the data may end for one iteration."""
     defined = set(defined_parameters(func))
     sure = tuple(c for c in func.comps if not defined & used_parameters(c))
     unsure = {c.target.buf for c in func.comps if c not in sure}
-    func = func.with_comps(sure)
+    func = func.with_comps(unavoidable(func, sure))
     arithmetic = math.ceil(arithmetic_cycles(func, target, values))
     return Bound(arithmetic, _memory(func, target, data, values, unsure))
 

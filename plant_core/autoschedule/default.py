@@ -12,6 +12,7 @@ from plant_core.autoschedule.prepare import prepare
 from plant_core.autoschedule.shapes import Machine
 from plant_core.autoschedule.structure import NoStructure, structures
 from plant_core.dependence import memory_dependences
+from plant_core.ended import ends_early
 from plant_core.ir import Func
 from plant_core.loc import IllegalSchedule
 from plant_core.nest import Nest, Scheduled, as_written
@@ -28,10 +29,10 @@ def default_schedule(
     `machine`: what the code will run on; where it has several threads, outermost parallel loops are tagged so.
     `reassoc`: reductions of floats may be reordered. Without `panels` no array is copied.
     The result's Func has local scalars renamed and expanded; it computes the same as `func`. Programs whose loops are
-    bounded by data keep the order of the text, with tags.
+    bounded by data, or ended by them, keep the order of the text, with tags.
     """
     machine = machine or Machine()
-    if func.effects or any(comp.defines for comp in func.comps):
+    if func.effects or any(comp.defines for comp in func.comps) or ends_early(func):
         return _in_text_order(func, reassoc=reassoc, threads=machine.threads)
     wide = prepare(func, reassoc=reassoc)
     facts = facts_of(wide)

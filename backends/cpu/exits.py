@@ -1,0 +1,144 @@
+"""Loops that the data end: left behind the iteration that does so, searches behind the block that hits."""
+
+from __future__ import annotations
+
+from backends.cpu.context import Lowering, assignment
+from backends.cpu.ir import Effect, Guard, Loop, Stmt
+from plant_core.affine import accesses, add, floordiv, integer, linear, sub
+from plant_core.ended import flags, guarded, lowered, tests
+from plant_core.ir import Binary, Comp, Expr, Iter, Load, Select, Val, Verbatim
+from plant_core.tree import Do, For, If, Leaf, Seq, Tree
+
+_SHORT = 16  # iterations that are left one by one
+_BLOCK = 64  # iterations, which the compiler may run in vectors
+
+
+def left_early(low: Lowering, loop: For, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
+    """The loop with an exit; None where none of its iterations is known to be the last one that does anything."""
+    if loop.tag == "parallel" or loop.tag == "vectorize":
+        return None
+    if (flag := _flag(low, loop)) is not None:
+        leave = Guard(Binary("eq", flag, integer(0), "i32"), (Effect(Verbatim("break;")),))
+        return (Loop(loop.iterator, loop.lower, loop.upper, loop.step, (*body, leave)),)
+    return _in_blocks(low, loop, body)
+
+
+def _flag(low: Lowering, loop: For) -> Load | None:
+    """The flag without which the loop's statements change nothing that is read elsewhere."""
+    inside = [leaf.comp for leaf in leaves(loop.body)]
+    names = {c.name for c in inside}
+    outside = [c for c in low.func.comps if c.name not in names]
+    own = {b.name for b in low.func.bufs if b.kind == "local" and not b.shape}
+    own -= {a.buf for c in outside for a in (*accesses(c.value), c.target)}
+    top = loop.body.children if isinstance(loop.body, Seq) else (loop.body,)
+    always = {leaf.comp.name for leaf in top if isinstance(leaf, Leaf)}
+    for flag in flags(low.func):
+        guards, written = set[str](), list[Comp]()
+        for comp in inside:
+            name = comp.target.buf
+            if name == flag and lowered(comp):
+                written.append(comp)
+            elif comp.name in always and name in own and tests(comp, flag):
+                guards.add(name)
+            elif comp.defines or not (name in own - guards or guarded(comp, {flag, *guards})):
+                break
+        else:
+            if written and all(tests(c, flag) for c in inside if c.target.buf in guards):
+                return Load(flag, (), written[0].target.dtype)
+    return None
+
+
+def _in_blocks(low: Lowering, loop: For, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
+    """The loop in blocks, with an exit behind each, or None where it isn't a search.
+
+    Before: `for (t = l; t < u; t++) { v = c(t) ? t : u; e = v < e ? v : e; }`
+    After:  `for (b = l; b < l + (u - l) / K * K; b += K) { for (t = b; t < b + K; t++) ...; if (e < b + K) break; }
+             if (!(e < u)) for (t = l + (u - l) / K * K; t < u; t++) ...`
+
+    Later iterations have larger values than one that was found, so that they change nothing but `v`, which nothing else
+    reads.
+    """
+    found = _least(low, loop)
+    if found is None:
+        return None
+    block, t = low.fresh("block"), loop.iterator
+    if _is_short(loop):
+        leave = Guard(Binary("le", found, Iter(t), "i32"), (Effect(Verbatim("break;")),))
+        return (Loop(t, loop.lower, loop.upper, 1, (*body, leave)),)
+    whole = add(loop.lower, _whole(sub(loop.upper, loop.lower)))
+    end = add(Iter(block), integer(_BLOCK))
+    leave = Guard(Binary("lt", found, end, "i32"), (Effect(Verbatim("break;")),))
+    inside = Loop(t, Iter(block), end, 1, body)
+    blocks = Loop(block, loop.lower, whole, _BLOCK, (inside, leave))
+    return blocks, Guard(Binary("ge", found, loop.upper, "i32"), (Loop(t, whole, loop.upper, 1, body),))
+
+
+def _whole(length: Expr) -> Expr:
+    """The iterations in whole blocks."""
+    if isinstance(length, Val):
+        return integer(max(int(length.value), 0) // _BLOCK * _BLOCK)
+    blocks = floordiv(Binary("max", length, integer(0), "i32"), _BLOCK)
+    return Binary("mul", blocks, integer(_BLOCK), "i32")
+
+
+def _least(low: Lowering, loop: For) -> Load | None:
+    """The variable that becomes the least iteration with a property, where that is all that the loop does."""
+    match loop:
+        case For(step=1, tag=None, body=Seq((Leaf() as first, Leaf() as second))):
+            pass
+        case _:
+            return None
+    if any(leaf.comp.defines is not None or set(leaf.tile.spans) - {1} for leaf in (first, second)):
+        return None
+    (value, chosen), (least, smaller) = assignment(first), assignment(second)
+    if value.indices or least.indices or value.buf == least.buf:
+        return None
+    match chosen, smaller:
+        case (
+            Select(true=Iter(name=name), false=none),
+            Select(condition=Binary("lt", Load(a, ()), Load(b, ())), true=Load(x, ()), false=Load(y, ())),
+        ) if name == loop.iterator and (a, b) == (x, y) == (value.buf, least.buf):
+            pass
+        case _:
+            return None
+    if not _at_least(none, loop.upper):
+        return None
+    read = [c.name for c in low.func.comps for part in (c.value,) if value.buf in {x.buf for x in accesses(part)}]
+    local = {b.name for b in low.func.bufs if b.kind == "local"}
+    if read != [second.comp.name] or not {value.buf, least.buf} <= local or least.buf in _bufs(chosen):
+        return None
+    return least
+
+
+def _at_least(value: Expr, bound: Expr) -> bool:
+    """Whether the value is surely no less."""
+    if isinstance(bound, Binary) and bound.op == "min":
+        return _at_least(value, bound.left) or _at_least(value, bound.right)
+    if linear(value) is None or linear(bound) is None:
+        return False
+    difference = linear(sub(value, bound))
+    return difference is not None and not any(difference[1].values()) and difference[0] >= 0
+
+
+def _is_short(loop: For) -> bool:
+    """Whether it has few iterations, so that the data may well end it in the first one."""
+    uppers = (loop.upper.left, loop.upper.right) if isinstance(loop.upper, Binary) else (loop.upper,)
+    lengths = (linear(sub(upper, loop.lower)) for upper in uppers)
+    least = isinstance(loop.upper, Val) or (isinstance(loop.upper, Binary) and loop.upper.op == "min")
+    return least and any(n is not None and not any(n[1].values()) and n[0] <= _SHORT for n in lengths)
+
+
+def _bufs(expr: Expr) -> set[str]:
+    return {access.buf for access in accesses(expr)}
+
+
+def leaves(tree: Tree) -> list[Leaf]:
+    match tree:
+        case Leaf():
+            return [tree]
+        case Seq(children=children):
+            return [leaf for child in children for leaf in leaves(child)]
+        case For(body=inner) | If(then=inner):
+            return leaves(inner)
+        case Do():
+            return []
