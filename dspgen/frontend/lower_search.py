@@ -390,7 +390,7 @@ class _Maker:
         coord, trips = self.coord, self.trips
         known = _known(trips)
         room = self.room if known is None else known
-        ends = [end for end in ENDS if room is None or 2 * end < room] if in_parts else []
+        ends = [end for end in ENDS if room is None or 4 * end < room] if in_parts else []
         nodes: list[c_ast.Node] = []
         for low, end in zip((0, *ends), (*ends, None), strict=True):
             high = cloned(trips) if end is None else _constant(end, coord)

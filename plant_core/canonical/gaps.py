@@ -69,21 +69,33 @@ def _apart(func: Func, loop: Loop, at: int) -> Func:
     comps: list[Comp] = []
     for comp in func.comps:
         place = position(comp)
-        constants = tuple(2 * c for c in place.constants)
+        constants = place.constants
         if comp.name not in members:
-            comps.append(_placed(comp, comp.name, comp.domain, Position(constants, place.loops)))
+            if _follows(constants, loop):
+                comp = _placed(comp, comp.name, comp.domain, Position(_next(constants, loop.depth), place.loops))
+            comps.append(comp)
             continue
         before = comp.domain.upper_bound_val(isl.dim_type.set, loop.depth, isl.Val(at - 1)).coalesce()
         behind = comp.domain.lower_bound_val(isl.dim_type.set, loop.depth, isl.Val(at)).coalesce()
         if not before.is_empty():
             comps.append(_placed(comp, comp.name, before, Position(constants, place.loops)))
         if not behind.is_empty():
-            later = (*constants[: loop.depth], constants[loop.depth] + 1, *constants[loop.depth + 1 :])
             name = comp.name if before.is_empty() else next(n for n in _names(comp.name) if n not in taken)
             taken.add(name)
-            comps.append(_placed(comp, name, behind, Position(later, place.loops)))
+            comps.append(_placed(comp, name, behind, Position(_next(constants, loop.depth), place.loops)))
     order = {c.name: position(c).constants for c in comps}
     return func.with_comps(tuple(sorted(comps, key=lambda c: order[c.name])))
+
+
+def _follows(constants: tuple[int, ...], loop: Loop) -> bool:
+    """Tell whether a statement comes behind the loop in the loops around both."""
+    *around, at = loop.prefix
+    return constants[: loop.depth] == tuple(around) and constants[loop.depth] > at
+
+
+def _next(constants: tuple[int, ...], depth: int) -> tuple[int, ...]:
+    """Return the constants of a place in the order of the text, one further at `depth`."""
+    return (*constants[:depth], constants[depth] + 1, *constants[depth + 1 :])
 
 
 def _names(wanted: str) -> Iterator[str]:

@@ -69,3 +69,12 @@ def test_random_gaps(seed: int, tmp_path: Path) -> None:
     func = read(f"int s = 3; {outer} z[49] = s;", tmp_path)
     check_same(func, without_gaps(func), {"n": 0})
     check_same(func, canonical(func, reassoc=True), {"n": 0})
+
+
+def test_many_loops_in_parts_keep_small_places(tmp_path: Path) -> None:
+    """Places in time are numbered one by one, however many loops are cut."""
+    loops = " ".join(f"for (int i = 0; i < 30; i++) if (i != {k % 20 + 3}) y[i] += x[i + {k % 5}];" for k in range(70))
+    func = read(loops, tmp_path)
+    made = without_gaps(func)
+    assert len(made.comps) == 140
+    check_same(func, made, {"n": 0})
