@@ -151,6 +151,7 @@ class _Enumerator:
     pointers: dict[str, tuple[str, Interval]] = field(default_factory=dict)
     loops: int = 0
     idle: int = 0
+    exact: bool = False  # whether elements of known contents are known: not in conditions, which are data there
 
     def __post_init__(self) -> None:
         self.types = types_of(self.program)
@@ -210,6 +211,14 @@ class _Enumerator:
         finally:
             self.mask = outer
 
+    @contextmanager
+    def knowing(self) -> Iterator[None]:
+        outer, self.exact = self.exact, True
+        try:
+            yield
+        finally:
+            self.exact = outer
+
     # Expressions
 
     def type(self, expr: Expr) -> str:
@@ -250,14 +259,17 @@ class _Enumerator:
                 return self.call(name, args, expr)
 
     def truth(self, expr: Expr) -> Interval:
+        outer, self.exact = self.exact, False
         low, high = self.value(expr)
+        self.exact = outer
         return ((low > 0) | (high < 0)).astype(np.int64), ((low != 0) | (high != 0)).astype(np.int64)
 
     def element(self, array: str, subs: tuple[Expr, ...]) -> Interval:
         found = next((a for a in self.program.arrays if a.name == array), None)
         if found is None or len(subs) != found.rank:
             raise Undefined(f"no array {array}")
-        values = [self.value(sub) for sub in subs]
+        with self.knowing():
+            values = [self.value(sub) for sub in subs]
         for axis, value in enumerate(values):
             if is_real(self.type(subs[axis])):
                 raise Undefined("a subscript is no integer")
@@ -267,7 +279,7 @@ class _Enumerator:
             return (np.float64(-1), np.float64(1)) if fixed else _full(found.type)
         factor, first, modulus = found.contents
         low, high = values[0]
-        if _is_exact(values[0]):
+        if self.exact and _is_exact(values[0]):
             exact = factor * low + first
             exact = exact % modulus if modulus else exact
             return exact, exact
@@ -468,7 +480,8 @@ class _Enumerator:
                 self.value(Cast(self.type(target), given))
                 self.value(target)
             case Local(type_, name, value):
-                found = self.value(Cast(type_, value))
+                with self.knowing():
+                    found = self.value(Cast(type_, value))
                 self.starts[name] = np.arange(self.count)
                 down, up = self.moved.get(name, (0, 0))
                 fixed = name not in self.assigned and not is_real(type_)
@@ -517,8 +530,9 @@ class _Enumerator:
             (self.vars, self.starts, self.pointers), self.count = outer, count
 
     def loop(self, loop: For) -> None:
-        low = self.value(loop.low)
-        highs = [self.value(h) for h in loop.highs]
+        with self.knowing():
+            low = self.value(loop.low)
+            highs = [self.value(h) for h in loop.highs]
         if any(is_real(self.type(h)) for h in (loop.low, *loop.highs)) or not loop.highs:
             raise Undefined("a bound that is no integer")
         index, values = self.iterations(loop, low, highs)

@@ -164,8 +164,8 @@ Stmt = Assign | Local | Pointer | Advance | If | For | Jump | Label
 class Array:
     """`role`: "in" (const), "out" (read and written), "local" or "table" (constant, of the file).
 
-    `contents` (k, c, m): element i is (k * i + c) mod m. `symbols`: for each axis the parameter that its extent follows,
-    or "". `slack`: so many elements more on the last axis. `pointer`: the outermost extent isn't told.
+    `contents` (k, c, m): element i is (k * i + c) mod m. `symbols`: for each axis the parameter that its extent
+    follows, or "". `slack`: so many elements more on the last axis. `pointer`: the outermost extent isn't told.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Functions that run in a process of their own, forked from this one, with limits on time and memory.
 
-Imports are shared, so a run costs a fork; whatever it does, crash, hang or fill the memory, this process goes on. It may
-have no threads. The whole session of the process is ended at the limit, its compilers with it.
+Imports are shared, so a run costs a fork; whatever it does, crash, hang or fill the memory, this process goes on.
+It may have no threads. The whole session of the process is ended at the limit, its compilers with it.
 """
 
 from __future__ import annotations
