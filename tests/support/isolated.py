@@ -49,7 +49,6 @@ class Child:
             silent = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(silent, stream)
-            resource.setrlimit(resource.RLIMIT_AS, (GIGABYTES << 30, GIGABYTES << 30))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             if waits > 1:
                 resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
@@ -66,21 +65,29 @@ class Child:
         self.answer += part
         return not part
 
+    def is_large(self) -> bool:
+        """Whether it holds too much memory; what it has only reserved, as simulators do, doesn't count."""
+        try:
+            with open(f"/proc/{self.process}/statm", encoding="ascii") as file:
+                return int(file.read().split()[1]) * resource.getpagesize() > GIGABYTES << 30
+        except OSError:
+            return False
+
     def stop(self) -> None:
         try:
             os.killpg(self.process, signal.SIGKILL)
         except ProcessLookupError:
             pass
 
-    def end(self, late: bool = False) -> Ended:
-        """Wait for it, and end what it has left behind."""
-        if late:
+    def end(self, stopped: str = "") -> Ended:
+        """Wait for it, or stop it for this reason, and end what it has left behind."""
+        if stopped:
             self.stop()
         _, status = os.waitpid(self.process, 0)
         self.stop()
         os.close(self.pipe)
-        if late:
-            return Ended(None, "late")
+        if stopped:
+            return Ended(None, stopped)
         if status == 0 and self.answer:
             return Ended(pickle.loads(self.answer), "")
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
@@ -92,7 +99,8 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """`how` is empty for a run that came to its end, "late" for one stopped at its limit, else tells the signal."""
+    """`how` is empty for a run that came to its end, "late" or "memory" for one stopped at a limit, else tells the
+    signal."""
 
     result: Any
     how: str
@@ -104,14 +112,15 @@ def wait(children: list[Child], seconds: float) -> list[tuple[Child, Ended]]:
     ended: list[tuple[Child, Ended]] = []
     while children and not ended:
         now = time.monotonic()
-        nearest = min(min(c.until for c in children), until)
+        nearest = min(min(c.until for c in children), until, now + 1.0)
         ready = select.select([c.pipe for c in children], [], [], max(nearest - now, 0.0))[0]
         now = time.monotonic()
         for child in list(children):
-            late = now >= child.until
-            if (child.pipe in ready and child.read()) or late:
+            over = child.pipe in ready and child.read()
+            stopped = "" if over else "late" if now >= child.until else "memory" if child.is_large() else ""
+            if over or stopped:
                 children.remove(child)
-                ended.append((child, child.end(late and child.pipe not in ready)))
+                ended.append((child, child.end(stopped)))
         if now >= until:
             break
     return ended
