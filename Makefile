@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 CODE   := dspgen plant_core backends tests bench examples
 
-.PHONY: help demo bench test test-hexagon nightly fuzz lint format docs clean
+.PHONY: help demo bench test test-tools test-hexagon nightly fuzz lint format docs clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\): .*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -17,11 +17,14 @@ demo: $(STAMP)   ## compile, simulate and verify every example; ends in a table
 bench: $(STAMP)  ## the kernels of PolyBench on this computer, against other compilers; minutes
 	@$(BIN)/dspgen bench cpu
 
-test: lint       ## the checks and tests that every change must pass
+test: lint       ## the checks and tests that every change must pass; without their tools some tests are skipped
 	$(BIN)/pytest -q -n $(JOBS)
 
-test-hexagon: $(STAMP) ## what needs clang-19, lld-19, llvm-19 and qemu-user, without which it fails
-	CI=true $(BIN)/pytest -q -n $(JOBS) tests/end_to_end/test_hexagon.py -m "slow or not slow"
+test-tools: $(STAMP) ## only the tests that need tools: clang-19, lld-19, llvm-19, qemu-user, the extra rivals
+	CI=true $(BIN)/pytest -q -n $(JOBS) -m "needs_tool and not slow"
+
+test-hexagon: $(STAMP) ## the tests that need the tools of isa/hexagon_v66.toml, slow ones as well
+	CI=true $(BIN)/pytest -q -n $(JOBS) -m needs_tool tests/end_to_end/test_hexagon*.py tests/unit/test_conditions.py
 
 nightly: lint    ## the slow tests as well, and many more random programs
 	$(BIN)/pytest -q -n $(JOBS) -m "slow or not slow" --hypothesis-profile=nightly

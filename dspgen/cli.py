@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -36,7 +35,7 @@ from dspgen.emit.header import emit_header, signature_of
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.manifest import emit_manifest, loop_object
 from dspgen.errors import DspgenError, Problem
-from dspgen.frontend.read import read_c
+from dspgen.frontend.read import read_c, split_defines
 from dspgen.options import RUNNERS, Runner
 from dspgen.pipeline import RunResult, compile_file, run_file
 from dspgen.sim.call import parse_call
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 UNREAD = 141
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EMITTED = {"asm": ".s", "lasm": ".sa", "h": ".h", "json": ".json"}
 
 
@@ -74,7 +72,7 @@ def _run(arguments: list[str]) -> int:
         what = f"there is not enough memory on this computer: {error}" if str(error) else "there is not enough memory"
         click.echo(Problem("DG514", what, remedy="give smaller sizes: -D NAME=VALUE, or --inputs").render(), err=True)
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in files.NO_ROOM:
             raise
         what = f"{error.filename or 'the output'} can't be written: {error.strerror}"
         click.echo(Problem("DG504", what, remedy="make room there, or write elsewhere").render(), err=True)
@@ -129,6 +127,7 @@ def compile_command(
 ) -> int:
     """Compile the kernel in FILE.c."""
     dumps = Path(dump_dir) if dump_dir else None
+    files.check_writable(Path(folder) / "kernel", dumps and dumps / "stage")
     if road_of(given) == "cpu":
         from dspgen.cli_cpu import cpu_compile
 
@@ -141,8 +140,7 @@ def compile_command(
     texts = _texts(compiled, target)
     paths = [Path(folder) / f"{compiled.source.name}{EMITTED[kind]}" for kind in kinds]
     files.keep(file, *paths)
-    for kind, path in zip(kinds, paths, strict=True):
-        files.write_text(path, texts[kind]())
+    files.write_files({path: texts[kind]() for kind, path in zip(kinds, paths, strict=True)})
     if as_json:
         print_json(_compiled_object(compiled, target) | {"files": [str(p) for p in paths]})
         return OK
@@ -194,9 +192,11 @@ def run_command(
         return _run_all(paths, road, as_json)
     (path,) = paths
     files.keep(path, outputs)
+    files.check_writable(outputs)
     options = road.options
     func = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
-    arrays = files.kernel_inputs(func, files.read_arrays(inputs)) if inputs else None
+    fixed = split_defines(path, options.defines)[1]
+    arrays = files.kernel_inputs(func, files.read_arrays(inputs), fixed) if inputs else None
     with Stages(road.target) as stages:
         result = road.run(path, arrays, stages)
     if outputs:
@@ -294,6 +294,7 @@ def sim_command(
 ) -> int:
     """Run any assembly text on the machine's simulator."""
     files.keep(file, outputs)
+    files.check_writable(outputs)
     target = target_of(given)
     text = files.read_text(file)
     function, arguments = _arguments(call, files.read_arrays(inputs) if inputs else {})

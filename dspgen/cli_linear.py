@@ -36,6 +36,7 @@ from dspgen.target.model import Target
 @json_option
 def schedule_command(file: str, folder: str, sched: SchedMode, show_remarks: bool, as_json: bool, **given: Any) -> int:
     """Schedule the linear assembly in FILE.sa: each function becomes packets in a file of its name."""
+    files.check_writable(Path(folder) / "function")
     target = target_of(given)
     text = files.read_text(file)
     started = time.perf_counter()
@@ -43,8 +44,8 @@ def schedule_command(file: str, folder: str, sched: SchedMode, show_remarks: boo
     seconds = time.perf_counter() - started
     paths = [Path(folder) / f"{function.name}.s" for function in functions]
     files.keep(file, *paths)
-    for function, path in zip(functions, paths, strict=True):
-        files.write_text(path, function.asm)
+    files.write_files({path: function.asm for function, path in zip(functions, paths, strict=True)})
+    for function in functions:
         for doubt in (r for r in function.remarks if r.kind in DOUBTS):
             click.echo(Problem(DOUBTS[doubt.kind], doubt.message, doubt.loc, severity="warning").render(), err=True)
     if as_json:

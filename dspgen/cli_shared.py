@@ -210,7 +210,7 @@ def print_json(value: object) -> None:
 
 def tell_differences(path: str, kernel: str, details: Sequence[str]) -> None:
     for detail in details:
-        click.echo(f"{path}: {kernel} differs from the C program: {detail}", err=True)
+        click.echo(f"{path}: {kernel} {detail}", err=True)
 
 
 def print_remarks(remarks: Sequence[Remark]) -> None:

@@ -59,6 +59,8 @@ class CpuResult:
     remarks: tuple[Remark, ...]
     outputs: dict[str, np.ndarray] = field(repr=False)
     details: tuple[str, ...] = ()
+    wrong: Mapping[str, int] = field(default_factory=dict)
+    ill_conditioned: Mapping[str, int] = field(default_factory=dict)
 
 
 def compile_cpu(
@@ -143,24 +145,21 @@ def run_cpu(
     values = oracle.random_inputs(func, seed, given)
     ((outputs, seconds),) = apart(lambda: timed(kernel, func, values, repeats))
     seen("ran", None)
-    single, double = apart(
-        lambda: [
-            oracle.run_c(path, func, values, options.defines, includes=options.includes, double=double)
-            for double in (False, True)
-        ]
-    )[0]
-    verified, max_error, details = oracle.compare(func, outputs, single, double, options.fp)
+    (wanted,) = apart(lambda: oracle.reference(path, func, values, options.defines, options.includes, fp=options.fp))
+    verdict = oracle.compare(func, outputs, wanted, options.fp)
     return CpuResult(
         kernel=func.name,
-        verified=verified,
-        max_error=max_error,
+        verified=verdict.verified,
+        max_error=verdict.max_error,
         compile_seconds=compiled.compile_seconds,
         build_seconds=built,
         seconds=seconds,
         threads=threads,
         remarks=compiled.remarks,
         outputs=outputs,
-        details=details,
+        details=verdict.details,
+        wrong=verdict.wrong,
+        ill_conditioned=verdict.ill_conditioned,
     )
 
 

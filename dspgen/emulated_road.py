@@ -38,6 +38,8 @@ class EmulatedResult:
     remarks: tuple[Remark, ...]
     outputs: dict[str, np.ndarray] = field(repr=False)
     details: tuple[str, ...] = ()
+    wrong: Mapping[str, int] = field(default_factory=dict)
+    ill_conditioned: Mapping[str, int] = field(default_factory=dict)
     data: Data = "onchip"
 
 
@@ -74,17 +76,16 @@ def emulated(
     started = time.perf_counter()
     result = emulate_kernel(compiled, target, values)
     seconds = time.perf_counter() - started
-    single = oracle.run_c(path, func, values, options.defines, includes=options.includes)
-    double = oracle.run_c(path, func, values, options.defines, includes=options.includes, double=True)
-    verified, max_error, details = oracle.compare(func, result.outputs, single, double, options.fp)
+    wanted = oracle.reference(path, func, values, options.defines, options.includes, fp=options.fp)
+    verdict = oracle.compare(func, result.outputs, wanted, options.fp)
     sizes = {k: int(v) for k, v in values.items() if isinstance(v, int)}
     return EmulatedResult(
         kernel=func.name,
         isa=target.name,
         packets=result.packets,
         bound_cycles=bound(func, target, data=options.data, values=sizes).cycles,
-        verified=verified,
-        max_error=max_error,
+        verified=verdict.verified,
+        max_error=verdict.max_error,
         compile_seconds=compiled.compile_seconds,
         simulate_seconds=seconds,
         loops=compiled.scheduled.loops,
@@ -92,6 +93,8 @@ def emulated(
         choices=compiled.choices,
         remarks=compiled.remarks,
         outputs=result.outputs,
-        details=details,
+        details=verdict.details,
+        wrong=verdict.wrong,
+        ill_conditioned=verdict.ill_conditioned,
         data=options.data,
     )

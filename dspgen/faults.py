@@ -8,6 +8,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -105,6 +106,8 @@ def _write(text: str) -> Path | None:
             path = folder / name
             path.write_text(text, encoding="utf-8")
         except OSError:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
             continue
         return path
     return None

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import io
+import os
+import stat
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +21,7 @@ from plant_core.values import shape_of
 
 _DTYPES = {"f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
 _DTYPES |= {"u8": "uint8", "u16": "uint16", "u32": "uint32"}
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_ARCHIVE = "it is no archive of NumPy arrays"
 
 
@@ -38,14 +43,12 @@ def read_arrays(path: str) -> dict[str, Any]:
 
 def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
     """An `.npz` file; the same arrays make the same bytes."""
-    try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, value in arrays.items():  # not numpy.savez, whose own parameters' names no array could have
-                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as entry:
-                    np.lib.format.write_array(entry, np.asarray(value), allow_pickle=False)
-    except OSError as error:
-        raise _unwritten(f"--outputs {path}", error) from error
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, value in arrays.items():  # not numpy.savez, whose own parameters' names no array could have
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as entry:
+                np.lib.format.write_array(entry, np.asarray(value), allow_pickle=False)
+    write_files({Path(path): made.getbuffer()})
 
 
 def keep(source: str, *paths: str | Path | None) -> None:
@@ -56,23 +59,61 @@ def keep(source: str, *paths: str | Path | None) -> None:
             raise DspgenError(Problem("DG519", what, remedy="give another name or folder"))
 
 
-def write_text(path: Path, text: str) -> None:
+def check_writable(*paths: str | Path | None) -> None:
+    """Raise DspgenError (DG504) where a path can't become a file, before the work that makes its contents."""
+    for path in (Path(p) for p in paths if p is not None):
+        folder = next((p for p in path.parents if p.exists()), path.parent)
+        if path.is_dir():
+            raise _unwritten(path, errno.EISDIR)
+        if not folder.is_dir():
+            raise _unwritten(path, errno.ENOTDIR)
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise _unwritten(path, errno.EACCES)
+
+
+def write_files(contents: Mapping[Path, str | bytes | memoryview]) -> None:
+    """Write all files or none: each is written beside its place, and renamed when all are complete.
+
+    Makes the folders that are missing. Raises DspgenError (DG504).
+    """
+    check_writable(*contents)
+    beside: dict[Path, Path] = {}
+    path = Path()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        for path, content in contents.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            data = content.encode("utf-8") if isinstance(content, str) else content
+            if path.exists() and not path.is_file():  # a device or a pipe, which nothing can take the place of
+                path.write_bytes(data)
+                continue
+            place = path.resolve()
+            beside[place] = new = place.with_name(f".{place.name[:200]}.{os.getpid()}")
+            new.write_bytes(data)
+            if place.exists():
+                new.chmod(stat.S_IMODE(place.stat().st_mode))
+        for path, new in beside.items():
+            new.replace(path)
     except OSError as error:
-        raise _unwritten(str(path), error) from error
+        raise _unwritten(path, error.errno or errno.EIO) from error
+    finally:
+        for new in beside.values():
+            new.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_files({path: text})
 
 
 def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritten(str(path), error) from error
+        raise _unwritten(path, error.errno or errno.EIO) from error
 
 
-def _unwritten(path: str, error: OSError) -> DspgenError:
-    return DspgenError(Problem("DG504", f"{path} can't be written: {error.strerror}", remedy="give another folder"))
+def _unwritten(path: Path, number: int) -> DspgenError:
+    remedy = "make room there, or give another folder" if number in NO_ROOM else "give another folder"
+    return DspgenError(Problem("DG504", f"{path} can't be written: {os.strerror(number)}", remedy=remedy))
 
 
 def read_text(path: str) -> str:
@@ -93,13 +134,19 @@ def read_text(path: str) -> str:
     return data.decode("latin-1")
 
 
-def kernel_inputs(func: Func, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The given values as their parameters' types; not each parameter need be given, but each value needs its own."""
+def kernel_inputs(func: Func, arrays: Mapping[str, Any], fixed: Mapping[str, int]) -> dict[str, Any]:
+    """The given values as their parameters' types; not each parameter need be given, but each value needs its own, or
+    agrees with what `-D` fixed."""
     parameters = {p.name: p for p in func.params}
     integers = {n: int(a) for n, a in arrays.items() if n in parameters and a.shape == () and a.dtype.kind in "iu"}
     problems: list[Problem] = []
     values: dict[str, Any] = {}
     for name, given in arrays.items():
+        if name in fixed:
+            if given.shape != () or given != fixed[name]:
+                what = f"--inputs has another value of '{name}' than -D {name}={fixed[name]}"
+                problems.append(Problem("DG508", what, func.loc, f"leave out '{name}' there, or -D {name}"))
+            continue
         value = _fitted(parameters[name], given, integers) if name in parameters else _unknown(name, func)
         if isinstance(value, Problem):
             problems.append(value)

@@ -94,6 +94,8 @@ class RunResult:
     remarks: tuple[Remark, ...]
     outputs: dict[str, np.ndarray] = field(repr=False)
     details: tuple[str, ...] = ()
+    wrong: Mapping[str, int] = field(default_factory=dict)
+    ill_conditioned: Mapping[str, int] = field(default_factory=dict)
     data: Data = "onchip"
     packets: int = 0
 
@@ -437,9 +439,8 @@ def run_compiled(
     placement = far_placement(func, target) if options.data == "ddr" else {}
     result = simulate_kernel(compiled, target, values, engine=engine, placement=placement)
     simulated = time.perf_counter() - started
-    single = oracle.run_c(path, func, values, options.defines, includes=options.includes)
-    double = oracle.run_c(path, func, values, options.defines, includes=options.includes, double=True)
-    verified, max_error, details = oracle.compare(func, result.outputs, single, double, options.fp)
+    wanted = oracle.reference(path, func, values, options.defines, options.includes, fp=options.fp)
+    verdict = oracle.compare(func, result.outputs, wanted, options.fp)
     sizes = {k: int(v) for k, v in values.items() if isinstance(v, int)}
     limit = bound(func, target, data=options.data, values=sizes).cycles
     return RunResult(
@@ -448,8 +449,8 @@ def run_compiled(
         cycles=result.cycles,
         bound_cycles=limit,
         efficiency=limit / result.cycles,
-        verified=verified,
-        max_error=max_error,
+        verified=verdict.verified,
+        max_error=verdict.max_error,
         compile_seconds=compiled.compile_seconds,
         simulate_seconds=simulated,
         unit_busy=dict(result.unit_busy),
@@ -458,7 +459,9 @@ def run_compiled(
         choices=compiled.choices,
         remarks=compiled.remarks,
         outputs=result.outputs,
-        details=details,
+        details=verdict.details,
+        wrong=verdict.wrong,
+        ill_conditioned=verdict.ill_conditioned,
         data=options.data,
         packets=result.packets,
     )

@@ -46,7 +46,7 @@ def result_object(**found: Any) -> dict[str, Any]:
     """The object of `--json`: every key of the contract (null where unknown), then whatever else is given."""
     keys = "kernel isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds".split()
     base: dict[str, Any] = dict.fromkeys(keys)
-    base |= {"unit_busy": {}, "tiles": [], "loops": [], "remarks": []}
+    base |= {"wrong": {}, "ill_conditioned": {}, "unit_busy": {}, "tiles": [], "loops": [], "remarks": []}
     return {k: plain(v) for k, v in (base | found).items()}
 
 
@@ -106,7 +106,7 @@ def results_table(rows: Iterable[Mapping[str, Any]]) -> Table:
             _number(row.get("packets") if emulated else row["cycles"]),
             _number(row["bound_cycles"]),
             _format(row["efficiency"], "{:.1%}"),
-            verdict(row["verified"]),
+            row_verdict(row),
             _format(row["max_error"], "{:.1e}"),
             _format(row["compile_seconds"], "{:.2f}"),
             _format(row["simulate_seconds"], "{:.2f}"),
@@ -117,8 +117,8 @@ def results_table(rows: Iterable[Mapping[str, Any]]) -> Table:
 def run_object(result: RunResult) -> dict[str, Any]:
     """The object of `--json` for a run on a machine's simulator."""
     names = (
-        "kernel isa data cycles packets bound_cycles efficiency verified max_error compile_seconds simulate_seconds "
-        "unit_busy tiles"
+        "kernel isa data cycles packets bound_cycles efficiency verified max_error wrong ill_conditioned "
+        "compile_seconds simulate_seconds unit_busy tiles"
     )
     return result_object(
         **{name: getattr(result, name) for name in names.split()},
@@ -130,7 +130,10 @@ def run_object(result: RunResult) -> dict[str, Any]:
 
 def emulated_object(result: EmulatedResult) -> dict[str, Any]:
     """The object of `--json` for a run in an emulator."""
-    names = "kernel isa data packets bound_cycles verified max_error compile_seconds simulate_seconds tiles"
+    names = (
+        "kernel isa data packets bound_cycles verified max_error wrong ill_conditioned compile_seconds "
+        "simulate_seconds tiles"
+    )
     return result_object(
         **{name: getattr(result, name) for name in names.split()},
         runner="qemu",
@@ -153,7 +156,7 @@ def search_object(choice: Choice) -> dict[str, Any]:
 
 def cpu_object(result: CpuResult) -> dict[str, Any]:
     """The object of `--json` for a run on this computer."""
-    names = "kernel verified max_error compile_seconds build_seconds seconds threads"
+    names = "kernel verified max_error wrong ill_conditioned compile_seconds build_seconds seconds threads"
     found = {name: getattr(result, name) for name in names.split()}
     return result_object(backend="cpu", remarks=[remark_object(r) for r in result.remarks], **found)
 
@@ -176,7 +179,7 @@ def cpu_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         table.add_row(
             row["kernel"],
             *([row.get("size") or ""] if sized else []),
-            verdict(row["verified"]),
+            row_verdict(row),
             _format(row["max_error"], "{:.1e}"),
             Text(_format(row["compile_seconds"], "{:.2f}"), "red" if (row["compile_seconds"] or 0) > PATIENCE else ""),
             _format(row.get("build_seconds"), "{:.2f}"),
@@ -305,6 +308,13 @@ def emulated_table(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 def _milliseconds(seconds: float | None) -> str:
     return _format(None if seconds is None else 1e3 * seconds, "{:.3f}")
+
+
+def row_verdict(row: Mapping[str, Any]) -> Text:
+    """Return the word for a run of the DSP or the CPU, which tells wrong elements from ill-conditioned ones."""
+    if row["verified"] is False and not row["wrong"]:
+        return Text("ill-conditioned", "yellow")
+    return verdict(row["verified"])
 
 
 def verdict(verified: bool | None) -> Text:

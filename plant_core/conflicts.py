@@ -18,6 +18,7 @@ from plant_core.dependence import Dependence, Kind, Reduction, reduction_of
 from plant_core.ir import Access, Alloc, Comp, Effect, Expr, Free, Func, Memcpy, Param, Verbatim
 from plant_core.loc import PlantError
 from plant_core.nest import Nest, Scheduled, as_written, padded
+from plant_core.piecewise import constants_of
 
 OUT, IN, PARAM = isl.dim_type.out, isl.dim_type.in_, isl.dim_type.param
 
@@ -96,10 +97,13 @@ class Clock:
     def never_before(self, later: Clock) -> bool:
         """Constant positions alone tell that nothing here runs before anything there."""
         for here, there in zip(self.parts, later.parts, strict=False):
-            if not (here.is_cst() and there.is_cst()):
+            first, second = constants_of(here), constants_of(there)
+            if not first or not second:
                 return False
-            if _constant(here) != _constant(there):
-                return _constant(here) > _constant(there)
+            if min(value for _, value in first) > max(value for _, value in second):
+                return True
+            if len({value for _, value in (*first, *second)}) > 1:
+                return False
         return False
 
 
@@ -124,10 +128,6 @@ def pairs_in_time(pairs: isl.Map, first: isl.Map, second: isl.Map, wanted: isl.M
     if found.is_empty():
         return isl.Map.empty(pairs.get_space())
     return first.apply_range(found).apply_range(second.reverse()).intersect(pairs)
-
-
-def _constant(value: isl.PwAff) -> int:
-    return int(value.get_pieces()[0][1].get_constant_val().to_python())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from plant_core.affine import access_key, access_map, accesses, domain_of, is_in
 from plant_core.canonical.strides import same_steps
 from plant_core.defined import for_any_value, used_parameters, varying_parameters
 from plant_core.ir import Binary, BinaryOp, Cast, Comp, Expr, Func, Load
+from plant_core.last_writers import last_writers
 from plant_core.remembered import by_identity
 from plant_core.schedule import (
     Loop,
@@ -158,8 +159,6 @@ def rebalanced(comp: Comp, found: Reduction) -> Expr:
 def flows(func: Func, *, reader: str | None = None, local: bool = False) -> tuple[Flow, ...]:
     """Which instance's write each read sees (value-based), one entry for each writer, reader and read access; of one
     `reader` only, if that is given; of `local` variables and arrays only, if that is asked for.
-
-    On a few programs with remainders in their subscripts isl gives up; every earlier write of the element then counts.
     """
     varying, free = varying_parameters(func), for_any_value(func)
     unsure = {c.name for c in func.comps if varying & used_parameters(c)}
@@ -188,11 +187,7 @@ def flows(func: Func, *, reader: str | None = None, local: bool = False) -> tupl
             names[name] = (comp.name, k)
             sinks = sinks.union(access_map(comp, access)[0].set_tuple_name(isl.dim_type.in_, name))
             times = times.union(_timed(time, name, 0))
-    info = isl.UnionAccessInfo.from_sink(sinks).set_must_source(must).set_may_source(may).set_schedule_map(times)
-    try:
-        full = info.compute_flow().get_full_may_dependence()
-    except isl.Error:
-        return tuple(f for f in _possible_flows(func) if reader in (None, f.sink) and f.buf in seen)
+    full = last_writers(sinks, must, may, times).dependence
     order = {comp.name: k for k, comp in enumerate(func.comps)}
     found = []
     for relation in _maps(full):
@@ -202,22 +197,6 @@ def flows(func: Func, *, reader: str | None = None, local: bool = False) -> tupl
         direct = relation.range_factor_domain().set_tuple_name(isl.dim_type.out, sink)
         found.append(Flow(source, sink, access_number, pair.get_tuple_name(isl.dim_type.out), direct))
     return tuple(sorted(found, key=lambda f: (order[f.source], order[f.sink], f.access, f.buf)))
-
-
-def _possible_flows(func: Func) -> tuple[Flow, ...]:
-    order = _Order(func)
-    found = []
-    for source in func.comps:
-        written = access_map(source, source.target)[0]
-        for sink in func.comps:
-            before = order.before(source, sink)
-            for k, access in enumerate(read_accesses(sink)):
-                if access.buf != source.target.buf or before is None:
-                    continue
-                relation = written.apply_range(access_map(sink, access)[0].reverse()).intersect(before)
-                if not relation.is_empty():
-                    found.append(Flow(source.name, sink.name, k, access.buf, relation))
-    return tuple(found)
 
 
 def _timed(time: isl.Map, name: str, last: int) -> isl.Map:
@@ -437,8 +416,6 @@ def live_in(func: Func, buf: str, *, doubt: bool = False) -> isl.Set | None:
                 writes = writes.union(isl.UnionMap.from_map(relation))
     if reads.is_empty():
         return None
-    info = isl.UnionAccessInfo.from_sink(reads).set_must_source(writes).set_schedule_map(schedule)
-    maps: list[isl.Map] = []
-    info.compute_flow().get_must_no_source().foreach_map(maps.append)
-    elements = [m.range() for m in maps]
+    nothing = isl.UnionMap.empty(reads.get_space())
+    elements = [m.range() for m in _maps(last_writers(reads, writes, nothing, schedule).no_source)]
     return None if not elements else reduce(isl.Set.union, elements)

@@ -19,6 +19,18 @@ def product(a: isl.PwAff, b: isl.PwAff) -> isl.PwAff | None:
     return None
 
 
+def constants_of(value: isl.PwAff) -> list[tuple[isl.Set, int]] | None:
+    """The constants that a value takes, each with where it does; None if it varies within a piece."""
+    if not value.is_cst():  # true of several pieces with a constant each, too
+        return None
+    return [(where, int(aff.get_constant_val().to_python())) for where, aff in value.coalesce().get_pieces()]
+
+
+def is_one_constant(value: isl.PwAff) -> bool:
+    """Whether a value is the same constant in all its pieces."""
+    return len({constant for _, constant in constants_of(value) or ()}) == 1
+
+
 def parameters_of(of: isl.Set | isl.BasicSet | isl.Space | isl.Aff) -> list[str]:
     """The names of its parameters, in their order."""
     return [str(of.get_dim_name(isl.dim_type.param, k)) for k in range(of.dim(isl.dim_type.param))]

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from plant_core.beside import limit_processes
+from tests.support.tools import see_to
 
 ROOT = Path(__file__).parent.parent
 
@@ -41,6 +42,12 @@ def examples(root: Path) -> Path:
 @pytest.fixture(scope="session")
 def ft_m7002() -> Target:
     return load_target("ft_m7002")
+
+
+@pytest.fixture(autouse=True)
+def tools(request: pytest.FixtureRequest) -> None:
+    """See to the tools that the test's marks `needs_tool` name."""
+    see_to(name for mark in request.node.iter_markers("needs_tool") for name in mark.args)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, Phys, VReg, every_instr, reads, writes
+from dspgen.asmir.ir import If, Instr, Item, Jump, Loop, VReg, every_instr, of_virtual, physical, reads, writes
 
 _MOST = 36  # instructions: what waits for short transfers is not to wait for these
 
@@ -34,7 +34,7 @@ class _Ahead:
         self.made: set[VReg] = set()  # by what goes ahead
         self.read: set[VReg] = set()  # by what is kept
         self.written: set[VReg] = set()
-        self.set_here = {name for instr in every_instr(items) for name in _physical(instr)}
+        self.set_here = {name for instr in every_instr(items) for name in physical(instr)}
         # Reads of each register that are not ahead themselves.
         self.left = Counter(r for instr in every_instr(items) for r, _ in reads(instr))
         self.left.update(_told(items))
@@ -107,10 +107,4 @@ def _computes(instr: Instr, set_here: AbstractSet[str]) -> bool:
     """Whether it does nothing but make registers of registers, none of them physical ones that may be `set_here`."""
     if instr.ordered or instr.masked or instr.instruction.memory is not None or not list(writes(instr)):
         return False
-    return not list(_physical(instr)) and set_here.isdisjoint(instr.instruction.implicit_reads)
-
-
-def _physical(instr: Instr) -> Iterator[str]:
-    """The physical registers that it names, or writes without naming them."""
-    yield from (v.name for v in instr.operands if isinstance(v, Phys))
-    yield from instr.instruction.implicit_writes
+    return of_virtual(instr, set_here)

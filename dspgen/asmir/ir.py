@@ -21,6 +21,7 @@ A `Place` is a memory operand as programmers write it, with its mode: its regist
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -268,6 +269,18 @@ def overwrites(instr: Instr) -> Iterator[Use]:
         for operand, value in zip(instr.instruction.operands, instr.operands, strict=True):
             if isinstance(value, Reg) and operand.write and not operand.read:
                 yield value.vreg, value.part
+
+
+def physical(instr: Instr) -> Iterator[str]:
+    """The physical registers that it names, or writes without naming them."""
+    yield from (v.name for v in instr.operands if isinstance(v, Phys))
+    yield from instr.instruction.implicit_writes
+
+
+def of_virtual(instr: Instr, touched: AbstractSet[str]) -> bool:
+    """Whether what it does depends on virtual registers only: it names no physical ones, and reads none without naming
+    them that are among the `touched`."""
+    return not any(physical(instr)) and touched.isdisjoint(instr.instruction.implicit_reads)
 
 
 def renamed(value: OperandValue, names: Mapping[VReg, VReg]) -> OperandValue:

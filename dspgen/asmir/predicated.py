@@ -1,15 +1,17 @@
 """Operations under a predicate of their own, in place of predicated moves of their results.
 
 Before: `op x, y, t; mov s, d; [p] mov t, d`. After: `mov s, d; [p] op x, y, d`, which reads d where it read s.
-Requires: t does not live past the block; variables that do are named in `keep`.
+Requires: t does not live past the block; variables that do are named in `keep`. What depends on physical registers
+(an element register, a shuffle's mode) stays where it is: others may have written them meanwhile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from dspgen.asmir.coalesce import item_reads, item_writes, moved
-from dspgen.asmir.ir import Instr, Item, VReg, overwrites, renamed, writes
+from dspgen.asmir.ir import Instr, Item, VReg, every_instr, of_virtual, overwrites, physical, renamed, writes
 
 
 def predicate_operations(items: list[Item], keep: frozenset[VReg] = frozenset()) -> list[Item]:
@@ -19,6 +21,7 @@ def predicate_operations(items: list[Item], keep: frozenset[VReg] = frozenset())
     for k, item in enumerate(items):
         for register in item_reads(item) | item_writes(item).keys():
             touched.setdefault(register, []).append(k)
+    set_here = {name for instr in every_instr(items) for name in physical(instr)}
     for k, item in enumerate(items):
         if not isinstance(item, Instr) or item.predicate is None or (move := moved(item)) is None:
             continue
@@ -27,7 +30,7 @@ def predicate_operations(items: list[Item], keep: frozenset[VReg] = frozenset())
         if source in keep or len(places) != 2 or places[1] != k:
             continue
         maker = block[places[0]]
-        if not isinstance(maker, Instr) or not _can_wait(maker, item, source):
+        if not isinstance(maker, Instr) or not _can_wait(maker, item, source, set_here):
             continue
         between = block[places[0] + 1 : k]
         read = item_reads(maker)
@@ -44,9 +47,12 @@ def predicate_operations(items: list[Item], keep: frozenset[VReg] = frozenset())
     return [item for item in block if item is not None]
 
 
-def _can_wait(maker: Instr, move: Instr, result: VReg) -> bool:
-    """Whether an instruction does nothing but make the result, all of it, and takes the move's predicate."""
-    if maker.predicate is not None or maker.ordered or maker.masked or maker.instruction.memory is not None:
+def _can_wait(maker: Instr, move: Instr, result: VReg, set_here: AbstractSet[str]) -> bool:
+    """Whether an instruction does nothing but make the result, all of it, of virtual registers, and takes the move's
+    predicate."""
+    if maker.predicate is not None or maker.instruction.memory is not None or not of_virtual(maker, set_here):
+        return False
+    if any(instr.ordered or instr.masked for instr in (maker, move)):
         return False
     kinds = maker.instruction.predicable == move.instruction.predicable
     return kinds and list(writes(maker)) == [(result, "")] and (result, "") in overwrites(maker)

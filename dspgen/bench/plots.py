@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dspgen.errors import DspgenError, Problem
-from dspgen.files import write_text
+from dspgen.files import write_files
 
 Row = Mapping[str, Any]
 Draw = Callable[[Any, Sequence[Row]], None]  # on matplotlib's axes
@@ -19,18 +19,18 @@ Draw = Callable[[Any, Sequence[Row]], None]  # on matplotlib's axes
 def table1_plots(rows: Sequence[Row], folder: Path) -> list[Path]:
     """`efficiency.svg` and, where tiles were searched, `search.svg`. Raises DspgenError."""
     searched = [r for r in rows if curve(r)]
-    made = [_drawn(folder / "efficiency.svg", _efficiency, rows)]
-    return [*made, _drawn(folder / "search.svg", _search, searched)] if searched else made
+    made = {folder / "efficiency.svg": _drawn(_efficiency, rows)}
+    return _written(made | ({folder / "search.svg": _drawn(_search, searched)} if searched else {}))
 
 
 def breakdown_plots(rows: Sequence[Row], folder: Path) -> list[Path]:
     """`breakdown.svg`. Raises DspgenError."""
-    return [_drawn(folder / "breakdown.svg", _breakdown, rows)]
+    return _written({folder / "breakdown.svg": _drawn(_breakdown, rows)})
 
 
 def table2_plots(rows: Sequence[Row], folder: Path) -> list[Path]:
     """`scaling.svg`. Raises DspgenError."""
-    return [_drawn(folder / "scaling.svg", _scaling, rows)]
+    return _written({folder / "scaling.svg": _drawn(_scaling, rows)})
 
 
 def curve(row: Row) -> list[float]:
@@ -106,10 +106,14 @@ def figure_of(columns: int) -> Any:
     return figures.Figure(figsize=(max(6.0, 0.4 * columns), 5), layout="constrained")
 
 
-def _drawn(path: Path, draw: Draw, rows: Sequence[Row]) -> Path:
+def _written(pictures: Mapping[Path, str]) -> list[Path]:
+    write_files(pictures)
+    return list(pictures)
+
+
+def _drawn(draw: Draw, rows: Sequence[Row]) -> str:
     figure = figure_of(len(rows))
     draw(figure.subplots(), rows)
     text = io.StringIO()
     figure.savefig(text, format="svg")
-    write_text(path, text.getvalue())
-    return path
+    return text.getvalue()

@@ -244,11 +244,10 @@ def _distance(dtype: DType, ours: np.ndarray, theirs: np.ndarray) -> tuple[bool,
 
 def _verified(path: str, func: Func, values: Values, options: Options, outputs: Arrays) -> Row:
     """Against the C program as built without optimisation of floats, and the same in double, both at once."""
-    floats = any(isinstance(p, Buf) and is_float(p.dtype) for p in func.params)
-    run = partial(oracle.run_c, path, func, values, options.defines)
-    results = apart(run, partial(run, double=True)) if floats else apart(run)
-    verified, error, details = oracle.compare(func, outputs, results[0], results[-1], options.fp)
-    return {"verified": verified, "max_error": error, "details": list(details), "judge": "C program"}
+    (wanted,) = apart(partial(oracle.reference, path, func, values, options.defines, fp=options.fp))
+    verdict = oracle.compare(func, outputs, wanted, options.fp)
+    found = {n: getattr(verdict, n) for n in ("verified", "max_error", "details", "wrong", "ill_conditioned")}
+    return {**found, "judge": "C program"}
 
 
 def summary(rows: Sequence[Row]) -> Row:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import assert_never
 
 import islpy as isl
 
 from plant_core.ir import Access, Binary, Call, Cast, DType, Expr, Iter, Load, Param, Ramp, Select, Unary, Val, Verbatim
+from plant_core.piecewise import constants_of
 from plant_core.printer import print_expr
 from plant_core.values import dtype_of, is_float, limits
 
@@ -95,6 +97,8 @@ class Nest:
 
 def exact(expr: Expr, nest: Nest) -> isl.PwAff:
     """The value of an integer expression at each point of the nest, which it takes in C too. Raises NotAffine."""
+    if isinstance(expr, Val) and not is_float(expr.dtype):
+        return nest.constant(int(expr.value))
     value = piecewise(expr, nest)
     return value if dtype_of(expr) != "u32" else _checked(value, "u32", expr, nest)
 
@@ -105,7 +109,9 @@ def piecewise(expr: Expr, nest: Nest) -> isl.PwAff:
         case Val(value, dtype):
             if is_float(dtype):
                 raise NotAffine("it is a floating-point value")
-            return nest.constant(int(value))
+            # `m + 4294967295u` is `m - 1`: upwards, sums are taken not to wrap.
+            wraps = dtype == "u32" and value > _LARGEST
+            return nest.constant(int(value) - (1 << 32 if wraps else 0))
         case Param(name, dtype) if is_float(dtype):
             raise NotAffine(f"'{name}' is a floating-point value", data=True)
         case Iter(name) | Param(name):
@@ -263,14 +269,22 @@ def _fits(value: isl.PwAff, dtype: DType) -> isl.Set:
     space = value.get_domain_space()
     zero = isl.PwAff.from_aff(isl.Aff.zero_on_domain(isl.LocalSpace.from_space(space)))
     inside: isl.Set = value.ge_set(zero.add_constant_val(isl.Val(low)))
-    # 32 bits and more are taken not to overflow upwards, as isl's integers don't.
+    # 32 bits and more are taken not to overflow upwards where sizes bound them, as isl's integers don't.
     if dtype not in ("u32", "i32", "i64"):
         inside = inside.intersect(value.le_set(zero.add_constant_val(isl.Val(high))))
     return inside
 
 
+def _leaves(value: isl.PwAff, dtype: DType, nest: Nest) -> bool:
+    """Tell whether constant bounds of the value leave the type. Bounds that depend on sizes are taken not to."""
+    low, high = limits(dtype)
+    reached = value.intersect_domain(nest.domain)
+    least, most = reached.min_val(), reached.max_val()
+    return bool((least.is_int() and least.to_python() < low) or (most.is_int() and most.to_python() > high))
+
+
 def _checked(value: isl.PwAff, dtype: DType, expr: Expr, nest: Nest) -> isl.PwAff:
-    if dtype not in ("i32", "i64") and not proven(value, dtype, nest):
+    if dtype not in ("i32", "i64") and (not proven(value, dtype, nest) or _leaves(value, dtype, nest)):
         raise NotAffine(f"'{print_expr(expr)}' may wrap around in its type", wraps=True)
     return value
 
@@ -280,7 +294,10 @@ def _cast(dtype: DType, operand: Expr, nest: Nest) -> isl.PwAff:
     if is_float(dtype) or is_float(source):
         raise NotAffine("it is computed in floating point", data=is_data_dependent(operand))
     if dtype in ("i32", "u32"):
-        return piecewise(operand, nest)
+        value = piecewise(operand, nest)
+        if dtype == "i32" and source == "u32" and _leaves(value, dtype, nest):
+            raise NotAffine(f"'{print_expr(operand)}' may be outside 'int'", wraps=True)
+        return value
     return _checked(exact(operand, nest), dtype, operand, nest)
 
 
@@ -322,10 +339,15 @@ def _binary(expr: Binary, nest: Nest) -> isl.PwAff:
             return left.min(right)
         case "max":
             return left.max(right)
-    value = _constant_of(right)
-    if value is None:
+    constants = constants_of(right)
+    if not constants:
         raise NotAffine(f"'{print_expr(expr)}' has no constant on the right")
-    return _by_constant(expr, left, value, nest)
+    pieces = (
+        _by_constant(expr, left, value, nest.within(where)).intersect_domain(where)
+        for where, value in constants
+        if not where.is_disjoint(nest.domain)
+    )
+    return reduce(isl.PwAff.union_add, pieces, isl.PwAff.empty(right.get_space()))
 
 
 def _by_constant(expr: Binary, left: isl.PwAff, value: int, nest: Nest) -> isl.PwAff:
@@ -374,10 +396,3 @@ def _low_bits(mask: int, dtype: DType) -> int | None:
     """2**k for a mask that takes off the lowest k bits."""
     lowest = (1 << 32) - mask if dtype == "u32" and mask > 0 else -mask
     return lowest if lowest > 0 and lowest & (lowest - 1) == 0 else None
-
-
-def _constant_of(value: isl.PwAff) -> int | None:
-    if not value.is_cst():
-        return None
-    pieces = value.get_pieces()
-    return int(pieces[0][1].get_constant_val().to_python()) if pieces else 0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import islpy as isl
 
 from dspgen.errors import Problem
-from dspgen.frontend.affine import Nest, NotAffine, dim_name, is_irregular, piecewise
+from dspgen.frontend.affine import Nest, NotAffine, condition, dim_name, is_irregular, piecewise
 from dspgen.frontend.terms import accesses, parameters
 from dspgen.frontend.types import is_open
 from plant_core.defined import with_sizes
-from plant_core.ir import Expr, Extent, Func, Load
+from plant_core.ir import Expr, Extent, Func, Load, Unary
 from plant_core.printer import print_expr
 from plant_core.values import integer_of, shape_of
 
@@ -63,7 +64,7 @@ def problem(access: Load, shape: tuple[Extent, ...], nest: Nest, *, writes: bool
     bad = bad.intersect(sensible)
     if bad.is_empty() or not sensible.params().is_subset(bad.params()):
         return None
-    point = bad.lexmin().sample_point()
+    point = _first(bad)
     here = Nest(nest.iters, isl.Set.from_point(point))
     names = [
         *nest.iters,
@@ -74,14 +75,30 @@ def problem(access: Load, shape: tuple[Extent, ...], nest: Nest, *, writes: bool
         "[?]" if is_irregular(index) else f"[{_value(piecewise(index, here), here)}]" for index in access.indices
     )
     limits = "".join(f"[{extent if isinstance(extent, int) else print_expr(extent)}]" for extent in shape)
+    left, remedy = f"outside {access.buf}{limits}", "change the subscript, the loop's bounds or the array's size"
+    if is_open(shape[0]) and outside(replace(access, indices=access.indices[1:]), shape[1:], here).is_empty():
+        left = f"before the first element of '{access.buf}'"
+        remedy = f"let '{access.buf}' begin at the lowest element that is used, or change the subscript or the bounds"
     when = f" when {', '.join(f'{name} = {value}' for name, value in values.items())}" if values else ""
     return Problem(
         "DG012",
-        f"'{print_expr(access)}' {'writes' if writes else 'reads'} {access.buf}{reached}{when}, "
-        f"outside {access.buf}{limits}",
+        f"'{print_expr(access)}' {'writes' if writes else 'reads'} {access.buf}{reached}{when}, {left}",
         access.loc,
-        "change the subscript, the loop's bounds or the array's size",
+        remedy,
     )
+
+
+def zero_divisor(divisor: Expr, nest: Nest) -> str | None:
+    """When a divisor is zero, whatever symbolic parameters are; None if it isn't, or isn't affine."""
+    try:
+        bad = condition(Unary("lnot", divisor, "i32"), nest).intersect(nest.domain)
+    except NotAffine:
+        return None
+    if bad.is_empty() or not nest.domain.params().is_subset(bad.params()):
+        return None
+    here = Nest(nest.iters, isl.Set.from_point(_first(bad)))
+    values = ", ".join(f"{name} = {_value(nest.variable(name), here)}" for name in nest.iters)
+    return f" when {values}" if values else ""
 
 
 def far_shift(amount: Expr, bits: int, nest: Nest) -> str | None:
@@ -93,9 +110,20 @@ def far_shift(amount: Expr, bits: int, nest: Nest) -> str | None:
         return None
     if bad.is_empty() or not nest.domain.params().is_subset(bad.params()):
         return None
-    here = Nest(nest.iters, isl.Set.from_point(bad.lexmin().sample_point()))
+    here = Nest(nest.iters, isl.Set.from_point(_first(bad)))
     when = ", ".join(f"{name} = {_value(nest.variable(name), here)}" for name in nest.iters)
     return f"by {_value(piecewise(amount, here), here)}" + (f" when {when}" if when else "")
+
+
+def _first(points: isl.Set) -> isl.Point:
+    """The lexicographically least point; the greatest one where a loop counts down without an end, and any where loops
+    go on in both directions."""
+    for ends in (points.lexmin, points.lexmax):
+        try:
+            return ends().sample_point()
+        except isl.Error:  # an unbounded optimum
+            continue
+    return points.sample_point()
 
 
 def _value(value: isl.PwAff, here: Nest) -> int:

@@ -180,11 +180,15 @@ def _store_many(reader: StatementReader, buf: Buf, group: list[int], value: Val,
 def parameters(
     reader: StatementReader, function: c_ast.FuncDef, fixed: dict[str, int], assigned: set[str]
 ) -> tuple[tuple[Buf | ScalarParam, ...], Nest]:
-    """The function's parameters, declared in the scope, and the nest outside all loops."""
+    """The function's parameters, declared in the scope, and the nest outside all loops. Those that are `fixed` are
+    constants, and no parameters of the result."""
     found: list[tuple[Buf | ScalarParam, CType]] = []
     symbolic: list[tuple[str, DType]] = []
     root = Nest.root(())
     given = function.decl.type.args.params if function.decl.type.args else []
+    for name in fixed.keys() - {node.name for node in given if isinstance(node, c_ast.Decl)}:
+        what = f"-D {name}={fixed[name]}: '{name}' is a parameter in this file, but none of {function.decl.name}"
+        fail("DG022", what, reader.place(function.decl), "fix parameters of the kernel only")
     # A dimension that was recovered from subscripts may name a parameter that comes later.
     for node in sorted(given, key=_is_array):
         if not isinstance(node, c_ast.Decl):
@@ -203,7 +207,7 @@ def parameters(
             # The extents of the arrays that follow may depend on it.
             root = Nest.root(symbolic)
             reader.expressions.nest = root
-    order = [node.name for node in given]
+    order = [node.name for node in given if isinstance(node, c_ast.Decl)]
     found.sort(key=lambda one: order.index(one[0].name))
     for item, ctype in found:
         if isinstance(item, ScalarParam) and item.name in assigned:
@@ -213,7 +217,7 @@ def parameters(
             variable = Variable(item.name, ctype, loc, counts, None)
             reader.scope.declare(item.name, variable)
             reader.set_variable(variable, value, loc)
-    return tuple(item for item, _ in found), root
+    return tuple(item for item, _ in found if item.name not in fixed), root
 
 
 def _is_array(node: c_ast.Node) -> bool:
@@ -231,6 +235,8 @@ def _parameter(reader: StatementReader, node: c_ast.Decl, fixed: dict[str, int])
     reader.scope.taken.add(node.name)
     declared = reader.expressions.types.parameter(node.type, node.name, loc)
     if declared.shape:
+        if node.name in fixed:
+            fail("DG022", f"-D can fix integer parameters only, but '{node.name}' is an array", loc)
         buf = Buf(node.name, storable(declared.ctype, loc), declared.shape, "param", declared.const, loc)
         reader.recorder.bufs[buf.name] = buf
         reader.scope.declare(node.name, Array(buf))

@@ -11,7 +11,7 @@ import islpy as isl
 from pycparser import c_ast
 
 from dspgen.frontend.affine import Nest, NotAffine, condition, is_irregular, piecewise
-from dspgen.frontend.check_bounds import far_shift
+from dspgen.frontend.check_bounds import far_shift, zero_divisor
 from dspgen.frontend.codes import fail
 from dspgen.frontend.constants import fold, literal, truth
 from dspgen.frontend.scope import Array, Constant, Iterator, Scope, Typed, Variable
@@ -322,6 +322,10 @@ class ExpressionReader:
             fail("DG013", f"the operator '{symbol}' isn't supported", loc)
         ctype = common(left.ctype, right.ctype)
         one, other = self.convert(left, ctype, loc), self.convert(right, ctype, loc)
+        if op in ("div", "mod") and not is_float(represented(ctype)):
+            if (when := zero_divisor(other.expr, self.nest)) is not None:
+                remedy = "change the divisor or the loop's bounds, or guard the division with 'if'"
+                fail("DG013", f"'{print_expr(right.expr)}' is zero{when}: an integer is divided by zero", loc, remedy)
         if ctype == "u64" and op not in ("add", "sub", "mul", "and", "or", "xor"):
             self.need_exact(one, loc)
             self.need_exact(other, loc)

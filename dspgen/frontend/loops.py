@@ -9,12 +9,15 @@ import islpy as isl
 from pycparser import c_ast
 
 from dspgen.frontend.affine import Nest, NotAffine, condition, exact, piecewise, proven
+from dspgen.frontend.assigned import names, walk
 from dspgen.frontend.codes import fail
+from dspgen.frontend.simplify_ast import assigned_names, is_step
 from dspgen.frontend.types import CType, represented
 from plant_core.ir import Binary, Expr
 from plant_core.loc import Loc
 from plant_core.values import limits
 
+_DEEPEST = 12
 _COUNTED = "write 'for (int i = start; i < end; i += step)' with a constant step"
 
 
@@ -53,6 +56,26 @@ def header(loop: c_ast.For, loc: Loc) -> Header:
         else:
             before.append(item)
     return Header(name, declared, start, step, negative, tuple(before))
+
+
+def refuse_uncounted(loop: c_ast.While | c_ast.DoWhile, loc: Loc) -> NoReturn:
+    """Refuse a loop that no variable counts."""
+    word = "while" if isinstance(loop, c_ast.While) else "do"
+    plain = not any(isinstance(n, c_ast.FuncCall | c_ast.ArrayRef | c_ast.Assignment) for n in walk(loop.cond))
+    leaves = any(isinstance(n, c_ast.Break | c_ast.Goto | c_ast.Return) for n in walk(loop.stmt))
+    stepped = any(is_step(n) for n in walk(loop.cond))
+    if plain and not leaves and not stepped and not names(loop.cond) & assigned_names(loop.stmt):
+        what = f"this '{word}' loop doesn't end: nothing in it changes its condition"
+        fail("DG008", what, loc, "step a variable of its condition in it by a constant")
+    what = f"this '{word}' loop has no counter that changes by a constant, so its number of iterations isn't known"
+    fail("DG008", what, loc, f"count with 'for', or '{word}', in constant steps to an affine end")
+
+
+def need_shallow(outer: Nest, loc: Loc) -> None:
+    """Refuse one more loop where so many are around it already that they would take minutes."""
+    if len(outer.iters) >= _DEEPEST:
+        what = f"more than {_DEEPEST} loops are nested inside each other"
+        fail("DG009", what, loc, "write short inner loops out, or join loops: one over their product")
 
 
 def _items(init: c_ast.Node | None) -> list[c_ast.Node]:
@@ -124,9 +147,14 @@ def reachable(outer: Nest, count: Count) -> Nest:
 def body(reached: Nest, test: Expr, count: Count) -> Nest:
     """The values up to the first at which the test fails. Refuses a test that isn't affine, or never fails."""
     try:
-        holds = condition(_ordered(test, reached, count), reached)
+        ordered = _ordered(test, reached, count)
+        holds = condition(ordered, reached)
+        around = (
+            isl.Set.empty(reached.domain.get_space()) if ordered is test else _first_past(test, reached, count, holds)
+        )
     except NotAffine as error:
         _refuse_bound(count, error)
+    _need_no_way_round(around, reached, count)
     inside = reached.within(holds)
     late = inside.domain.intersect(_later(reached.without(holds), count.step))
     if not late.is_empty():
@@ -154,6 +182,23 @@ def _ordered(test: Expr, reached: Nest, count: Count) -> Expr:
             if piecewise(right, reached).is_equal(own):
                 return Binary("gt" if upward else "lt", left, right, "i32")
     return test
+
+
+def _first_past(test: Expr, reached: Nest, count: Count, holds: isl.Set) -> isl.Set:
+    """Return the iterations whose first value is past the one at which an inequality fails."""
+    own, start = reached.variable(count.iterator), exact(count.start, reached)
+    return reached.domain.intersect(own.eq_set(start)).intersect(condition(test, reached)).subtract(holds)
+
+
+def _need_no_way_round(around: isl.Set, reached: Nest, count: Count) -> None:
+    """Refuse a loop that reaches its end by wrapping round in its type. C gives no meaning to that of a signed 32-bit
+    iterator, and sizes are taken to be large enough."""
+    if count.ctype in ("i32", "i64") or around.is_empty():
+        return
+    if count.ctype in ("u32", "u64") and not reached.domain.params().is_subset(around.params()):
+        return
+    message = f"the iterator '{count.iterator}' may start past its end, which it reaches by wrapping round"
+    fail("DG017", message, count.loc, "use int for the iterator, and '<' or '>' in the condition")
 
 
 def _later(failing: Nest, step: int) -> isl.Set:

@@ -16,7 +16,7 @@ from dspgen.errors import Problem, SourceError
 from dspgen.frontend.affine import Nest, NotAffine, is_data_dependent, piecewise, to_expr
 from dspgen.frontend.check_bounds import outside
 from dspgen.frontend.lower_all import Lowered
-from dspgen.frontend.terms import accesses
+from dspgen.frontend.terms import accesses, parameters
 from dspgen.frontend.types import is_open
 from plant_core.defined import with_parameters
 from plant_core.ir import Binary, Buf, Comp, Expr, Extent, Func, Load, Val
@@ -55,12 +55,21 @@ def _accesses(func: Func, name: str) -> Iterator[tuple[Comp, Nest, Load]]:
             yield from ((comp, nest, access) for access in dict.fromkeys(found))
 
 
-def _problem(buf: Buf, reason: str, access: Load | None) -> Problem:
+def _remedy(buf: Buf, index: Expr) -> str:
+    """What helps with a subscript that isn't affine: sizes that are fixed, if it has any, or dimensions."""
+    if is_data_dependent(index):
+        return f"give it in the declaration, such as '{buf.name}[n]'"
+    sizes = " ".join(f"-D {name}=64" for name in dict.fromkeys(p.name for p in parameters(index)))
+    declared = f"declare '{buf.name}' with its rows, such as '{buf.name}[N][M]', and write a subscript for each"
+    return f"fix the sizes, such as {sizes}, or {declared}" if sizes else declared
+
+
+def _problem(buf: Buf, reason: str, access: Load | None, remedy: str | None = None) -> Problem:
     return Problem(
         "DG007",
         f"the extent of '{buf.name}' can't be found: {reason}",
         access.loc if access is not None else buf.loc,
-        f"give it in the declaration, such as '{buf.name}[n]'",
+        remedy or f"give it in the declaration, such as '{buf.name}[n]'",
     )
 
 
@@ -73,7 +82,7 @@ def _extent(func: Func, buf: Buf) -> Extent | Problem:
         try:
             value = piecewise(access.indices[0], nest)
         except NotAffine:
-            return _problem(buf, f"'{print_expr(access)}' isn't affine", access)
+            return _problem(buf, f"'{print_expr(access)}' isn't affine", access, _remedy(buf, access.indices[0]))
         part = isl.Map.from_pw_aff(value).intersect_domain(nest.domain).range()
         for position in range(part.dim(isl.dim_type.param) - 1, -1, -1):
             if str(part.get_dim_name(isl.dim_type.param, position)) in defined:

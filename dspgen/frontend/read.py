@@ -39,9 +39,9 @@ def read_c(
     """The kernel in the C file at `path`.
 
     `function` defaults to the only one with a `#pragma scop`, else to the only one. A define that names an integer
-    parameter of the function fixes its value; all others are macros. `includes` are folders to look for headers in,
-    after the file's own. The value of a function that returns one is the only element of a last parameter,
-    `FUNCTION_result`. Raises SourceError with every problem found.
+    parameter of the function fixes its value, and it is no parameter any more; all others are macros. `includes` are
+    folders to look for headers in, after the file's own. The value of a function that returns one is the only element
+    of a last parameter, `FUNCTION_result`. Raises SourceError with every problem found.
     """
     macros, fixed = split_defines(path, defines)
     text = preprocess(path, macros, includes)
@@ -83,10 +83,20 @@ def split_defines(path: str, defines: Sequence[tuple[str, str]]) -> tuple[list[t
             try:
                 fixed[name] = int(value, 0)
             except ValueError:
-                fail("DG022", f"-D {name}={value}: an integer parameter needs an integer", None)
+                fail("DG022", f"-D {name}={value}: '{name}' is a parameter, and only integers can be fixed", None)
         else:
             macros.append((name, value))
     return macros, fixed
+
+
+def call_order(path: str, function: str, macros: Sequence[tuple[str, str]], includes: Sequence[str]) -> list[str]:
+    """Return the names of all parameters that the C function has, those that are fixed as well, in order."""
+    text = preprocess(path, macros, includes)
+    externals = outline(text.text)
+    chosen = _choose(text, externals, function)
+    tree = _parse(text, pruned(text.text, externals, chosen))
+    defined = next(n for n in tree.ext if isinstance(n, c_ast.FuncDef) and n.decl.name == function)
+    return [str(p.name) for p in defined.decl.type.args.params if isinstance(p, c_ast.Decl)]
 
 
 def gives_value(func: Func) -> bool:

@@ -22,8 +22,6 @@ from plant_core.loc import Loc
 from plant_core.values import dtype_of, is_float, limits
 
 _REFUSED: dict[type, tuple[str, str]] = {
-    c_ast.While: ("'while' loops aren't supported", "write a 'for' loop with a known number of iterations"),
-    c_ast.DoWhile: ("'do' loops aren't supported", "write a 'for' loop with a known number of iterations"),
     c_ast.Goto: ("this 'goto' isn't supported", "jump ahead and not into a block, or use 'for' and 'if'"),
     c_ast.Label: ("this label isn't supported", "jump ahead and not into a block, or use 'for' and 'if'"),
     c_ast.Switch: ("'switch' isn't supported", "use 'if' and 'else'"),
@@ -68,6 +66,8 @@ class StatementReader:
 
     def _statement(self, node: c_ast.Node) -> None:
         loc = self.place(node)
+        if isinstance(node, c_ast.While | c_ast.DoWhile):
+            loops.refuse_uncounted(node, loc)
         if type(node) in _REFUSED:
             message, remedy = _REFUSED[type(node)]
             fail("DG008", message, loc, remedy)
@@ -377,6 +377,7 @@ class StatementReader:
                 remedy = f"use a constant step, or fix the parameter: -D {head.step.name}=1, with its own value"
             fail("DG009", "the loop's step must be a constant other than zero", place, remedy)
         iterator = self.iterator_name(head.name)
+        loops.need_shallow(self.nest, loc)
         count = loops.Count(iterator, ctype, start, -step if head.negative else step, self.place(node.cond))
         outer = self.nest
         self.expressions.nest = loops.reachable(outer, count)

@@ -6,6 +6,7 @@ value is carried as an `i64` that is proven not to be negative. `bool` is `_Bool
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -49,6 +50,7 @@ class Type:
 
 
 _OPEN = "?"
+_MOST_ELEMENTS = (1 << 31) - 1  # subscripts are of 32 bits
 
 
 def is_open(extent: Extent) -> bool:
@@ -140,6 +142,10 @@ class TypeReader:
             if isinstance(found, int) and found <= 0:
                 fail("DG007", f"an array's size must be positive, not {found}", self.place(node.dim))
             extent = found
+        count = math.prod(n for n in (extent, *inner.shape) if isinstance(n, int))
+        if count > _MOST_ELEMENTS:
+            what = f"the array is too large: {count} elements, of at most {_MOST_ELEMENTS}"
+            fail("DG007", what, loc, "declare it smaller, or give only the part that is used")
         return Type(inner.ctype, (extent, *inner.shape), inner.const)
 
     def _named(self, names: list[str], loc: Loc) -> Type:

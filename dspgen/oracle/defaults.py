@@ -88,7 +88,8 @@ def default_inputs(
 ) -> dict[str, Array | int | float]:
     """The parameters that the file's own `@input` lines fill, but for those that are `given`. Expressions may name
     scalar parameters that are given, or that lines above fill, and extents are in terms of these. Raises SourceError
-    for a line that can't be evaluated."""
+    for a line that can't be evaluated. Parameters that `defines` fix need none."""
+    fixed = split_defines(path, defines)[1]
     lines = read_source(path).splitlines()
     found: dict[str, Array | int | float] = {}
     known: dict[str, float] | None = None
@@ -96,6 +97,8 @@ def default_inputs(
         if "@input" not in line or (match := _LINE.search(line.rstrip().removesuffix("*/"))) is None:
             continue
         name, expression = match.groups()
+        if name in fixed:
+            continue
         param = next((p for p in func.params if p.name == name), None)
         place = Loc(path, number, match.start() + 1)
         if param is None:

@@ -14,6 +14,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,7 +27,7 @@ from dspgen.frontend.check_bounds import check_parameters
 from dspgen.frontend.codes import fail
 from dspgen.frontend.lower_exits import STOPS
 from dspgen.frontend.preprocess import Defines, Includes, define_flags, preprocess, read_source, run_compiler
-from dspgen.frontend.read import gives_value, split_defines
+from dspgen.frontend.read import call_order, gives_value, split_defines
 from plant_core.ir import Buf, DType, Func, ScalarParam
 from plant_core.loc import Loc, PlantError
 from plant_core.values import NUMPY, is_float, shape_of
@@ -81,41 +82,61 @@ _LIBRARY = "|".join(
 _SINGLE = re.compile(rf"\"(?:[^\"\\\n]|\\.)*\"|({_NUMBER})[fF]\b|\bfloat\b|\b({_LIBRARY})f\b")
 
 
+@dataclass(frozen=True, slots=True)
+class HostProgram:
+    """The user's C program, built by the host's compiler; `double`: with every float made a double."""
+
+    func: Func
+    library: Path
+    double: bool
+
+    def __call__(self, inputs: Inputs) -> dict[str, Array]:
+        """Return the final contents of every non-const array parameter; `inputs` has all parameters and isn't changed.
+
+        In double, float arrays come back as float64. Raises SourceError where an integer parameter's value takes an
+        access outside its array, or the program is ended by a signal; PlantError for a missing or misshapen input.
+        """
+        func = self.func
+        scalars = _scalars(func, inputs)
+        integers = {name: int(v) for name, v in scalars.items() if not isinstance(v, float | np.floating)}
+        if problems := check_parameters(func, integers):
+            raise SourceError(*problems)
+        guarded = ctypes.CDLL(str(self.library))[_GUARDED]
+        held: dict[str, Array] = {}
+        for param in func.params:
+            dtype = _held(param.dtype, self.double)
+            given = inputs.get(param.name) if isinstance(param, Buf) else scalars[param.name]
+            if given is None:
+                raise PlantError(f"no input for the array '{param.name}'", loc=param.loc)
+            array = np.array(given, dtype=dtype, order="C", ndmin=0)
+            shape = shape_of(param, integers) if isinstance(param, Buf) else ()
+            if array.shape != shape:
+                raise PlantError(f"'{param.name}' has shape {shape}, its input has {array.shape}", loc=param.loc)
+            held[param.name] = array
+        pointers = (ctypes.c_void_p * max(len(held), 1))(*(a.ctypes.data for a in held.values()))
+        ended: list[int] = []
+        _on_large_stack(lambda: ended.append(guarded(pointers)), _local_bytes(func, integers))
+        if ended[0]:
+            _ended_by(ended[0], func)
+        return {p.name: held[p.name] for p in func.params if isinstance(p, Buf) and not p.const}
+
+
+def host_program(
+    path: str, func: Func, defines: Defines = (), *, double: bool = False, includes: Includes = ()
+) -> HostProgram:
+    """Build the C program by the host's compiler. Raises SourceError where the compiler refuses the file."""
+    macros, fixed = split_defines(path, defines)
+    folders = [flag for folder in includes for flag in ("-I", str(Path(folder).resolve()))]
+    flags = [] if double else [*define_flags(macros), *folders]
+    library = _build(_program(path, func, macros, fixed, includes, double), flags, path)
+    return HostProgram(func, library, double)
+
+
 def run_c(
     path: str, func: Func, inputs: Inputs, defines: Defines = (), *, double: bool = False, includes: Includes = ()
 ) -> dict[str, Array]:
-    """The final contents of every non-const array parameter; `inputs` has all parameters and isn't changed.
-
-    With `double`, float arrays come back as float64. Raises SourceError where the C compiler refuses the file, or an
-    integer parameter's value takes an access outside its array, or the program is ended by a signal; PlantError for a
-    missing or misshapen input.
-    """
-    macros, fixed = split_defines(path, defines)
-    scalars = _scalars(func, {**inputs, **fixed})
-    integers = {name: int(v) for name, v in scalars.items() if not isinstance(v, float | np.floating)}
-    if problems := check_parameters(func, integers):
-        raise SourceError(*problems)
-    folders = [flag for folder in includes for flag in ("-I", str(Path(folder).resolve()))]
-    flags = [] if double else [*define_flags(macros), *folders]
-    library = _build(_program(path, func, macros, includes, double), flags, path)
-    guarded = ctypes.CDLL(str(library))[_GUARDED]
-    held: dict[str, Array] = {}
-    for param in func.params:
-        dtype = _held(param.dtype, double)
-        given = inputs.get(param.name) if isinstance(param, Buf) else scalars[param.name]
-        if given is None:
-            raise PlantError(f"no input for the array '{param.name}'", loc=param.loc)
-        array = np.array(given, dtype=dtype, order="C", ndmin=0)
-        shape = shape_of(param, integers) if isinstance(param, Buf) else ()
-        if array.shape != shape:
-            raise PlantError(f"'{param.name}' has shape {shape}, its input has {array.shape}", loc=param.loc)
-        held[param.name] = array
-    pointers = (ctypes.c_void_p * max(len(held), 1))(*(a.ctypes.data for a in held.values()))
-    ended: list[int] = []
-    _on_large_stack(lambda: ended.append(guarded(pointers)), _local_bytes(func, integers))
-    if ended[0]:
-        _ended_by(ended[0], func)
-    return {p.name: held[p.name] for p in func.params if isinstance(p, Buf) and not p.const}
+    """Build the C program and run it once, see `HostProgram`."""
+    return host_program(path, func, defines, double=double, includes=includes)(inputs)
 
 
 def _ended_by(number: int, func: Func) -> NoReturn:
@@ -159,8 +180,8 @@ def _held(dtype: DType, double: bool) -> type[np.generic]:
     return NUMPY["f64" if double and is_float(dtype) else dtype]
 
 
-def _program(path: str, func: Func, macros: Defines, includes: Includes, double: bool) -> str:
-    """C text: the user's file, and an entry that takes all arguments by address."""
+def _program(path: str, func: Func, macros: Defines, fixed: Mapping[str, int], includes: Includes, double: bool) -> str:
+    """C text: the user's file, and an entry that takes all arguments by address but those that are fixed."""
     arguments = []
     for position, param in enumerate(func.params):
         if isinstance(param, Buf):
@@ -173,6 +194,11 @@ def _program(path: str, func: Func, macros: Defines, includes: Includes, double:
         last = func.params[-1]
         name = "double" if double and is_float(last.dtype) else _C_NAMES[last.dtype]
         value = f"*({name} *){arguments.pop()} = "
+    if fixed:
+        named = dict(zip((p.name for p in func.params), arguments, strict=False)) | {
+            n: str(v) for n, v in fixed.items()
+        }
+        arguments = [named[name] for name in call_order(path, func.name, macros, includes)]
     done = f"{value}{func.name}({', '.join(arguments)});"
     text = preprocess(path, macros, includes).text
     before, stops = "", ""

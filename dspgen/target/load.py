@@ -25,6 +25,7 @@ from dspgen.target.sense import findings
 from dspgen.target.structure import Fault, structure, suggest
 from plant_core.loc import Loc
 
+_LARGEST = 1 << 20  # bytes; a machine's rows take a tenth
 _KEPT = 32  # machines, for whoever asks for the same one again
 _TWICE = "Cannot overwrite a value"  # as `tomllib` says it
 _KEY = re.compile(r"""([\w.-]+|"[^"]*"|'[^']*')\s*=(?!=)""")
@@ -57,7 +58,11 @@ def _loaded(
 ) -> tuple[Target, Callable[[list[Fault]], list[Problem]]]:
     """The machine, and what makes problems with places of faults in it."""
     path = Path(name_or_path) if name_or_path.endswith(".toml") else isa_path(name_or_path)
-    return _built(str(path), _read(path), tuple(sets))
+    try:
+        return _built(str(path), _read(path), tuple(sets))
+    except RecursionError:
+        message = "values are nested too deeply"
+        raise IsaError(Problem("DG101", message, Loc(str(path), 1), "no key takes more than a few levels")) from None
 
 
 @lru_cache(maxsize=_KEPT)
@@ -103,9 +108,14 @@ def _folder() -> Path:
 def _read(path: Path) -> str:
     known = ", ".join(isa_names()) or "none"
     try:
-        return path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            message = f"the file has more than {_LARGEST} bytes, the most that an ISA file may have"
+            raise IsaError(Problem("DG101", message, Loc(str(path), 1), "describe one machine in a file"))
+        return data.decode("utf-8")
     except UnicodeDecodeError as fault:
-        line = path.read_bytes()[: fault.start].count(b"\n") + 1
+        line = data[: fault.start].count(b"\n") + 1
         raise IsaError(Problem("DG101", "the file is not UTF-8 text", Loc(str(path), line))) from fault
     except OSError as fault:
         message = f"the ISA file can't be read: {fault.strerror}: {path}"

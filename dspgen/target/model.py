@@ -376,8 +376,8 @@ class Macro:
     all earlier results; where `ordered` is False they only have to keep the order that registers ask for. A number in a
     line is the operand's value, without the rule that `Operand.literal` has for text. `setup` are lines of the same
     kind, always in order, that run once before the code that uses the macro (a shuffle pattern, say). With `packed`, it
-    is for vectors of so many elements in each lane only. `pattern`: the compile-time integers that it is for, as of one
-    shuffle.
+    is for vectors of so many elements in each lane only. It is for compile-time integers that are multiples of
+    `multiple`. `pattern`: those that it is for, as of one shuffle.
     """
 
     implements: str
@@ -389,12 +389,13 @@ class Macro:
     ordered: bool = True
     setup: tuple[str, ...] = ()
     packed: int = 0
+    multiple: int = 1
     pattern: tuple[int, ...] = ()
 
     def fits(self, integers: Sequence[int]) -> bool:
         """Whether it is for these compile-time integers; in a shuffle by them, -1 is any lane."""
         if not self.pattern:
-            return True
+            return all(n % self.multiple == 0 for n in integers)
         pairs = list(zip(self.pattern, integers, strict=False))
         return len(self.pattern) == len(integers) and all(want in (have, -1) for have, want in pairs)
 

@@ -174,6 +174,7 @@ def build_macros(isa: schema.Isa, context: Context) -> tuple[Macro, ...]:
                 ordered=row.ordered,
                 setup=before,
                 packed=row.packed,
+                multiple=max(row.multiple, 1),
                 pattern=_pattern(row, path, context),
             )
         )

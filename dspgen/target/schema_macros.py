@@ -62,6 +62,7 @@ class Macro(Sourced):
     ordered: `false`: the lines only have to keep the order that registers ask for.
     setup: lines that run once, in order, before the code that uses the macro, such as the writing of a pattern.
     packed: for vectors of this many elements in each lane only; 0: for all.
+    multiple: for compile-time integers that are multiples of this only.
     pattern: for `shuffle2`: the one shuffle that it does: an expression for the source of lane `k`, of `lanes`.
     """
 
@@ -74,6 +75,7 @@ class Macro(Sourced):
     ordered: bool = True
     setup: tuple[Line, ...] = ()
     packed: Figure = Figure(0)
+    multiple: Figure = Figure(1)
     pattern: str = ""
 
 

@@ -10,6 +10,7 @@ import islpy as isl
 
 from plant_core.affine import all_bufs, linear, reads
 from plant_core.ir import Comp, Func, Load
+from plant_core.piecewise import is_one_constant
 from plant_core.starts import iterators_of, with_starts
 
 LoopId = tuple[int, ...]
@@ -236,13 +237,11 @@ def _range(domain: isl.Set, dim: int, *, free: bool) -> tuple[int | None, int | 
     """The least and the greatest value, None where it is no constant, or sizes tell that it is less, of a loop that is
     `free` of others; and a constant that no value is above, if there is one."""
     low, high = domain.dim_min_val(dim), domain.dim_max_val(dim)
-    bounded = high.is_int() and not (free and domain.dim(isl.dim_type.param) and not _is_constant(domain.dim_max(dim)))
+    bounded = high.is_int() and not (
+        free and domain.dim(isl.dim_type.param) and not is_one_constant(domain.dim_max(dim))
+    )
     return (
         int(low.to_python()) if low.is_int() else None,
         int(high.to_python()) if bounded else None,
         int(high.to_python()) if high.is_int() else None,
     )
-
-
-def _is_constant(value: isl.PwAff) -> bool:
-    return all(piece.is_cst() for _, piece in value.get_pieces())

@@ -19,6 +19,7 @@ from dspgen.tiling.strips import Part, Strips, in_strips
 from plant_core.boxes import largest
 from plant_core.defined import extent_parameters, used_parameters
 from plant_core.ir import Comp, Func, ScalarParam
+from plant_core.piecewise import is_one_constant
 from plant_core.schedule import position
 from plant_core.sized import at_sizes
 from plant_core.tiles import CompPlan, LoopShape, Shape
@@ -206,7 +207,7 @@ def _shape(part: Part, tile: _Tile, lane: Lane) -> Shape:
         case "common":
             shape[part.inner] = LoopShape(strips.block)
         case "left":
-            known = comp.domain.dim_max(comp.iters.index(part.inner)).is_cst()
+            known = is_one_constant(comp.domain.dim_max(comp.iters.index(part.inner)))
             shape[part.inner] = LoopShape(_extent(comp, part.inner) if known else 1)
         case "ragged":
             shape |= {part.outer: LoopShape(strips.digits), part.inner: LoopShape(tile.together)}

@@ -14,6 +14,7 @@ from plant_core.loc import Loc
 
 Iterators = Mapping[str, Address]
 Opaque = Callable[[Expr], Address | None]
+_LARGEST = (1 << 31) - 1
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
@@ -154,12 +155,12 @@ def floor_divide(term: Term, divisor: int, ranges: Ranges) -> Term:
     if divisor & (divisor - 1) == 0:
         return make("shr", (term, integer(divisor.bit_length() - 1)), INTEGER) if divisor > 1 else term
     low, high = ranges.interval(term)
-    if low is None:
+    shift = 0 if low is None else max(0, -(low // divisor))
+    if low is None or max(high or 0, 0) + shift * divisor > _LARGEST:
         # Rounding toward zero is one too many where the remainder is negative.
         quotient = make("div", (term, integer(divisor)), INTEGER)
         below = make("lt", (make("mod", (term, integer(divisor)), INTEGER), integer(0)), INTEGER)
         return make("sub", (quotient, below), INTEGER)
-    shift = max(0, -(low // divisor))
     if shift:
         term = make("add", (term, integer(shift * divisor)), INTEGER)
     quotient = make("div", (term, integer(divisor)), INTEGER)

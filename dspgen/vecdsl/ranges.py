@@ -16,6 +16,8 @@ from dspgen.vecdsl.terms import INTEGER, children, leaves, linear_address, own_t
 
 Number = int | Fraction
 _MOST_FORMS = 8
+_WORD = (-(1 << 31), (1 << 31) - 1)
+_MODULAR = frozenset({"add", "sub", "mul", "shl"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,9 @@ class Bounds:
     uppers: tuple[Linear, ...] = ()
 
 
+_ANY_WORD = Bounds((Linear(_WORD[0]),), (Linear(_WORD[1]),))
+
+
 @dataclass(frozen=True, slots=True)
 class Ranges:
     """The iterators and integer Lets in scope, outermost first."""
@@ -73,7 +78,7 @@ class Ranges:
         if isinstance(stmt, Let) and stmt.value.type == INTEGER:
             key = (stmt.name, stmt.value, stmt.value, 0, None)
             if key not in self._scopes:
-                self._scopes[key] = self.bind(stmt.name, self.term(stmt.value))
+                self._scopes[key] = self.bind(stmt.name, self._value(stmt.value))
             return self._scopes[key]
         return self
 
@@ -81,7 +86,7 @@ class Ranges:
         return Ranges((*self.iterators, iterator), {**self.bounds, iterator: bounds})
 
     def maximum(self, form: Linear | Address) -> int | None:
-        """The largest value that interval reasoning allows, None where it is unbounded."""
+        """Return the largest whole number that interval reasoning allows the form, None where it is unbounded."""
         linear = Linear.of(form) if isinstance(form, Address) else form
         best = self._extreme(linear, len(self.iterators), True)
         return None if best is None else math.floor(best)
@@ -92,14 +97,24 @@ class Ranges:
         return None if best is None else math.ceil(best)
 
     def interval(self, term: Term) -> tuple[int | None, int | None]:
-        """The least and the greatest value of a scalar integer term."""
-        bounds = self.term(term)
+        """Return the least and the greatest value of a scalar integer term; none where it may wrap."""
+        bounds = self._value(term)
+        return (None, None) if bounds is _ANY_WORD else self._ends(bounds)
+
+    def difference(self, left: Term, right: Term) -> tuple[int | None, int | None]:
+        """Return the least and the greatest value of `left - right`, which nothing computes and so doesn't wrap."""
+        return self._ends(_subtracted(self._value(left), self._value(right)))
+
+    def _ends(self, bounds: Bounds) -> tuple[int | None, int | None]:
         lows = [v for form in bounds.lowers if (v := self.minimum(form)) is not None]
         highs = [v for form in bounds.uppers if (v := self.maximum(form)) is not None]
         return max(lows, default=None), min(highs, default=None)
 
     def term(self, term: Term) -> Bounds:
-        """Affine bounds of a scalar integer term."""
+        """Return affine bounds of a number that a scalar integer term is congruent to modulo 2**32.
+
+        It is the term's value if that doesn't wrap. What has no constant bound is taken not to.
+        """
         exact = linear_address(term)
         if exact is not None:
             form = Linear.of(exact)
@@ -110,26 +125,26 @@ class Ranges:
             case _:
                 return Bounds()
 
+    def _value(self, term: Term) -> Bounds:
+        """Return affine bounds of a scalar integer term's value, those of any word where it may wrap."""
+        bounds = self.term(term)
+        low, high = self._ends(bounds)
+        wraps = (low is not None and low < _WORD[0]) or (high is not None and high > _WORD[1])
+        return _ANY_WORD if wraps else bounds
+
     def _operation(self, name: str, left: Term, right: Term) -> Bounds:
-        a, b = self.term(left), self.term(right)
+        if name in _MODULAR:
+            return _modular(name, self.term(left), self.term(right), right)
+        a, b = self._value(left), self._value(right)
         match name:
             case "min":
-                return Bounds(self._merge(left, right, False), (a.uppers + b.uppers)[:_MOST_FORMS])
+                return Bounds(self._merge(a.lowers, b.lowers, False), (a.uppers + b.uppers)[:_MOST_FORMS])
             case "max":
-                return Bounds((a.lowers + b.lowers)[:_MOST_FORMS], self._merge(left, right, True))
-            case "add":
-                return Bounds(_sums(a.lowers, b.lowers, 1), _sums(a.uppers, b.uppers, 1))
-            case "sub":
-                return Bounds(_sums(a.lowers, b.uppers, -1), _sums(a.uppers, b.lowers, -1))
-            case "mul" | "shl" if isinstance(right, Const):
-                factor = int(right.value) if name == "mul" else 1 << (int(right.value) & 31)
-                lowers = tuple(f.times(factor) for f in a.lowers)
-                uppers = tuple(f.times(factor) for f in a.uppers)
-                return Bounds(lowers, uppers) if factor >= 0 else Bounds(uppers, lowers)
+                return Bounds((a.lowers + b.lowers)[:_MOST_FORMS], self._merge(a.uppers, b.uppers, True))
             case "shr" if isinstance(right, Const):
                 return _quotient(a, 1 << (int(right.value) & 31))
             case "div" if isinstance(right, Const) and int(right.value) > 0:
-                low = self.interval(left)[0]
+                low = self._ends(a)[0]
                 return Bounds() if low is None or low < 0 else _quotient(a, int(right.value))
             case "and" if isinstance(right, Const) and int(right.value) >= 0:
                 return Bounds((Linear(0),), (Linear(int(right.value)),))
@@ -138,18 +153,14 @@ class Ranges:
             case _:
                 return Bounds()
 
-    def _merge(self, left: Term, right: Term, largest: bool) -> tuple[Linear, ...]:
-        """A bound of the larger (smaller) of two terms, from above (below): one that dominates, else a constant."""
-        first, second = (
-            (self.term(left).uppers, self.term(right).uppers)
-            if largest
-            else (self.term(left).lowers, self.term(right).lowers)
-        )
+    def _merge(self, first: tuple[Linear, ...], second: tuple[Linear, ...], largest: bool) -> tuple[Linear, ...]:
+        """Return upper bounds of the larger (lower ones of the smaller) of two values, from such bounds of both: forms
+        that dominate, else a constant."""
         kept = list[Linear]()
         for ours, others in ((first, second), (second, first)):
             for form in ours:
-                gaps = [self.minimum(form.plus(o, -1) if largest else o.plus(form, -1)) for o in others]
-                if any(g is not None and g >= 0 for g in gaps):
+                gaps = [form.plus(o, -1) if largest else o.plus(form, -1) for o in others]
+                if any(map(self._never_negative, gaps)):
                     kept.append(form)
         find = self.maximum if largest else self.minimum
         constants = [[v for f in forms if (v := find(f)) is not None] for forms in (first, second)]
@@ -158,8 +169,13 @@ class Ranges:
             kept.append(Linear(outer(inner(c) for c in constants)))
         return tuple(kept[:_MOST_FORMS])
 
+    def _never_negative(self, form: Linear) -> bool:
+        """Whether a form that need not be a whole number is at least 0."""
+        least = self._extreme(form, len(self.iterators), False)
+        return least is not None and least >= 0
+
     def _iterator(self, loop: Loop) -> Bounds:
-        start, trip = self.term(loop.start), self.term(loop.trip)
+        start, trip = self._value(loop.start), self._value(loop.trip)
         most = trip.uppers if loop.max_trip is None else (*trip.uppers, Linear(loop.max_trip))
         far = tuple(f.plus(Linear(-1)).times(loop.step) for f in most)
         if loop.step > 0:
@@ -179,6 +195,26 @@ class Ranges:
         found = [self._extreme(rest.plus(o, coefficient), depth - 1, largest) for o in options]
         known = [v for v in found if v is not None]
         return (min(known) if largest else max(known)) if known else None
+
+
+def _modular(name: str, a: Bounds, b: Bounds, right: Term) -> Bounds:
+    """Return bounds of what depends on its operands modulo 2**32 only."""
+    match name:
+        case "add":
+            return Bounds(_sums(a.lowers, b.lowers, 1), _sums(a.uppers, b.uppers, 1))
+        case "sub":
+            return _subtracted(a, b)
+        case "mul" | "shl" if isinstance(right, Const):
+            factor = int(right.value) if name == "mul" else 1 << (int(right.value) & 31)
+            lowers = tuple(f.times(factor) for f in a.lowers)
+            uppers = tuple(f.times(factor) for f in a.uppers)
+            return Bounds(lowers, uppers) if factor >= 0 else Bounds(uppers, lowers)
+        case _:
+            return Bounds()
+
+
+def _subtracted(a: Bounds, b: Bounds) -> Bounds:
+    return Bounds(_sums(a.lowers, b.uppers, -1), _sums(a.uppers, b.lowers, -1))
 
 
 def _sums(ours: tuple[Linear, ...], others: tuple[Linear, ...], sign: int) -> tuple[Linear, ...]:

@@ -139,7 +139,7 @@ def decide(condition: Term, ranges: Ranges) -> bool | None:
     """Whether a scalar condition always holds (True) or never (False)."""
     match condition:
         case Op(name="lt" | "le" | "gt" | "ge" | "eq" | "ne", args=(left, right)) if left.type == INTEGER:
-            low, high = ranges.interval(Op("sub", (left, right), INTEGER))
+            low, high = ranges.difference(left, right)
             return _sign_decides(condition.name, low, high)
         case Op(name="and" | "or", args=(left, right)) if _is_truth(left) and _is_truth(right):
             verdicts = decide(left, ranges), decide(right, ranges)

@@ -15,6 +15,7 @@ import islpy as isl
 
 from plant_core.affine import access_key, access_map, domain_of
 from plant_core.ir import Alloc, Buf, Comp, Effect, Free, Func, Load, Memcpy
+from plant_core.last_writers import LastWriters, last_writers
 from plant_core.loc import IllegalSchedule, Loc, PlantError
 from plant_core.memory.order import length_of
 from plant_core.memory.quasi import box, in_context, maps_of, sample
@@ -118,7 +119,7 @@ def passing(scheduled: Scheduled, bufs: frozenset[str]) -> tuple[Passing, ...]:
         return ()
     times = {m.get_tuple_name(isl.dim_type.in_): m for m in maps_of(found.times)}
     result = []
-    for part in maps_of(_solve(found).get_full_may_dependence()):
+    for part in maps_of(_solve(found).dependence):
         reader, writer = part.range().unwrap().get_tuple_name(isl.dim_type.in_), part.get_tuple_name(isl.dim_type.in_)
         if not reader.startswith(FINAL):
             pair = part.range_factor_domain().reverse()
@@ -215,10 +216,9 @@ def _gather_finals(func: Func, bufs: frozenset[str], length: int, found: _Gather
         found.exact[name] = True
 
 
-def _solve(found: _Gathered) -> isl.UnionFlow:
-    info = isl.UnionAccessInfo.from_sink(found.sinks).set_must_source(found.must).set_may_source(found.may)
+def _solve(found: _Gathered) -> LastWriters:
     try:
-        return info.set_schedule_map(found.times).compute_flow()
+        return last_writers(found.sinks, found.must, found.may, found.times)
     except isl.Error as error:
         readers = sorted({m.get_tuple_name(isl.dim_type.in_).split("#")[0] for m in maps_of(found.sinks)})
         raise PlantError(
@@ -233,7 +233,7 @@ def _run(found: _Gathered) -> isl.UnionMap:
         return _empty()
     result = _solve(found)
     flows = _empty()
-    for part in maps_of(result.get_full_may_dependence()):
+    for part in maps_of(result.dependence):
         # writer -> [reader -> element]
         pair = part.range().unwrap()
         reader = pair.get_tuple_name(isl.dim_type.in_)
@@ -242,7 +242,7 @@ def _run(found: _Gathered) -> isl.UnionMap:
         else:
             flows = flows.union(part.reverse())
     flows = flows.apply_range(found.points)
-    for part in maps_of(result.get_may_no_source()):
+    for part in maps_of(result.no_source):
         reader, buf = part.get_tuple_name(isl.dim_type.in_), part.get_tuple_name(isl.dim_type.out)
         if found.exact[reader]:
             flows = flows.union(part.set_tuple_name(isl.dim_type.out, FIRST + buf))

@@ -28,6 +28,7 @@ from plant_core.conflicts import (
     lifted_domain,
 )
 from plant_core.ir import Access, Alloc, Cast, Comp, Expr, Free, Func, Iter, Load, Memcpy, Ramp
+from plant_core.last_writers import last_writers
 from plant_core.loc import IllegalSchedule, PlantError
 from plant_core.nest import Nest, Scheduled, as_written, padded
 from plant_core.order import check
@@ -212,13 +213,14 @@ def _last_writers(facts: Facts, origin: Scheduled, consumer: Comp, read: isl.Map
             sources = sources.union(isl.UnionMap.from_map(relation))
             every = every.union(isl.UnionMap.from_map(_at(origin.nest(touch.statement), length, 1)))
     reads = isl.UnionMap.from_map(read.set_tuple_name(IN, sink))
-    info = isl.UnionAccessInfo.from_sink(reads).set_must_source(sources).set_schedule_map(every)
+    nothing = isl.UnionMap.empty(reads.get_space())
     found: dict[str, isl.Map] = {}
 
     def add(relation: isl.Map) -> None:
-        found[relation.get_tuple_name(IN)] = relation.set_tuple_name(OUT, consumer.name)
+        pairs = relation.range_factor_domain()
+        found[pairs.get_tuple_name(IN)] = pairs.set_tuple_name(OUT, consumer.name)
 
-    info.compute_flow().get_must_dependence().foreach_map(add)
+    last_writers(reads, sources, nothing, every).dependence.foreach_map(add)
     return dict(sorted(found.items()))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -27,9 +26,12 @@ def test_random_kernels(name: str, first: int, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", (1000, 2000))
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if s.compiler is None else pytest.mark.needs_tool(s.compiler))
+        for n, s in SETTINGS.items()
+    ],
+)
 def test_many_random_kernels(name: str, first: int, tmp_path: Path) -> None:
-    setting = SETTINGS[name]
-    if setting.compiler is not None and shutil.which(setting.compiler) is None:
-        pytest.skip(f"{setting.compiler} isn't installed")
-    run(range(first, first + 40), tmp_path, setting)
+    run(range(first, first + 40), tmp_path, SETTINGS[name])

@@ -27,7 +27,6 @@ from plant_core.loc import PlantError
 from tests.generators.narrow import narrow
 from tests.generators.nests import Features, random_program
 from tests.generators.rows import rows
-from tests.support.tools import needs_tools
 
 INTEGERS = Features(types=("int", "unsigned int", "short", "unsigned short"))
 SEEDS = [pytest.param(s, marks=() if 0 < s < 12 else pytest.mark.slow) for s in range(200)]  # 0 takes long
@@ -60,9 +59,9 @@ def same_arrays(compiled: Compiled, path: Path, target: Target, options: Options
     assert found.packets == simulate_kernel(compiled, target, values).packets
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in KERNELS])
 def test_kernels(name: str, examples: Path, hexagon: Target) -> None:
-    needs_tools(hexagon)
     agree(examples / "bench" / "hexagon" / f"{name}.c", hexagon, Options(defines=KERNELS[name]), {})
 
 
@@ -79,9 +78,9 @@ def test_packets(name: str, defines: tuple[tuple[str, str], ...], most: int, exa
     assert simulate_kernel(compiled, hexagon, values).packets <= most
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_program(seed: int, tmp_path: Path, hexagon: Target) -> None:
-    needs_tools(hexagon)
     program = random_program(random.Random(seed), INTEGERS)
     path = tmp_path / "kernel.c"
     path.write_text(program.text, encoding="utf-8")
@@ -92,16 +91,16 @@ def test_random_program(seed: int, tmp_path: Path, hexagon: Target) -> None:
     same_arrays(compiled, path, hexagon, Options(), program.given)
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 @pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < 3 else pytest.mark.slow) for s in range(40)])
 def test_random_rows(seed: int, tmp_path: Path, hexagon: Target) -> None:
-    needs_tools(hexagon)
     path = tmp_path / "rows.c"
     path.write_text(rows(seed), encoding="utf-8")
     agree(path, hexagon, Options(tiler="model"), {})
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 def test_runner(dspgen: Callable[..., tuple[int, str, str]], examples: Path, hexagon: Target) -> None:
-    needs_tools(hexagon)
     path = str(examples / "bench" / "hexagon" / "saxpy.c")
     status, out, _ = dspgen("run", path, "--isa", "hexagon_v66", "--runner", "qemu", "--json")
     found = json.loads(out)
@@ -114,8 +113,8 @@ def test_a_machine_without_tools(examples: Path, ft_m7002: Target) -> None:
         run_emulated(str(examples / "saxpy.c"), ft_m7002, Options(defines=(("N", "64"),)))
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 def test_bench(dspgen: Callable[..., tuple[int, str, str]], hexagon: Target) -> None:
-    needs_tools(hexagon)
     status, out, _ = dspgen("bench", "hexagon", "--only", "saxpy", "--jobs", "1", "--json")
     found = json.loads(out)
     (row,) = found["rows"]
@@ -127,16 +126,16 @@ def test_bench(dspgen: Callable[..., tuple[int, str, str]], hexagon: Target) -> 
 SOON = (0, 2, 3)  # those of the first that don't take long
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 @pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s in SOON else pytest.mark.slow) for s in range(100)])
 def test_narrow_kernels(seed: int, tmp_path: Path, hexagon: Target) -> None:
-    needs_tools(hexagon)
     path = tmp_path / "k.c"
     path.write_text(narrow(seed))
     agree(path, hexagon, Options(tiler="model"), {})
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 def test_arrays_of_any_length(tmp_path: Path, hexagon: Target) -> None:
-    needs_tools(hexagon)
     path, options = tmp_path / "k.c", Options(tiler="model", data="onchip")
     path.write_text("void k(const int *x, int *y, int n) { for (int i = 0; i < n; i++) y[i] = x[i] + 3; }")
     compiled = compile_file(str(path), hexagon, options)
@@ -144,9 +143,9 @@ def test_arrays_of_any_length(tmp_path: Path, hexagon: Target) -> None:
         same_arrays(compiled, path, hexagon, options, {"n": n})
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 def test_arguments_on_the_stack(tmp_path: Path, hexagon: Target) -> None:
     """Six come in registers; pointers and numbers beyond these lie above the stack pointer."""
-    needs_tools(hexagon)
     path = tmp_path / "many.c"
     path.write_text(
         """void many(const int a[70], int k, const int b[70], int m, const int c[70], int n, const int d[70], int q,
@@ -188,10 +187,10 @@ def test_doubles_are_refused(tmp_path: Path, hexagon: Target) -> None:
     assert "computes no doubles: use float" in found.value.render()
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 def test_what_remains_is_asked_for_patiently(tmp_path: Path, hexagon: Target) -> None:
     """A loop that finds its registers only after more tries than a candidate has: the nest as it is written is also one
     of the candidates."""
-    needs_tools(hexagon)
     path = tmp_path / "many.c"
     path.write_text(
         """void many(const int a[64], int k, int r[64]) {

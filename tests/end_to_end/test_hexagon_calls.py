@@ -18,7 +18,6 @@ from dspgen.sim.run import Engine, simulate
 from dspgen.stages import simulate_kernel
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
-from tests.support.tools import needs_tools
 
 WIDE = """\
 void wide(int r[40], const int a[40], int k, double d, int m, long long e, int n, float f, double g, int q) {
@@ -88,9 +87,7 @@ void sums(const int a[64], int k, int r[64]) {
 
 @pytest.fixture(scope="module")
 def hexagon() -> Target:
-    target = load_target("hexagon_v66")
-    needs_tools(target)
-    return target
+    return load_target("hexagon_v66")
 
 
 def kept(text: str, target: Target, folder: Path, function: str) -> np.ndarray:
@@ -117,6 +114,7 @@ def kept(text: str, target: Target, folder: Path, function: str) -> np.ndarray:
     return ran.outputs["registers"]
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 def test_arguments_of_64_bits(tmp_path: Path, hexagon: Target) -> None:
     """They take pairs, passing over odd registers, and lie on the stack at multiples of eight bytes; clang calls."""
     path = tmp_path / "wide.c"
@@ -134,13 +132,14 @@ def test_arguments_of_64_bits(tmp_path: Path, hexagon: Target) -> None:
     assert np.array_equal(emulate_c(CALLER, tools.compile, hexagon, "caller", arrays, parts).outputs["r"], wanted)
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 def test_the_caller_s_registers(tmp_path: Path, hexagon: Target) -> None:
     assert list(kept(SUMS, hexagon, tmp_path, "sums")) == [0, *range(-1, -13, -1)]
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 def test_spilled_vectors(tmp_path: Path) -> None:
     target = load_target("hexagon_v66", [("registers.V.names", "v{0..9}")])
-    needs_tools(target)
     assert list(kept(ROWS, target, tmp_path, "rows")) == [0, *range(-1, -13, -1)]
 
 

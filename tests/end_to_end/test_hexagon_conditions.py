@@ -55,31 +55,42 @@ def machine() -> Target:
 
 
 @pytest.mark.parametrize(("body", "packets", "ends"), BODIES)
-def test_all_machines_agree(body: str, packets: int, ends: list[int], machine: Target) -> None:
+def test_all_engines_agree(body: str, packets: int, ends: list[int], machine: Target) -> None:
     text = BEFORE + body + AFTER
     for engine in ENGINES:
         found = simulate(text, machine, arguments=[("x", np.arange(40, 56, dtype=np.int32))], engine=engine)
         assert (found.packets, found.outputs["x"][:4].tolist()) == (packets, ends)
+
+
+@pytest.mark.needs_tool("hexagon_v66")
+@pytest.mark.parametrize(("body", "packets", "ends"), BODIES)
+def test_the_emulator_agrees(body: str, packets: int, ends: list[int], machine: Target) -> None:
+    text = BEFORE + body + AFTER
     real = emulate(text, machine, "f", [("x", np.arange(40, 56, dtype=np.int32))])
     assert (real.packets, real.outputs["x"][:4].tolist()) == (packets, ends)
 
 
-@pytest.mark.parametrize(
-    "packet",
-    [
-        "r1 = add(r1,#-1); if (cmp.eq(r1.new,#0)) jump:nt f; memw(r10+#0) = r3",
-        "r1 = add(r1,#-1); if (cmp.eq(r1.new,#0)) jump:nt f; jump f",
-        "r1 = add(r1,#-1); if (cmp.eq(r1.new,#0)) jump:nt f; v1 = vmemu(r10+#0)",
-        "r1 = add(r1,#-1); if (cmp.eq(r2.new,#0)) jump:nt f",
-        "if (p0) r1 = #3; if (cmp.eq(r1.new,#0)) jump:nt f",
-        "r3 = #4; memw(r10+#0) = r2; memw(r10+#4) = r3.new",
-        "memw(r10+#0) = r2; memw(r10+#4) = r3; r4 = memw(r10+#8)",
-        "r2 = #1; memw(r10+#0) = r2.new; vmem(r11+#0) = v0",
-        "if (p0.new) r1 = r2",
-    ],
-)
+REFUSED = [
+    "r1 = add(r1,#-1); if (cmp.eq(r1.new,#0)) jump:nt f; memw(r10+#0) = r3",
+    "r1 = add(r1,#-1); if (cmp.eq(r1.new,#0)) jump:nt f; jump f",
+    "r1 = add(r1,#-1); if (cmp.eq(r1.new,#0)) jump:nt f; v1 = vmemu(r10+#0)",
+    "r1 = add(r1,#-1); if (cmp.eq(r2.new,#0)) jump:nt f",
+    "if (p0) r1 = #3; if (cmp.eq(r1.new,#0)) jump:nt f",
+    "r3 = #4; memw(r10+#0) = r2; memw(r10+#4) = r3.new",
+    "memw(r10+#0) = r2; memw(r10+#4) = r3; r4 = memw(r10+#8)",
+    "r2 = #1; memw(r10+#0) = r2.new; vmem(r11+#0) = v0",
+    "if (p0.new) r1 = r2",
+]
+
+
+@pytest.mark.parametrize("packet", REFUSED)
 def test_what_the_machine_refuses(packet: str, machine: Target) -> None:
     with pytest.raises(SourceError):
         assemble(f"f: {{ {packet} }}", machine)
+
+
+@pytest.mark.needs_tool("hexagon_v66")
+@pytest.mark.parametrize("packet", REFUSED)
+def test_what_the_assembler_refuses(packet: str, machine: Target) -> None:
     with pytest.raises(DspgenError, match="fails with status"):
         emulate(f"        .global f\nf: {{ {packet} }}\n{{ jumpr r31 }}\n", machine, "f", [])

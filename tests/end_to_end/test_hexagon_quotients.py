@@ -14,7 +14,6 @@ from dspgen.pipeline import compile_file
 from dspgen.stages import simulate_kernel
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
-from tests.support.tools import needs_tools
 
 COUNT = 4096
 SIGNED = "(a[i] / b[i]) ^ (a[i] % b[i] << 7)"
@@ -23,9 +22,7 @@ UNSIGNED = "(a[i] / b[i]) * 31 + a[i] % b[i]"
 
 @pytest.fixture(scope="module")
 def hexagon() -> Target:
-    target = load_target("hexagon_v66")
-    needs_tools(target)
-    return target
+    return load_target("hexagon_v66")
 
 
 def same(text: str, arrays: dict[str, np.ndarray], target: Target, folder: Path) -> None:
@@ -40,6 +37,7 @@ def same(text: str, arrays: dict[str, np.ndarray], target: Target, folder: Path)
         assert np.array_equal(got.view(np.uint32)[~both_nan], wanted.view(np.uint32)[~both_nan])
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 def test_square_roots(tmp_path: Path, hexagon: Target) -> None:
     random = np.random.default_rng(0)
     bits = random.integers(0, 1 << 32, COUNT, dtype=np.uint32)
@@ -50,6 +48,7 @@ void k(float r[{COUNT}], const float a[{COUNT}]) {{ for (int i = 0; i < {COUNT};
     same(text, {"a": bits.view(np.float32)}, hexagon, tmp_path)
 
 
+@pytest.mark.needs_tool("hexagon_v66")
 @pytest.mark.parametrize("type", ["int", "unsigned"])
 def test_quotients(type: str, tmp_path: Path, hexagon: Target) -> None:
     random = np.random.default_rng(0)

@@ -34,9 +34,20 @@ STATEMENTS = [
     ("for (int i = 0; i < 10; i += @m[0]) x[i] = 1;", "DG009", "constant"),
     ("for (int i = 0; @i >= 0; i++) x[i] = 1;", "DG009", "doesn't end"),
     ("for (int i = 0; @i != 9; i += 2) x[i] = 1;", "DG009", "doesn't end"),
+    ("for (int i = 0; @i < 4; i--) x[0] = 1;", "DG009", "doesn't end"),
+    ("@while (1) x[0] = 1;", "DG008", "doesn't end"),
+    ("@do { x[0] = 1; } while (n > 0);", "DG008", "this 'do' loop doesn't end"),
+    ("@while (n > 4) { x[n] = 1; n >>= 1; }", "DG008", "no counter that changes by a constant"),
+    ("int i; for (i = 31; (n & (@1 << i)) == 0; i--) x[0] = i;", "DG013", "by -1 when i = -1"),
+    ("for (int i = 0; i < 9; i++) x[i] = @n / i;", "DG013", "'i' is zero when i = 0: an integer is divided by zero"),
+    ("for (int i = 0; i < 9; i++) x[@i % (i - i)] = 1;", "DG013", "divided by zero"),
+    ("float @t[1 << 20][1 << 20]; t[0][0] = 1; x[0] = t[0][0];", "DG007", "the array is too large: 1099511627776"),
     ("for (unsigned i = 9; @i >= 0; i--) x[i] = 1;", "DG017", "'i'"),
     ("for (unsigned char i = 0; @i < n; i++) x[i] = 1;", "DG017", "'i'"),
     ("for (unsigned i = 0; @i - 1 < 5; i++) x[i] = 1;", "DG017", "wrap"),
+    ("for (int i = 0; i < 64; i++) x[(@(unsigned)i * 0x14000000u) >> 29] = 1;", "DG017", "wrap"),
+    ("for (unsigned char c = 250; @c != 3; c++) x[c & 7] = 1;", "DG017", "wrapping round"),
+    ("for (short c = 2; @c != 5; c--) x[c & 7] = 1;", "DG017", "wrapping round"),
     ("@for (float f = 0; f < 1; f += 0.5f) x[0] = f;", "DG009", "isn't an integer"),
     ("@while (n > 0) { x[0] = 1; }", "DG008", "'while'"),
     ("@do { x[0] = 1; } while (n > 0);", "DG008", "'do'"),
@@ -94,6 +105,9 @@ FILES = [
     ("#define N 4\n#define AT(i) x[(i) + 1]\nvoid k(float x[N]) {\n  for (int i = 0; i < N; i++) AT(i) = AT(i - 1);\n}",
      4, 31, "DG012", "x[4]"),
     ("#define BIG 10\nvoid k(float x[BIG - 6]) { x[BIG - 7] = 1; x[BIG] = 2; }", 2, 44, "DG012", "x[10]"),
+    ("void k(float x[1L << 40]) { x[0] = 5; }", 1, 14, "DG007", "the array is too large: 1099511627776 elements"),
+    ("void k(const float *x, float y[9]) { for (int i = 0; i < 9; i++) y[i] = x[i - 1]; }",
+     1, 73, "DG012", "reads x[-1] when i = 0, before the first element of 'x'"),
     ("void k(unsigned long x[4]) { x[0] = 5; }", 1, 22, "DG006", "64-bit unsigned"),
     ("void k(float x[4], ...) { x[0] = 5; }", 1, 6, "DG006", "number of arguments"),
 ]  # fmt: skip
@@ -177,3 +191,25 @@ def test_shifts_that_may_stay_within_the_value(amount: str, tmp_path: Path) -> N
     path = tmp_path / "kernel.c"
     path.write_text(f"void k(int n, int x[n]) {{ for (int i = 0; i < n; i++) x[i] = x[i] >> ({amount}); }}")
     assert read_c(str(path)).name == "k"
+
+
+@pytest.mark.parametrize("depth", [13, 60])
+def test_too_many_loops_inside_each_other(tmp_path: Path, depth: int) -> None:
+    loops = " ".join(f"for (int i{k} = 0; i{k} < 2; i{k}++)" for k in range(depth))
+    first = refused(tmp_path, f"void k(float x[4]) {{ {loops} x[i0] += 1; }}").problems[0]
+    assert first.code == "DG009" and first.message == "more than 12 loops are nested inside each other" and first.remedy
+
+
+STRIDED = """
+void k(const short *x, int rows, int cols, short *r) {
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < cols; j++) r[j + i * cols * 2] = x[j + i * cols * 3];
+}"""
+
+
+def test_remedies_of_an_unknown_extent_work(tmp_path: Path) -> None:
+    for problem in refused(tmp_path, STRIDED.replace("* 3", "* i")).problems[:1]:
+        assert problem.code == "DG007" and "-D cols=64" in problem.remedy and "rows" in problem.remedy
+    path = tmp_path / "strided.c"
+    path.write_text(STRIDED)
+    assert read_c(str(path), defines=[("cols", "64")]).buf("x").shape

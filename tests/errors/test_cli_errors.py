@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen import files
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -191,3 +193,66 @@ def test_fault_writes_a_reproducer(
     assert reproducer.name in err
     text = reproducer.read_text()
     assert "planted" in text and "void dot(" in text and "--isa ft_m7002" in text
+
+
+def test_outputs_are_checked_before_the_work(
+    refused: Callable[..., str], examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def worked(*_: object, **__: object) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("dspgen.cli.compile_file", worked)
+    monkeypatch.setattr("dspgen.cli.run_file", worked)
+    (tmp_path / "file").write_text("in the way")
+    dot = [str(examples / "dot.c"), "--isa", "ft_m7002", "-D", "N=16"]
+    blocked = str(tmp_path / "file" / "deeper")
+    for arguments in (
+        ["run", *dot, "--outputs", f"{blocked}/out.npz"],
+        ["run", *dot, "--outputs", str(tmp_path)],
+        ["compile", *dot, "-o", blocked],
+        ["compile", *dot, "--dump-dir", blocked],
+    ):
+        assert refused(*arguments).count("error[DG504]") == 1
+
+
+def test_outputs_make_their_folder(dspgen: Run, examples: Path, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "deeper" / "out.npz"
+    dot = [str(examples / "dot.c"), "--isa", "ft_m7002", "-D", "N=16", "--data", "onchip"]
+    assert dspgen("run", *dot, "--outputs", str(path))[0] == 0 and path.is_file()
+
+
+@pytest.mark.parametrize("allowed", range(4))
+def test_a_full_disk_leaves_nothing(
+    allowed: int, refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write that fails is done by half; what was there before stays, and nothing new comes."""
+    (tmp_path / "f.c").write_text("void f(int y[16]) { for (int i = 0; i < 16; i++) y[i] = i; }")
+    folder = tmp_path / "made"
+    folder.mkdir()
+    (folder / "f.s").write_text("old")
+    write, done = Path.write_bytes, 0
+
+    def full(path: Path, data: bytes) -> int:
+        nonlocal done
+        if path.parent == folder:
+            if done == allowed:
+                write(path, bytes(data)[:5])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            done += 1
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    emitted = ["--emit", "asm,lasm,h,json", "-o", str(folder)]
+    err = refused("compile", str(tmp_path / "f.c"), "--isa", "ft_m7002", *emitted)
+    assert "error[DG504]" in err and "No space left" in err and "help: make room there" in err
+    assert [(p.name, p.read_text()) for p in folder.iterdir()] == [("f.s", "old")]
+
+
+def test_links_and_permissions_of_files_stay(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.s", tmp_path / "link.s"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    files.write_files({link: "new", Path(os.devnull): "nothing"})
+    assert link.is_symlink() and real.read_text() == "new" and real.stat().st_mode & 0o777 == 0o640
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.s", "real.s"]

@@ -257,3 +257,26 @@ def test_all_bad_overrides_are_told() -> None:
     with pytest.raises(IsaError) as caught:
         load_target("ft_m7002", [("a.b", "1"), ("lanes", "8"), ("c", "2")])
     assert len(caught.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("added", "says"),
+    [
+        ("x = " + "[" * 50_000 + "]" * 50_000, "values are nested too deeply"),
+        ("x = " + "{ a = " * 50_000 + "1" + " }" * 50_000, "values are nested too deeply"),
+        ("\n".join(ROW.replace("SNEG", f"ROW{k}") for k in range(10_000)), "the file has more than 1048576 bytes"),
+    ],
+    ids=("arrays", "tables", "rows"),
+)
+def test_files_that_are_too_large(added: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "large.toml"
+    path.write_text(f"{added}\n{TEXT}")
+    with pytest.raises(IsaError) as caught:
+        load_target(str(path))
+    (problem,) = caught.value.problems
+    assert problem.code == "DG101" and says in problem.message and problem.loc == Loc(str(path), 1)
+
+
+def test_deep_values_that_are_set() -> None:
+    with pytest.raises(IsaError, match="nested too deeply"):
+        load_target("ft_m7002", [("lanes", "[" * 50_000 + "]" * 50_000)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -238,10 +238,12 @@ def sized(program: Program) -> Program:
         lows[access.array] = min(lows[access.array], low + first)
         highs[access.array] = max(highs[access.array], high + last + (0 if access.index is None else 3))
     arrays = tuple(replace(a, size=highs[a.name] - lows[a.name] + 1) for a in program.arrays)
-    return replace(program, arrays=arrays, body=tuple(_shift(s, lows) for s in program.body))
+    return replace(program, arrays=arrays, body=tuple(shift(s, lows) for s in program.body))
 
 
-def _shift(stmt: Stmt, lows: dict[str, int]) -> Stmt:
+def shift(stmt: Stmt, lows: Mapping[str, int]) -> Stmt:
+    """The statement with each array's elements so many places lower."""
+
     def term(t: Term) -> Term:
         match t:
             case Load():
@@ -261,10 +263,10 @@ def _shift(stmt: Stmt, lows: dict[str, int]) -> Stmt:
         case Store():
             return replace(place(stmt), value=term(stmt.value))
         case If():
-            return If(term(stmt.condition), tuple(_shift(s, lows) for s in stmt.then))
+            return If(term(stmt.condition), tuple(shift(s, lows) for s in stmt.then))
         case Loop():
             carried = tuple(Carried(c.name, term(c.init), term(c.next)) for c in stmt.carried)
-            return replace(stmt, carried=carried, body=tuple(_shift(s, lows) for s in stmt.body))
+            return replace(stmt, carried=carried, body=tuple(shift(s, lows) for s in stmt.body))
 
 
 def random_program(seed: int, every: bool = False) -> Program:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dspgen.asmir.coalesce import coalesce_moves
-from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Loop, Mem, Predicate, Reg, VReg
+from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Loop, Mem, Phys, Predicate, Reg, VReg
 from dspgen.asmir.lower import lower
 from dspgen.asmir.predicated import predicate_operations
 from dspgen.asmir.verify import MalformedFunction, verify
@@ -216,6 +216,38 @@ def test_an_operation_whose_result_is_read_elsewhere_keeps_it(ft_m7002: Target) 
     assert predicate_operations(items) == items
     changed = [product_of(ft_m7002, a, b, c, t), move_of(ft_m7002, e, a), move_of(ft_m7002, c, d), under]
     assert predicate_operations(changed) == changed
+
+
+def joined(target: Target, a: VReg, t: VReg) -> list[Item]:
+    """A scalar put into an element register, and the vector of all of them."""
+    put, take = target.instruction("SMVCGC"), target.instruction("VMVCCG")
+    return [Instr(put, (Reg(a), Phys("SVR3"))), Instr(take, (Phys("SVR"), Reg(t)))]
+
+
+def shuffled(target: Target, mode: VReg, a: VReg, t: VReg) -> list[Item]:
+    """A shuffle by the mode that is set for it."""
+    sets, shuffle = target.instruction("SMVCGC_MODE"), target.instruction("VSHUFW")
+    return [Instr(sets, (Reg(mode), Phys("SMR"))), Instr(shuffle, (Reg(a), Reg(a), Reg(t)))]
+
+
+@pytest.mark.parametrize("maker", [joined, shuffled])
+def test_what_depends_on_physical_registers_does_not_wait_for_its_predicate(
+    ft_m7002: Target, maker: Callable[..., list[Item]]
+) -> None:
+    """Each is made before the next one's registers are set."""
+    scalars, (a, p, t, u, c, d) = [VReg(n, "R") for n in "mn"], (VReg(n, "VR") for n in "aptucd")
+    given: list[tuple[VReg, ...]] = [(s, a) if maker is shuffled else (s,) for s in scalars]
+    items = [*maker(ft_m7002, *given[0], t), *maker(ft_m7002, *given[1], u), move_of(ft_m7002, c, d)]
+    items += [replace(move_of(ft_m7002, x, d), predicate=Predicate(p, lane=True)) for x in (t, u)]
+    assert predicate_operations(items, frozenset({c, d})) == items
+
+
+@pytest.mark.parametrize("kept", [{"ordered": True}, {"masked": True}])
+def test_a_move_that_keeps_its_place_or_lanes_stays_a_move(ft_m7002: Target, kept: dict[str, bool]) -> None:
+    a, b, p, t, c, d = (VReg(n, "VR") for n in "abptcd")
+    under = replace(move_of(ft_m7002, t, d), predicate=Predicate(p, lane=True), **kept)
+    items = [product_of(ft_m7002, a, b, c, t), move_of(ft_m7002, c, d), under]
+    assert predicate_operations(items, frozenset({c, d})) == items
 
 
 def test_a_mask_for_all_of_a_statement_is_not_one_that_a_branch_has_made(ft_m7002: Target) -> None:

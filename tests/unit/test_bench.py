@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import signal
 import sys
 import threading
@@ -22,7 +21,6 @@ from dspgen.bench import (
     emulated,
     halide_kernels,
     outcomes,
-    peers,
     plots,
     polybench,
     programs,
@@ -95,7 +93,12 @@ def test_polybench_shows_a_table(dspgen: Run) -> None:
 
 def test_a_wrong_result_is_status_1(dspgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*arguments: Any, **options: Any) -> CpuResult:
-        return replace(run_cpu(*arguments, **options), verified=False, details=("y[0]: got 1",))
+        return replace(
+            run_cpu(*arguments, **options),
+            verified=False,
+            wrong={"y": 1},
+            details=("differs from the C program: y[0]: got 1",),
+        )
 
     monkeypatch.setattr(verify, "run_cpu", wrong)
     status, out, err = dspgen("bench", "polybench", "--backend", "cpu", "--only", "atax", "--size", "mini", "--json")
@@ -184,11 +187,8 @@ def _fail(why: str) -> NoReturn:
     raise DspgenError(Problem("DG500", why))
 
 
-def test_against_polly(dspgen: Run, tmp_path: Path) -> None:
-    if "clang-polly" not in peers.installed(tmp_path):
-        if "CI" in os.environ:
-            pytest.fail("clang with Polly isn't installed, which the continuous integration is to have")
-        pytest.skip("clang with Polly isn't installed")
+@pytest.mark.needs_tool("clang-polly")
+def test_against_polly(dspgen: Run) -> None:
     arguments = ["--size", "mini", "--only", "mvt", "--peers", "clang-polly"]
     status, out, _ = dspgen("bench", "cpu", *arguments, "--json")
     found = json.loads(out)
@@ -331,8 +331,8 @@ def test_the_curve_of_a_search_is_that_of_all_its_nests() -> None:
     assert plots.curve({"search": []}) == plots.curve({}) == []
 
 
+@pytest.mark.needs_tool("matplotlib")
 def test_pictures(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
     row = {"kernel": "one", "efficiency": 0.5, "search": [_nest(30.0, 20.0)]}
     made = plots.table1_plots([row, {"kernel": "two", "efficiency": None}], tmp_path)
     made += plots.breakdown_plots([{"kernel": "one", "cycles": {"one": {"off": 9, "full": 3}}}], tmp_path / "new")
@@ -346,9 +346,9 @@ def test_pictures_without_their_library(monkeypatch: pytest.MonkeyPatch) -> None
         plots.figure_of(1)
 
 
+@pytest.mark.needs_tool("halide")
 def test_rivals_in_halide(tmp_path: Path) -> None:
     """Each kernel has a schedule, and its object the function that the bench calls."""
-    pytest.importorskip("halide", reason="the extra `rivals` is not installed")
     target = load_target(emulated.MACHINE)
     assert target.toolchain is not None
     params = [{"name": n, "type": "Int", "bits": [32], "shape": s} for n, s in (("y", [256]), ("x", [256]), ("a", []))]

@@ -85,7 +85,12 @@ def test_run_with_inputs_and_outputs(dspgen: Run, dot: list[str], tmp_path: Path
 
 def test_a_result_that_differs_is_status_1(dspgen: Run, dot: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*arguments: Any, **options: Any) -> CpuResult:
-        return replace(run_cpu(*arguments, **options), verified=False, details=("result[0]: got 1",))
+        return replace(
+            run_cpu(*arguments, **options),
+            verified=False,
+            wrong={"result": 1},
+            details=("differs from the C program: result[0]: got 1",),
+        )
 
     monkeypatch.setattr("dspgen.cli_cpu.run_cpu", wrong)
     status, out, err = dspgen("run", *dot, "--json")

@@ -75,7 +75,8 @@ def test_compiled_code(source: str, found: list[str], most: int, tmp_path: Path,
     assert all(text in compiled.asm for text in found)
 
 
-def test_loops_of_any_length(tmp_path: Path, machine: Target) -> None:
+@pytest.mark.parametrize("real", [False, pytest.param(True, marks=pytest.mark.needs_tool("hexagon_v66"))])
+def test_loops_of_any_length(real: bool, tmp_path: Path, machine: Target) -> None:
     path = tmp_path / "f.c"
     path.write_text(ANY, encoding="utf-8")
     compiled = compile_file(str(path), machine, Options(tiler="model"))
@@ -84,9 +85,10 @@ def test_loops_of_any_length(tmp_path: Path, machine: Target) -> None:
         values = oracle.random_inputs(compiled.source, 0, {"n": n})
         wanted = oracle.run_c(str(path), compiled.source, values, ())
         found = simulate_kernel(compiled, machine, values)
-        real = emulate(compiled.asm, machine, "f", arguments_of(compiled, values))
-        assert (found.outputs["y"] == wanted["y"]).all() and (real.outputs["y"] == wanted["y"]).all()
-        assert found.packets == real.packets
+        assert (found.outputs["y"] == wanted["y"]).all()
+        if real:
+            emulated = emulate(compiled.asm, machine, "f", arguments_of(compiled, values))
+            assert (emulated.outputs["y"] == wanted["y"]).all() and found.packets == emulated.packets
 
 
 def test_two_plain_stores_share_a_packet(tmp_path: Path, machine: Target) -> None:

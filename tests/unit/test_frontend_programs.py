@@ -14,6 +14,7 @@ from dspgen.oracle import random_inputs, run_c
 from plant_core.evaluate import evaluate
 from plant_core.ir import Func
 from tests.generators.nests import random_program
+from tests.generators.wrapping import random_wrapping
 
 PROGRAMS: dict[str, str] = {
     "matrix product": """
@@ -33,6 +34,11 @@ PROGRAMS: dict[str, str] = {
           for (i = 19; i >= 0; i -= 3) y[i] = x[19 - i];
           for (i = 1; i <= 18; i = i + 4) y[i + 1] += y[i] * 2;
           for (int j = 10; j != 0; --j) y[j] = y[j - 1];
+        }""",
+    "products that wrap round before they are compared": """
+        void kernel(int y[64]) {
+          for (int i = 0; i < 64; i++)
+            if ((int)((unsigned)i * 200000000u) > 0) y[i] = (int)((unsigned)i * 200000000u) / 8;
         }""",
     "promotions and wrapping": """
         #include <stdint.h>
@@ -228,10 +234,24 @@ def test_define_fixes_a_parameter(tmp_path: Path) -> None:
     )
     func = read_c(path, defines=[("n", "5")])
     assert func.buf("x").shape == (5, 5)
-    assert [p.name for p in func.params] == ["n", "x", "y"]
-    inputs = random_inputs(func, 1, {"n": 5})
+    assert [p.name for p in func.params] == ["x", "y"]
+    inputs = random_inputs(func, 1)
     expected = run_c(path, func, inputs, [("n", "5")])
     np.testing.assert_array_equal(evaluate(func, inputs)["y"], expected["y"])
+
+
+def test_random_wrapping_programs(tmp_path: Path) -> None:
+    accepted = 0
+    for seed in range(24):
+        path = write(tmp_path, random_wrapping(random.Random(seed)))
+        try:
+            func = read_c(path)
+        except SourceError as error:
+            assert {p.code for p in error.problems} <= {"DG010", "DG011", "DG017"}
+            continue
+        accepted += 1
+        check(path, func, seed)
+    assert accepted > 8
 
 
 def test_random_programs(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_random_programs_with_symbolic_extents(tmp_path: Path) -> None:
             continue
         read += 1
         func = read_c(path)
-        inputs = random_inputs(fixed, seed, {**program.given, **sizes})
+        inputs = {**random_inputs(fixed, seed, program.given), **sizes}
         wanted = run_c(path, func, inputs)
         for found in (evaluate(func, inputs), evaluate(fixed, inputs)):
             for name, array in wanted.items():

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from plant_core.linear import LinearProgram
 
-pytest.importorskip("highspy")
-
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     program = LinearProgram()

@@ -9,7 +9,8 @@ import pytest
 
 from dspgen.errors import DspgenError, SourceError
 from dspgen.frontend.read import read_c
-from dspgen.oracle import compare, default_inputs, random_inputs, run_c
+from dspgen.oracle import Reference, Verdict, compare, default_inputs, random_inputs, reference, run_c
+from dspgen.oracle.reference import perturb
 from plant_core.loc import PlantError
 
 TEXT = """/* Mixes.
@@ -133,34 +134,84 @@ def test_edited_file_is_built_again(path: str) -> None:
 def test_compare(path: str) -> None:
     func = read_c(path)
     exact = np.linspace(1, 2, 8)
-    reference = exact.astype(np.float32)
-    reference[3] += np.float32(1e-6)
-    arguments = ({"y": reference}, {"y": exact})
-    assert compare(func, {"y": reference}, *arguments, "strict") == (True, 0.0, ())
-    near = reference + np.float32(1e-6)
-    assert compare(func, {"y": near}, *arguments, "reassoc")[0]
-    verified, largest, details = compare(func, {"y": near}, *arguments, "strict")
-    assert not verified and largest > 0 and details[0].startswith("y[0]: got")
-    far = reference.copy()
+    expected = exact.astype(np.float32)
+    expected[3] += np.float32(1e-6)
+    wanted = Reference({"y": expected}, {"y": exact})
+    assert compare(func, {"y": expected}, wanted, "strict") == Verdict(0.0)
+    near = expected + np.float32(1e-6)
+    assert compare(func, {"y": near}, wanted, "reassoc").verified
+    verdict = compare(func, {"y": near}, wanted, "strict")
+    assert not verdict.verified and verdict.max_error > 0
+    assert verdict.details[0].startswith("differs from the C program: y[0]: got") and verdict.wrong == {"y": 8}
+    far = expected.copy()
     far[5] += np.float32(0.01)
-    verified, largest, details = compare(func, {"y": far}, *arguments, "reassoc")
-    assert not verified and largest == pytest.approx(0.01, rel=1e-3) and details[0].startswith("y[5]: got")
-    assert not compare(func, {}, *arguments, "reassoc")[0]
+    verdict = compare(func, {"y": far}, wanted, "reassoc")
+    assert not verdict.verified and verdict.max_error == pytest.approx(0.01, rel=1e-3)
+    assert verdict.details[0].startswith("differs from the C program: y[5]: got") and verdict.wrong == {"y": 1}
+    assert compare(func, {}, wanted, "reassoc").wrong == {"y": 8}
+
+
+def test_ill_conditioned_elements_are_neither_right_nor_wrong(path: str) -> None:
+    """One element has no digit of the exact result: it doesn't widen the bound of the others."""
+    func = read_c(path)
+    exact = np.linspace(1, 2, 8)
+    expected = exact.astype(np.float32)
+    expected[2] = 7
+    for perturbed in ((), ({"y": np.where(np.arange(8) == 2, np.float32(5), expected)},)):
+        wanted = Reference({"y": expected}, {"y": exact}, perturbed)
+        assert compare(func, {"y": expected}, wanted, "reassoc").verified
+        got = expected.copy()
+        got[2] = 30
+        verdict = compare(func, {"y": got}, wanted, "reassoc")
+        assert not verdict.verified and verdict.wrong == {} and verdict.ill_conditioned == {"y": 1}
+        assert "y[2] is ill-conditioned: got 30.0, the C program gives 7.0" in verdict.details[0]
+        assert verdict.max_error == 0
+        got[5] += np.float32(1e-3)
+        assert compare(func, {"y": got}, wanted, "reassoc").wrong == {"y": 1}
+    assert compare(func, {"y": got}, wanted, "strict").wrong == {"y": 2}
+
+
+def test_perturbed_runs_tell_the_conditioning_of_double(tmp_path: Path) -> None:
+    """In double there is no wider type to compare with: a difference of two equal numbers tells by its inputs alone."""
+    file = tmp_path / "cancel.c"
+    file.write_text(
+        "void k(const double x[64], double y[2]) {\n  double s = 0, t = 0;\n"
+        "  for (int i = 0; i < 64; i++) s += x[i] * 1e17 - x[63 - i] * 1e17;\n"
+        "  for (int i = 0; i < 64; i++) t += x[i];\n  y[0] = s; y[1] = t;\n}\n"
+    )
+    func = read_c(str(file))
+    wanted = reference(str(file), func, random_inputs(func, 1))
+    got = wanted.single["y"] + [100.0, 0.0]
+    verdict = compare(func, {"y": got}, wanted, "reassoc")
+    assert verdict.ill_conditioned == {"y": 1} and verdict.wrong == {}
+    got = wanted.single["y"] + [0.0, 1e-3]
+    assert compare(func, {"y": got}, wanted, "reassoc").wrong == {"y": 1}
+
+
+def test_perturbed_inputs_stay_in_their_range(path: str) -> None:
+    func = read_c(path)
+    inputs = random_inputs(func, 1)
+    moved = perturb(func, inputs, 0)
+    assert np.all(np.abs(moved["x"]) <= np.abs(inputs["x"])) and 0 < np.sum(moved["x"] != inputs["x"]) < 8
+    np.testing.assert_allclose(moved["x"], inputs["x"], rtol=1e-6)
+    np.testing.assert_array_equal(moved["order"], inputs["order"])
+    assert all(np.array_equal(value, perturb(func, inputs, 0)[name]) for name, value in moved.items())
 
 
 def test_compare_not_a_number(path: str) -> None:
     func = read_c(path)
     exact = np.linspace(1, 2, 8)
     exact[0], exact[1] = np.nan, np.inf
-    reference = exact.astype(np.float32)
-    for fp in ("strict", "reassoc"):
-        assert compare(func, {"y": reference}, {"y": reference}, {"y": exact}, fp)[0]
-    wrong = reference.copy()
+    expected = exact.astype(np.float32)
+    wanted = Reference({"y": expected}, {"y": exact})
+    assert compare(func, {"y": expected}, wanted, "strict").verified
+    assert compare(func, {"y": expected}, wanted, "reassoc").verified
+    wrong = expected.copy()
     wrong[0] = 1
-    assert not compare(func, {"y": wrong}, {"y": reference}, {"y": exact}, "reassoc")[0]
-    wrong = reference.copy()
+    assert compare(func, {"y": wrong}, wanted, "reassoc").wrong == {"y": 1}
+    wrong = expected.copy()
     wrong[4] = np.nan
-    assert not compare(func, {"y": wrong}, {"y": reference}, {"y": exact}, "reassoc")[0]
+    assert compare(func, {"y": wrong}, wanted, "reassoc").wrong == {"y": 1}
 
 
 def test_subscripts_are_drawn_inside_their_array(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from tests.unit.test_sched_random import check as check_program
 PLAIN = load_target("ft_m7002")
 TARGETS = [limited(PLAIN, *limits) for limits in KINDS]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-needs_solver = pytest.mark.skipif(find_spec("ortools") is None, reason="OR-Tools is not installed")
+needs_solver = pytest.mark.needs_tool("ortools")
 
 
 def kept(starts: list[int], limits: Limits) -> bool:

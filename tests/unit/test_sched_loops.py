@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
 
@@ -374,7 +373,7 @@ def test_a_constant_waits_for_its_reader() -> None:
     assert at[constant.mnemonic] == at[last.mnemonic] - constant.latency
 
 
-@pytest.mark.skipif(find_spec("ortools") is None, reason="needs the extra 'exact'")
+@pytest.mark.needs_tool("ortools")
 def test_the_exact_scheduler_finds_what_the_others_miss() -> None:
     function = matrix_product(TARGET, 2, 1, 16)
     least = report(schedule(function, TARGET), "product_k").ii

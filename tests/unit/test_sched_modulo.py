@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from itertools import count
 
 import pytest
@@ -69,7 +68,7 @@ def test_distances_are_the_longest_paths() -> None:
             assert (None if found is None else found.tolist()) == plainly(graph, interval)
 
 
-needs_solver = pytest.mark.skipif(find_spec("ortools") is None, reason="OR-Tools is not installed")
+needs_solver = pytest.mark.needs_tool("ortools")
 
 
 @needs_solver

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from importlib.util import find_spec
 from unittest.mock import patch
 
 import pytest
@@ -65,10 +64,9 @@ def test_the_search_keeps_the_rules_and_is_never_longer_than_a_list(isa: str) ->
     assert gained
 
 
+@pytest.mark.needs_tool("ortools")
 @pytest.mark.parametrize("isa", BLOCKS)
 def test_the_search_reaches_the_proven_optimum(isa: str) -> None:
-    if find_spec("ortools") is None:
-        pytest.skip("the extra `exact` is not installed")
     blocks = BLOCKS[isa]
     for seed in range(25):
         ops = blocks.block(seed)[:18]

@@ -95,8 +95,8 @@ def test_the_command(dspgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert status == 2 and "--points 16x2: not lanes/units" in err
 
 
+@pytest.mark.needs_tool("matplotlib")
 def test_the_picture(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
     rows = [
         {"kernel": "k", "linear": linear, "speedup": speedup, "seed_speedup": told}
         for linear, speedup, told in ((1.0, 1.0, 1.0), (32.0, 30.0, 28.7), (128.0, None, None))

@@ -10,6 +10,7 @@ from dspgen.vecdsl.ir import Address
 from dspgen.vecdsl.parser import parse_program, parse_term
 from dspgen.vecdsl.ranges import Ranges, over_reads, readable
 from dspgen.vecdsl.ranges import with_inner_loops as inside
+from dspgen.vecdsl.simplify import decide
 
 TRIANGLE = parse_program("""program f(A, B, n) {
   array A f32 64
@@ -62,6 +63,37 @@ def test_terms(text: str, low: int, high: int) -> None:
         assert found == (-40, 9)
     else:
         assert found == (low, high)
+
+
+def test_bounds_half_a_number_apart_do_not_dominate_each_other() -> None:
+    """From the greater of y - 7 and y / 2 to the lesser of y + 1 and y / 2 + 2: once where y is 0 or 15."""
+    nest = parse_program("""program f(A) {
+      array A f32 16
+      loop y start (const.i32 0) trip (const.i32 16) step 1 min 16 max 16 {
+        store.f32 A [y] 1 = (const.f32 0.0)
+      }
+    }""")
+    half = "(shr.i32 y:i32 (const.i32 1))"
+    start = f"(max.i32 (sub.i32 y:i32 (const.i32 7)) {half})"
+    stop = f"(min.i32 (add.i32 y:i32 (const.i32 1)) (add.i32 {half} (const.i32 2)))"
+    ranges = inside(Ranges(), nest.body)
+    low, high = ranges.interval(parse_term(f"(sub.i32 {stop} {start})"))
+    assert low is not None and high is not None and low <= 1 and high >= 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(mul.i32 i:i32 (const.i32 200000000))",
+        "(shl.i32 (add.i32 i:i32 (const.i32 1)) (const.i32 28))",
+        "(sub.i32 (const.i32 -2147483648) i:i32)",
+    ],
+)
+def test_terms_that_may_wrap_have_no_range(text: str) -> None:
+    ranges = inside(Ranges(), TRIANGLE.body)
+    assert ranges.interval(parse_term(text)) == (None, None)
+    assert decide(parse_term(f"(gt.i32 (add.i32 {text} (const.i32 1)) {text})"), ranges) is None
+    assert ranges.interval(parse_term(f"(shr.i32 {text} (const.i32 28))")) == (-8, 7)
 
 
 def test_unknown_values_have_no_range() -> None:
