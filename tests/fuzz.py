@@ -22,6 +22,7 @@ from plant_core.beside import limit_processes
 from tests.generators.program_files import Source
 from tests.support.fuzz_cases import (
     CPU,
+    ILL,
     ROOT,
     SECONDS,
     Case,
@@ -203,10 +204,10 @@ class Campaign:
 
 
 def table(summary: dict[str, Any]) -> str:
-    kinds = ("right", "refused", "wild", "wrong", "fault", "slow")
-    lines = ["", f"{'machine':24}" + "".join(f"{kind:>9}" for kind in kinds)]
+    kinds = ("right", "refused", ILL, "wrong", "fault", "slow")
+    lines = ["", f"{'machine':24}" + "".join(f"{kind:>17}" for kind in kinds)]
     rows = [*summary["machines"].items(), ("all", summary["counts"])]
-    lines += [f"{isa:24}" + "".join(f"{found.get(kind, 0):>9}" for kind in kinds) for isa, found in rows]
+    lines += [f"{isa:24}" + "".join(f"{found.get(kind, 0):>17}" for kind in kinds) for isa, found in rows]
     for code, found in sorted(summary["refused"].items(), key=lambda item: -item[1]["count"]):
         sample = found["sample"].replace("\n", "\n      ")
         lines.append(f"\n{found['count']:5} refused by {code}, such as\n      {sample}")

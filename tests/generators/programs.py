@@ -202,13 +202,13 @@ class _Maker(Expressions):
             return self.assignment()
         if kind < 0.66:
             return self.temporary()
-        if kind < 0.9:
+        if kind < 0.87:
             no = self.assignment() if self.chance(0.35) else ()
             yes = self.assignment() + (self.assignment() if self.chance(0.25) else ())
             if self.chance(0.15):
                 yes = (If(self.condition(1), yes),)
             return (If(self.condition(2), yes, no),)
-        if kind < 0.95:
+        if kind < 0.96:
             return self.jump()
         return self.swap()
 
