@@ -6,7 +6,8 @@ import math
 import re
 from dataclasses import dataclass
 
-from tests.generators.program_ranges import Ranges, Undefined, ranges, walk_tree
+from tests.generators.program_intervals import Undefined
+from tests.generators.program_ranges import Ranges, ranges
 from tests.generators.program_tree import (
     FLOATS,
     Array,
@@ -16,6 +17,7 @@ from tests.generators.program_tree import (
     expr_text,
     is_real,
     number_text,
+    walk_tree,
 )
 
 

@@ -9,16 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tests.generators.program_intervals import (
+    Array,
+    Interval,
+    Undefined,
+    bits,
+    compare,
+    full,
+    is_exact,
+    is_small,
+    quotient,
+    real,
+    remainder,
+    span,
+    within,
+)
 from tests.generators.program_tree import (
     BITS,
     COMPARISONS,
-    LOGICAL,
     Advance,
     Assign,
     Bin,
@@ -42,20 +55,13 @@ from tests.generators.program_tree import (
     Var,
     common,
     is_real,
-    promoted,
     type_of,
+    types_of,
+    walk_tree,
 )
 
-Array = npt.NDArray[Any]
-Interval = tuple[Array, Array]
-WIDE = 1 << 40  # stands for a limit of a type of more than 16 bits
-_SMALL = 1 << 30
 MOST_POINTS = 40_000
 MOST_ELEMENTS = 12_000
-
-
-class Undefined(Exception):
-    """The program may do what C leaves open, or too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,65 +79,6 @@ def ranges(program: Program) -> Ranges:
     found = _Enumerator(program, counted.moves())
     found.walk(program.body)
     return found.ranges()
-
-
-def walk_tree(node: Any) -> Iterator[Any]:
-    """All nodes, from the outermost in."""
-    if isinstance(node, tuple):
-        for part in node:
-            yield from walk_tree(part)
-    elif is_dataclass(node):
-        yield node
-        for f in fields(node):
-            yield from walk_tree(getattr(node, f.name))
-
-
-def types_of(program: Program) -> dict[str, str]:
-    types = {a.name: a.type for a in program.arrays} | {n.name: n.type for n in program.numbers}
-    types |= {h.name: h.type for h in program.helpers}
-    types |= {name: type_ for h in program.helpers for type_, name in h.params}
-    for node in walk_tree(program.body):
-        match node:
-            case Local(type_, name, _):
-                types[name] = type_
-            case For(name=name):
-                types[name] = "int"
-            case Pointer(name, array, _):
-                types[name] = types.get(array, "int")
-    return types
-
-
-def _full(type_: str) -> Interval:
-    if is_real(type_):
-        return np.float64(-np.inf), np.float64(np.inf)
-    bits, signed = BITS[type_]
-    if bits > 16:
-        return np.int64(-WIDE if signed else 0), np.int64(WIDE)
-    return np.int64(-(1 << bits - 1) if signed else 0), np.int64((1 << bits - signed) - 1)
-
-
-def _span(*ends: Array) -> Interval:
-    low, high = ends[0], ends[0]
-    for end in ends[1:]:
-        low, high = np.minimum(low, end), np.maximum(high, end)
-    return low, high
-
-
-def _is_exact(value: Interval) -> bool:
-    return bool(np.all(value[0] == value[1]))
-
-
-def _is_small(value: Interval) -> bool:
-    return bool(np.all(value[0] > -_SMALL) and np.all(value[1] < _SMALL))
-
-
-def _within(value: Interval, type_: str) -> Interval:
-    """As the type holds it: what may wrap may be anything."""
-    if is_real(type_):
-        return value
-    bits, signed = BITS[type_]
-    low, high = _full(type_) if bits <= 16 else (np.int64(-_SMALL * 2 if signed else 0), np.int64(_SMALL * 2 - 1))
-    return value if np.all(value[0] >= low) and np.all(value[1] <= high) else _full(type_)
 
 
 @dataclass(slots=True)
@@ -165,7 +112,7 @@ class _Enumerator:
             raise Undefined("a jump without its label")
         for number in self.program.numbers:
             known = number.value
-            self.vars[number.name] = _full(number.type) if known is None else (np.int64(known), np.int64(known))
+            self.vars[number.name] = full(number.type) if known is None else (np.int64(known), np.int64(known))
 
     # What is found
 
@@ -222,7 +169,10 @@ class _Enumerator:
     # Expressions
 
     def type(self, expr: Expr) -> str:
-        return type_of(expr, self.types)
+        try:
+            return type_of(expr, self.types)
+        except KeyError as error:
+            raise Undefined(f"{error} isn't declared") from None
 
     def value(self, expr: Expr) -> Interval:
         match expr:
@@ -232,7 +182,7 @@ class _Enumerator:
             case Var(name):
                 if name not in self.types:
                     raise Undefined(f"{name} isn't declared")
-                return self.vars.get(name) or _full(self.types[name])
+                return self.vars.get(name) or full(self.types[name])
             case Elem(array, subs):
                 return self.element(array, subs)
             case Deref(name, step):
@@ -247,7 +197,7 @@ class _Enumerator:
                     one = self.value(yes)
                 with self.where(low == 0):
                     two = self.value(no)
-                both = _span(one[0], two[0])[0], _span(one[1], two[1])[1]
+                both = span(one[0], two[0])[0], span(one[1], two[1])[1]
                 low, high = low != 0, high == 0
                 return (
                     np.where(low, one[0], np.where(high, two[0], both[0])),
@@ -276,14 +226,14 @@ class _Enumerator:
             self.touch(array, axis, value, found.rank)
         if found.contents is None or is_real(found.type):
             fixed = is_real(found.type) and found.role in ("in", "table")
-            return (np.float64(-1), np.float64(1)) if fixed else _full(found.type)
+            return (np.float64(-1), np.float64(1)) if fixed else full(found.type)
         factor, first, modulus = found.contents
         low, high = values[0]
-        if self.exact and _is_exact(values[0]):
+        if self.exact and is_exact(values[0]):
             exact = factor * low + first
             exact = exact % modulus if modulus else exact
             return exact, exact
-        return (np.int64(0), np.int64(modulus - 1)) if modulus else _span(factor * low + first, factor * high + first)
+        return (np.int64(0), np.int64(modulus - 1)) if modulus else span(factor * low + first, factor * high + first)
 
     def through(self, name: str, step: int) -> Interval:
         if name not in self.pointers:
@@ -295,7 +245,7 @@ class _Enumerator:
         if step:
             self.advance(name, step)
         fixed = next((a.role in ("in", "table") for a in self.program.arrays if a.name == array), False)
-        return (np.float64(-1), np.float64(1)) if fixed and is_real(self.types[name]) else _full(self.types[name])
+        return (np.float64(-1), np.float64(1)) if fixed and is_real(self.types[name]) else full(self.types[name])
 
     def advance(self, name: str, by: int) -> None:
         if name not in self.starts:
@@ -317,8 +267,8 @@ class _Enumerator:
         if op == "~":
             if is_real(self.type(expr)):
                 raise Undefined("bits of a float")
-            return _within((-1 - high, -1 - low), self.type(expr))
-        return _within((-high, -low), self.type(expr))
+            return within((-1 - high, -1 - low), self.type(expr))
+        return within((-high, -low), self.type(expr))
 
     def binary(self, op: str, left: Expr, right: Expr, expr: Expr) -> Interval:
         if op in ("&&", "||"):
@@ -329,94 +279,36 @@ class _Enumerator:
         one, two = self.value(left), self.value(right)
         types = self.type(left), self.type(right)
         if op in COMPARISONS:
-            return self.compare(op, one, two, common(*types))
+            return compare(op, one, two, common(*types))
         type_ = self.type(expr)
         if is_real(type_):
-            return self.real(op, one, two)
+            return real(op, one, two)
         if any(is_real(t) for t in types):
             raise Undefined("bits of a float")
         # A negative value converted to an unsigned type.
-        one, two = _within(one, type_), (two if op in ("<<", ">>") else _within(two, type_))
-        return _within(self.whole(op, one, two, type_), type_)
-
-    def real(self, op: str, one: Interval, two: Interval) -> Interval:
-        if op not in ("+", "-", "*", "/"):
-            raise Undefined("bits of a float")
-        with np.errstate(all="ignore"):
-            if op == "+":
-                found = one[0] + two[0], one[1] + two[1]
-            elif op == "-":
-                found = one[0] - two[1], one[1] - two[0]
-            elif op == "*":
-                found = _span(*(a * b for a in one for b in two))
-            else:
-                return _full("double")
-        return _full("double") if np.any(np.isnan(found[0]) | np.isnan(found[1])) else found
-
-    def compare(self, op: str, one: Interval, two: Interval, type_: str) -> Interval:
-        if not is_real(type_) and not BITS[type_][1] and (np.any(one[0] < 0) or np.any(two[0] < 0)):
-            return np.int64(0), np.int64(1)
-        if op in (">", ">="):
-            return self.compare({">": "<", ">=": "<="}[op], two, one, type_)
-        if op in ("<", "<="):
-            low, high = (one[1] < two[0], one[0] < two[1]) if op == "<" else (one[1] <= two[0], one[0] <= two[1])
-        else:
-            low = (one[0] == one[1]) & (two[0] == two[1]) & (one[0] == two[0])
-            high = (one[0] <= two[1]) & (two[0] <= one[1])
-            if op == "!=":
-                low, high = ~high, ~low
-        return np.asarray(low, np.int64), np.asarray(high, np.int64)
+        one, two = within(one, type_), (two if op in ("<<", ">>") else within(two, type_))
+        return within(self.whole(op, one, two, type_), type_)
 
     def whole(self, op: str, one: Interval, two: Interval, type_: str) -> Interval:
-        small = _is_small(one) and _is_small(two)
-        anything = _full(type_)
+        small = is_small(one) and is_small(two)
+        anything = full(type_)
         match op:
             case "+":
                 return (one[0] + two[0], one[1] + two[1]) if small else anything
             case "-":
                 return (one[0] - two[1], one[1] - two[0]) if small else anything
             case "*":
-                return _span(*(a * b for a in one for b in two)) if small else anything
+                return span(*(a * b for a in one for b in two)) if small else anything
             case "/" | "%":
                 self.need((two[0] > 0) | (two[1] < -1), "a quotient by zero or -1")
-                return self.quotient(one, two) if op == "/" else self.remainder(one, two)
+                return quotient(one, two) if op == "/" else remainder(one, two)
             case "<<" | ">>":
                 self.need((two[0] >= 0) & (two[1] < BITS[type_][0]), "a shift too far")
                 if not small or np.any(two[1] > 30) or (op == "<<" and np.any(one[0] < 0)):
                     return anything
                 at = [np.clip(t, 0, 30) for t in two]
-                return _span(*(a << b if op == "<<" else a >> b for a in one for b in at))
-        return self.bits(op, one, two, anything)
-
-    def quotient(self, one: Interval, two: Interval) -> Interval:
-        if not (_is_small(one) and _is_exact(two)):
-            return _span(one[0], one[1], -one[0], -one[1])
-        by = np.where(two[0] == 0, 1, two[0])
-        return _span(*(np.sign(a) * np.sign(by) * (abs(a) // abs(by)) for a in one))
-
-    def remainder(self, one: Interval, two: Interval) -> Interval:
-        if _is_exact(one) and _is_exact(two):
-            by = np.where(two[0] == 0, 1, two[0])
-            exact = one[0] - np.sign(one[0]) * np.sign(by) * (abs(one[0]) // abs(by)) * by
-            return exact, exact
-        most = np.maximum(abs(two[0]), abs(two[1])) - 1
-        low, high = np.where(one[0] >= 0, 0, -most), np.where(one[1] <= 0, 0, most)
-        return np.maximum(low, np.minimum(one[0], 0)), np.minimum(high, np.maximum(one[1], 0))
-
-    def bits(self, op: str, one: Interval, two: Interval, anything: Interval) -> Interval:
-        if _is_exact(one) and _is_exact(two) and _is_small(one) and _is_small(two):
-            exact = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}[op](one[0], two[0])
-            return exact, exact
-        positive = [bool(np.all(v[0] >= 0)) for v in (one, two)]
-        if all(positive) and np.all(one[1] <= 1) and np.all(two[1] <= 1) and op != "^":
-            return (one[0] & two[0], one[1] & two[1]) if op == "&" else (one[0] | two[0], one[1] | two[1])
-        if op == "&" and any(positive):
-            most = [v[1] for v, p in zip((one, two), positive, strict=True) if p]
-            return np.int64(0), most[0] if len(most) == 1 else np.minimum(*most)
-        if all(positive) and _is_small(one) and _is_small(two):
-            most = int(max(np.max(one[1], initial=0), np.max(two[1], initial=0)))
-            return np.int64(0), np.int64((1 << most.bit_length()) - 1)
-        return anything
+                return span(*(a << b if op == "<<" else a >> b for a in one for b in at))
+        return bits(op, one, two, anything)
 
     def cast(self, type_: str, operand: Expr) -> Interval:
         low, high = self.value(operand)
@@ -427,9 +319,9 @@ class _Enumerator:
             least, most = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if signed else (-1.0, 2.0**bits)
             self.need((low > least) & (high < most), "a float that doesn't fit its integer")
             if np.any(np.isinf(low)) or np.any(np.isinf(high)):
-                return _full(type_)
+                return full(type_)
             return np.trunc(low).astype(np.int64), np.trunc(high).astype(np.int64)
-        return _within((low, high), type_)
+        return within((low, high), type_)
 
     def call(self, name: str, args: tuple[Expr, ...], expr: Expr) -> Interval:
         values = [self.value(arg) for arg in args]
@@ -441,14 +333,14 @@ class _Enumerator:
             for (type_, param), arg, value in zip(helper.params, args, values, strict=True):
                 if is_real(self.type(arg)) and not is_real(type_):
                     raise Undefined("a float for an integer")
-                self.vars[param] = _within(value, type_) if not is_real(type_) else value
+                self.vars[param] = within(value, type_) if not is_real(type_) else value
             found = self.value(Cast(helper.type, helper.value))
             self.vars = before
             return found
         if name in ("abs", "labs"):
             if is_real(self.type(args[0])):
                 raise Undefined("abs of a float")
-            low, high = _within(values[0], self.type(expr))
+            low, high = within(values[0], self.type(expr))
             least = np.where((low <= 0) & (high >= 0), 0, np.minimum(abs(low), abs(high)))
             return least, np.maximum(abs(low), abs(high))
         lows, highs = [np.asarray(v[0], np.float64) for v in values], [np.asarray(v[1], np.float64) for v in values]
@@ -459,7 +351,7 @@ class _Enumerator:
                 return np.maximum(*lows), np.maximum(*highs)
             case "fabs":
                 return np.float64(0), np.maximum(abs(lows[0]), abs(highs[0]))
-        return _full("double")
+        return full("double")
 
     # Statements
 
@@ -485,7 +377,7 @@ class _Enumerator:
                 self.starts[name] = np.arange(self.count)
                 down, up = self.moved.get(name, (0, 0))
                 fixed = name not in self.assigned and not is_real(type_)
-                self.vars[name] = (found[0] + down, found[1] + up) if fixed else _full(type_)
+                self.vars[name] = (found[0] + down, found[1] + up) if fixed else full(type_)
             case Pointer(name, array, start):
                 self.starts[name] = np.arange(self.count)
                 if all(a.name != array or a.rank != 1 for a in self.program.arrays):
@@ -545,7 +437,7 @@ class _Enumerator:
         self.loops -= 1
         if loop.style == "outer":
             ends = [v for v in (low[0], low[1], *(e for h in highs for e in h))]
-            least, most = _span(*ends)
+            least, most = span(*ends)
             self.vars[loop.name] = least - abs(loop.step), most + abs(loop.step)
         else:
             self.vars.pop(loop.name, None)
@@ -565,9 +457,9 @@ class _Enumerator:
         first = low[0] if sign > 0 else -low[1]
         step = abs(loop.step)
         if loop.op == "!=":
-            exact = all(_is_exact(v) for v in (low, *highs)) and len(highs) == 1
+            exact = all(is_exact(v) for v in (low, *highs)) and len(highs) == 1
             self.need(exact and step == 1 and np.all(last + 1 >= first), "a loop that may not end")
-        if not _is_exact(low):
+        if not is_exact(low):
             step = 1
         if loop.style == "do":
             last = np.maximum(last, first)
@@ -584,7 +476,7 @@ class _Enumerator:
 
     def powers(self, loop: For, low: Interval, highs: list[Interval]) -> tuple[Array, Array]:
         ends = (low, *highs)
-        if not all(_is_exact(v) and np.all(v[0] >= 1) and np.all(v[0] < 4096) for v in ends):
+        if not all(is_exact(v) and np.all(v[0] >= 1) and np.all(v[0] < 4096) for v in ends):
             raise Undefined("powers of what isn't known")
         if loop.op not in (("<", "<=") if loop.style == "double" else (">", ">=")) or len(highs) != 1:
             raise Undefined("a loop that runs away")
@@ -596,16 +488,3 @@ class _Enumerator:
                 values.append(at)
                 at = at * 2 if loop.style == "double" else at // 2
         return np.array(index, np.int64), np.array(values, np.int64)
-
-
-__all__ = [
-    "LOGICAL",
-    "MOST_ELEMENTS",
-    "MOST_POINTS",
-    "Ranges",
-    "Undefined",
-    "promoted",
-    "ranges",
-    "types_of",
-    "walk_tree",
-]

@@ -8,7 +8,9 @@ Nodes are frozen, so that a reduced program is made by replacing some of them. A
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 FLOATS = ("float", "double")
 BITS: dict[str, tuple[int, bool]] = {
@@ -244,6 +246,32 @@ def type_of(expr: Expr, types: dict[str, str]) -> str:
             return common(type_of(yes, types), type_of(no, types))
         case Call(name, _):
             return types.get(name) or _CALLS.get(name) or ("float" if name.endswith("f") else "double")
+
+
+def walk_tree(node: Any) -> Iterator[Any]:
+    """All nodes, from the outermost in."""
+    if isinstance(node, tuple):
+        for part in node:
+            yield from walk_tree(part)
+    elif is_dataclass(node):
+        yield node
+        for f in fields(node):
+            yield from walk_tree(getattr(node, f.name))
+
+
+def types_of(program: Program) -> dict[str, str]:
+    types = {a.name: a.type for a in program.arrays} | {n.name: n.type for n in program.numbers}
+    types |= {h.name: h.type for h in program.helpers}
+    types |= {name: type_ for h in program.helpers for type_, name in h.params}
+    for node in walk_tree(program.body):
+        match node:
+            case Local(type_, name, _):
+                types[name] = type_
+            case For(name=name):
+                types[name] = "int"
+            case Pointer(name, array, _):
+                types[name] = types.get(array, "int")
+    return types
 
 
 # Text

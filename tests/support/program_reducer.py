@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from tests.generators.program_files import Source, source
-from tests.generators.program_ranges import Undefined, types_of, walk_tree
+from tests.generators.program_intervals import Undefined
 from tests.generators.program_tree import (
     Array,
     Assign,
@@ -35,6 +35,8 @@ from tests.generators.program_tree import (
     Var,
     is_real,
     type_of,
+    types_of,
+    walk_tree,
 )
 
 EXPRESSIONS = (Num, Var, Elem, Deref, Un, Bin, Cond, Call, Cast)

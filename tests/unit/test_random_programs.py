@@ -14,12 +14,10 @@ import pytest
 
 from dspgen.frontend.preprocess import run_compiler
 from tests.generators.program_files import Source, driver
-from tests.generators.program_ranges import walk_tree
 from tests.generators.program_tree import (
     BITS,
     COMPARISONS,
     FLOATS,
-    Array,
     Assign,
     Bin,
     Call,
@@ -35,8 +33,9 @@ from tests.generators.program_tree import (
     Un,
     Var,
     type_of,
+    types_of,
+    walk_tree,
 )
-from tests.generators.program_ranges import types_of
 from tests.generators.programs import random_source
 
 ROOT = Path(__file__).parents[2]
