@@ -98,7 +98,7 @@ class _Enumerator:
     pointers: dict[str, tuple[str, Interval]] = field(default_factory=dict)
     loops: int = 0
     idle: int = 0
-    exact: bool = False  # whether elements of known contents are known: not in conditions, which are data there
+    exact: bool = False  # whether elements of known contents are known: only in subscripts, bounds and initialisers
 
     def __post_init__(self) -> None:
         self.types = types_of(self.program)
@@ -229,7 +229,9 @@ class _Enumerator:
             return (np.float64(-1), np.float64(1)) if fixed else full(found.type)
         factor, first, modulus = found.contents
         low, high = values[0]
-        if self.exact and is_exact(values[0]):
+        if not self.exact:
+            return full(found.type)
+        if is_exact(values[0]):
             exact = factor * low + first
             exact = exact % modulus if modulus else exact
             return exact, exact
