@@ -1,11 +1,12 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 JOBS   ?= 2
+MINUTES ?= 10
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 CODE   := dspgen plant_core backends tests bench examples
 
-.PHONY: help demo bench test test-tools test-hexagon nightly lint format docs clean
+.PHONY: help demo bench test test-tools test-hexagon nightly fuzz lint format docs clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\): .*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -27,6 +28,9 @@ test-hexagon: $(STAMP) ## the tests that need the tools of isa/hexagon_v66.toml,
 
 nightly: lint    ## the slow tests as well, and many more random programs
 	$(BIN)/pytest -q -n $(JOBS) -m "slow or not slow" --hypothesis-profile=nightly
+
+fuzz: $(STAMP)   ## random programs on all machines for MINUTES, by SEED (the date); what fails is kept in build/fuzz
+	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
 lint: $(STAMP)   ## formatting, lint and types
 	$(BIN)/ruff format --check $(CODE)
