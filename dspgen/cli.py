@@ -34,7 +34,7 @@ from dspgen.cli_shared import (
 from dspgen.emit.header import emit_header, signature_of
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.manifest import emit_manifest, loop_object
-from dspgen.errors import DspgenError, Problem
+from dspgen.errors import DspgenError, OutOfBounds, Problem
 from dspgen.frontend.read import read_c, split_defines
 from dspgen.options import RUNNERS, Runner
 from dspgen.pipeline import RunResult, compile_file, run_file
@@ -63,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(arguments: list[str]) -> int:
     try:
         return int(commands.main(args=arguments, prog_name="dspgen", standalone_mode=False) or OK)
+    except OutOfBounds as error:
+        click.echo(rendered(error), err=True)
+        return DIFFERS
     except (DspgenError, PlantError) as error:
         click.echo(rendered(error), err=True)
     except click.ClickException as error:
@@ -225,7 +228,7 @@ def _run_all(paths: tuple[str, ...], road: Road, as_json: bool) -> int:
                 rows.append(
                     report.result_object(kernel=Path(file).stem, refused=faults.message_of(error), **road.facts)
                 )
-                status = INPUT_AT_FAULT
+                status = max(status, DIFFERS) if isinstance(error, OutOfBounds) else INPUT_AT_FAULT
                 continue
             rows.append(road.row(result) | {"refused": None})
             tell_differences(file, result.kernel, result.details)

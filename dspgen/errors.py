@@ -68,6 +68,10 @@ class IsaError(DspgenError):
     """The ISA file is wrong."""
 
 
+class OutOfBounds(DspgenError):
+    """Generated code accesses memory outside of its arrays, so that it is not verified (exit status 1)."""
+
+
 class NoSchedule(DspgenError):
     """The machine can't run this: a missing operation, too few registers, too little memory."""
 

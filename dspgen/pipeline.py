@@ -27,6 +27,7 @@ from dspgen.frontend.read import read_c
 from dspgen.lacking import refuse_unknown_types
 from dspgen.near_data import check_room, with_room
 from dspgen.options import Data, Options
+from dspgen.padding import padding_of, widest
 from dspgen.polishing import polished
 from dspgen.rewrite.guard import expect
 from dspgen.rewrite.optimise import Remark
@@ -62,7 +63,7 @@ from plant_core.beside import beside, forks
 from plant_core.block_tree import Blocks, Part, flat
 from plant_core.canonical.passes import canonical
 from plant_core.defined import with_sizes
-from plant_core.ir import Func, ScalarParam
+from plant_core.ir import Buf, Func, ScalarParam
 from plant_core.lane_sums import with_lane_sums
 from plant_core.loc import PlantError
 from plant_core.quotients import with_quotients
@@ -114,16 +115,21 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     source = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     refuse_registers(source.name, target, "DG022", source.loc)
     seen("scop", source)
+    arrays = {p.name: p for p in source.params if isinstance(p, Buf)}
     with _located(source), seldom_collecting():
         elems = [p.dtype if isinstance(p, ScalarParam) else None for p in source.params]
         parameter_places(source.name, elems, target)  # what has too many is refused before anything is searched
         refuse_unknown_types(source, target)
         backend, remarks = _with_ends(source, target, options, seen)
-    conditions = needs(backend.scheduled, target, moved=options.data == "ddr", rooms=backend.rooms)
+    moved = options.data == "ddr"
+    padding = padding_of(backend.program, target)
+    if moved and target.dma is not None:  # which reads what the arrays have
+        padding = {name: p for name, p in padding.items() if name not in arrays}
+    conditions = needs(backend.scheduled, target, moved=moved, rooms=backend.rooms, padding=widest(padding, arrays))
     asm = emit_asm(backend.scheduled, target, func=source, conditions=conditions)
     seen("asm", asm)
     seconds = time.perf_counter() - started
-    made = replace(backend, source=source, asm=asm, conditions=conditions, compile_seconds=seconds)
+    made = replace(backend, source=source, asm=asm, conditions=conditions, compile_seconds=seconds, padding=padding)
     return replace(made, remarks=(*remarks, *backend.remarks))
 
 

@@ -14,7 +14,7 @@ from dspgen.asmir.ir import Function, instruction_count, loops_in
 from dspgen.asmir.lower import lower
 from dspgen.emit.asm import emit_asm
 from dspgen.emit.needs import Room
-from dspgen.errors import NoSchedule, Problem, SourceError, TooLarge
+from dspgen.errors import NoSchedule, OutOfBounds, Problem, SourceError, TooLarge
 from dspgen.options import Options, RewriteMode
 from dspgen.rewrite.machine import machine_of
 from dspgen.rewrite.optimise import OUTSIDE, Effort, Optimised, Remark, optimise
@@ -23,6 +23,7 @@ from dspgen.sched.ir import LoopReport, Method, Scheduled
 from dspgen.sched.least import least_cycles
 from dspgen.sched.schedule import schedule
 from dspgen.sim.legible import refuse_illegible
+from dspgen.sim.load import STACK
 from dspgen.sim.packets import packets_of
 from dspgen.sim.run import Engine, SimResult, cycles_only, simulate
 from dspgen.target.model import Target
@@ -106,11 +107,24 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
+class Padding:
+    """Bytes before and after an array that code compiled for `size` bytes of it may read."""
+
+    size: int
+    before: int
+    after: int
+
+    def around(self, size: int) -> tuple[int, int]:
+        """Return the padding of an array of `size` bytes, which may be smaller than there is room for."""
+        return self.before, self.after + max(self.size - size, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Compiled:
     """All that compiling one function made, stage by stage. `source` is the function as written; `choices` are empty
     where it was unrolled as a whole; `tiles` tells the plans in words; `rooms`: of arrays whose sizes are known at run
     time only, the function's own too, what there is room for (with a larger one, the code does nothing); `conditions`:
-    what a caller must see to."""
+    what a caller must see to; `padding`: of arrays, the stack's too, where accesses beyond it are faults."""
 
     source: Func
     planned: Planned
@@ -124,6 +138,7 @@ class Compiled:
     tiles: tuple[str, ...] = ()
     rooms: tuple[Room, ...] = ()
     conditions: tuple[str, ...] = ()
+    padding: Mapping[str, Padding] | None = None
 
     @property
     def func(self) -> Func:
@@ -399,6 +414,9 @@ def expected_cycles(compiled: Compiled, target: Target, known: Mapping[str, int]
     return sum(min((t.cycles for t in c.trials if t.cycles is not None), default=math.inf) for c in compiled.choices)
 
 
+OUT_OF_BOUNDS = ("DG420", "DG436")
+
+
 class RefusedCode(RuntimeError):
     """The simulator refuses the text that was generated: a fault of the compiler, not of its user."""
 
@@ -424,10 +442,36 @@ def simulate_kernel(
             strict=strict,
             placement=placement,
             stack=stack_of(compiled),
+            file=f"<{compiled.source.name}.s>",
+            readable=_readable(compiled, values),
         )
     except SourceError as refusal:
         refuse_illegible(target.real)
+        if refusal.problems[0].code in OUT_OF_BOUNDS:
+            raise OutOfBounds(*(_with_text(p, compiled.asm) for p in refusal.problems)) from refusal
         raise RefusedCode(refusal.render()) from refusal
+
+
+def _readable(compiled: Compiled, values: Mapping[str, np.ndarray | int | float]) -> dict[str, tuple[int, int]] | None:
+    """The padding of the arrays passed and of the stack's, as `simulate` takes it."""
+    if compiled.padding is None:
+        return None
+    found = {
+        n: compiled.padding[n].around(v.nbytes)
+        for n, v in values.items()
+        if isinstance(v, np.ndarray) and n in compiled.padding
+    }
+    local = [p for n, p in compiled.padding.items() if n not in values]
+    found[STACK] = max((p.before for p in local), default=0), max((p.after for p in local), default=0)
+    return found
+
+
+def _with_text(problem: Problem, asm: str) -> Problem:
+    """The problem with the line of assembly that it is at, which lies in no file."""
+    lines = asm.splitlines()
+    if problem.loc is None or not 0 < problem.loc.line <= len(lines):
+        return problem
+    return replace(problem, message=f"{problem.message}\n  {lines[problem.loc.line - 1].strip()}")
 
 
 def arguments_of(

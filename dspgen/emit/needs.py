@@ -31,11 +31,13 @@ def needs(
     arrays: bool = True,
     moved: bool = False,
     rooms: Sequence[Room] = (),
+    padding: int = 0,
 ) -> tuple[str, ...]:
     """One sentence for each condition, in the order in which a reader wants them.
 
     `apart`: the code takes it that parameters point to different memory; `arrays`: that they are arrays of C; `moved`:
-    the code moves them onto the chip itself; `rooms`: of arrays whose sizes are known at run time only the largest.
+    the code moves them onto the chip itself; `rooms`: of arrays whose sizes are known at run time only the largest;
+    `padding`: bytes that may be read before and after an array.
     """
     found = []
     if apart:
@@ -51,6 +53,10 @@ def needs(
     elif arrays and memories:
         found.append(f"arrays lie in memory that every unit reaches ({', '.join(memories)})")
         found += [f"{r.array} has at most {shape_text(r.most)} elements, and may be read beyond its own" for r in rooms]
+    if arrays and padding:
+        found.append(
+            f"up to {padding} bytes before and after each array may be read, whatever they hold; none is written"
+        )
     if relies_on_old_values(scheduled.lines, target):
         found.append("interrupts are masked: registers are read while newer values of theirs are in flight")
     return tuple(found)

@@ -219,9 +219,10 @@ class Frame:
 
     def memory_text(self) -> tuple[str, list[str]]:
         """The declarations of what finds objects, and what sets it at a start."""
-        tell = f"if (s[5] & {WORDS}) {{ %sreturn (u8 *)(a + s[4]); }}" if self.dma is not None else ""
-        loads = f"if (!(kind & {STORES}) && table == objects) loaded(a - s[0], n); "
-        told = tell % loads if tell else ""
+        told = ""
+        if self.dma is not None:
+            loaded = f"if (!(kind & {STORES}) && table == objects) loaded(a - s[0], n);"
+            told = f"if (s[5] & {WORDS}) {{ {loaded} return (u8 *)(a + s[4]); }}"
         declared = [OBJECTS % {"fields": OBJECT_FIELDS, "stores": STORES, "tell": told}]
         declared.append(f"static near_t near[{max(len(self.near), 1)}];")
         start = ["  objects = tables[0]; regions = tables[1]; memset(near, 0, sizeof near);"]

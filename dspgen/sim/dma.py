@@ -85,7 +85,8 @@ class _Refused(Exception):
 @dataclass(slots=True)
 class Transfers:
     """The engine and its words. `table` tells the native machine the spans on their way: how many, then FIELDS each;
-    its last element is for the native machine to tell that it met one. `refused`: what could not be started. Unless
+    its last element is for the native machine to tell that it met one. `refused`: what could not be started,
+    `strayed` where that is outside of all arrays. Unless
     `strict`, transfers outside of all arrays are warned of, by the instructions that start them."""
 
     dma: Dma
@@ -98,6 +99,7 @@ class Transfers:
     running: list[_Transfer] = field(default_factory=list)
     free: int = 0
     refused: str = ""
+    strayed: bool = False
 
     def __post_init__(self) -> None:
         self.words = np.zeros(self.dma.size, dtype=np.uint8)
@@ -166,6 +168,7 @@ class Transfers:
             raise _Refused(f"a transfer whose {word} reaches from {low:#x} up to {span.high:#x}, not inside one memory")
         if stray := self.stray(low, span.high - low, store=written):
             if self.strict:
+                self.strayed = True
                 raise _Refused(f"a transfer that {stray}")
             self.warnings.setdefault(uid, stray)
         return span

@@ -24,6 +24,7 @@ ALIGN = 128
 GUARD = 1024  # bytes kept free beside an array, at least: code may read before and behind it
 GUARDS = (1 << 16, 1 << 14, 1 << 12)  # the most of these that there is room for: what runs over an end meets no array
 PACKET_BYTES = 32
+STACK = "the stack"  # its name among the objects
 WORD = 0xFFFFFFFF
 
 
@@ -199,7 +200,7 @@ def load(
         memories.place_regions()
     else:
         _place_objects(memories, target, items, addresses, readable)
-        _place_stack(memories, target, lowest, stack, passed)
+        _place_stack(memories, target, lowest, stack, passed, readable.get(STACK, (0, 0)))
     if memories.transfers is not None:
         memories.transfers.strict = strict
     entry = _entry(program, function)
@@ -223,19 +224,22 @@ def _place_objects(
             memories.place_object(region.name, region.base, region.size)
 
 
-def _place_stack(memories: MemoryMap, target: Target, lowest: int, stack: int, passed: int) -> None:
-    """Lets the stack be accessed: where it is told how much the function takes, so much below each stack pointer, and
-    the arguments that are `passed` there; else all that is free for stacks."""
+def _place_stack(
+    memories: MemoryMap, target: Target, lowest: int, stack: int, passed: int, padding: tuple[int, int]
+) -> None:
+    """Lets the stack be accessed, and `padding` bytes before and after it be read: where it is told how much the
+    function takes, so much below each stack pointer, and the arguments that are `passed` there; else all that is free
+    for stacks."""
     memory = target.memory(target.abi.stack_memory)
     if not stack:
-        memories.place_object("the stack", lowest, memory.base + memory.size - lowest)
+        memories.place_object(STACK, lowest, memory.base + memory.size - lowest, *padding)
         return
     tops = {entry_stack(target): passed}
     if target.abi.vector_stack != target.abi.scalar_stack:
         tops.setdefault(vector_stack(target), 0)
     for top, above in tops.items():
         low = max(top - stack, lowest)
-        memories.place_object("the stack", low, top + above - low)
+        memories.place_object(STACK, low, top + above - low, *padding)
 
 
 def _code(

@@ -202,7 +202,7 @@ def fault(
         "outside": _outside(code, op, detail, size, memories, store=store),
         "barred": ("DG431", f"{op.text} reaches {detail:#x}, which a transfer is moving: {memories.nearest(detail)}"),
         "early": ("DG433", f"the program returns before it has read that the transfer of {op.text} is done"),
-        "transfer": ("DG432", f"{op.text} starts {memories.transfers.refused if memories.transfers else ''}"),
+        "transfer": _transfer(op, memories.transfers),
         "misaligned": (
             "DG421",
             f"{op.text} needs a multiple of {op.access.align if op.access else 1}, not {detail:#x}",
@@ -221,6 +221,12 @@ def fault(
     }
     number, text = texts[kind]
     return SourceError(Problem(number, text, op.loc))
+
+
+def _transfer(op: Op, transfers: Transfers | None) -> tuple[str, str]:
+    """The number and the text of a transfer that can't be started."""
+    refused = transfers.refused if transfers is not None else ""
+    return "DG436" if transfers is not None and transfers.strayed else "DG432", f"{op.text} starts {refused}"
 
 
 def _outside(code: Code, op: Op, address: int, size: int, memories: MemoryMap, *, store: bool) -> tuple[str, str]:

@@ -1,53 +1,88 @@
-"""Loops that begin and end at minima, maxima and quotients of others: right on every machine, or refused."""
+"""Compiled code keeps to its arrays and their padding; code that doesn't is not verified."""
 
 from __future__ import annotations
 
-import random
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from dspgen.errors import DspgenError
+from dspgen import oracle, pipeline
+from dspgen.errors import OutOfBounds
 from dspgen.options import Options
-from dspgen.pipeline import run_file
+from dspgen.padding import vector_bytes
+from dspgen.pipeline import compile_file, run_compiled
+from dspgen.sim.run import Engine
+from dspgen.stages import Compiled, Padding, simulate_kernel
 from dspgen.target.load import load_target
-from tests.generators.bounds import random_bounds
+from dspgen.target.model import Target
+from tests.support.examples import defines
 
-MACHINES = ("ft_mt3000", "ft_m7002", "ft_lite", "hexagon_v66", "broad", "few", "quad", "scalar")
-QUICK, ALL = 4, 200
-SEEDS = [pytest.param(s, marks=() if s < QUICK else pytest.mark.slow) for s in range(ALL)]
-
-
-def run_bounds(seed: int, path: Path, root: Path) -> str | None:
-    """Compile and run a random nest; the refusal, if it is one."""
-    name = MACHINES[seed % len(MACHINES)]
-    isa = root / "tests" / "isa" / f"{name}.toml"
-    path.write_text(random_bounds(random.Random(seed)), encoding="utf-8")
-    target = load_target(str(isa) if isa.exists() else name)
-    far = target.dma is not None and seed // len(MACHINES) % 2 == 1
-    options = Options(data="ddr" if far else "onchip", tile="one" if seed % 3 else "search")
-    try:
-        result = run_file(str(path), target, options)
-    except DspgenError as refusal:
-        assert all(p.loc is not None and p.remedy for p in refusal.problems), (path.read_text(), str(refusal))
-        return str(refusal)
-    assert result.verified, (name, path.read_text(encoding="utf-8"), result.details)
-    return None
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MACHINES = ("ft_m7002", "ft_mt3000", "ft_lite", "hexagon_v66")
+ENGINES: tuple[Engine, ...] = ("python", "native")
+KIB = 4_000_000
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_random_bounds(seed: int, tmp_path: Path, root: Path) -> None:
-    run_bounds(seed, tmp_path / "kernel.c", root)
+def compiled_on(isa: str, name: str) -> tuple[Compiled, Target, Options, str]:
+    target, path = load_target(isa), str(EXAMPLES / f"{name}.c")
+    options = Options(data="onchip", defines=defines(name))
+    return compile_file(path, target, options), target, options, path
 
 
-@pytest.mark.parametrize("machine", [*MACHINES[:3], pytest.param("hexagon_v66", marks=pytest.mark.slow)])
-def test_halves_and_borders(machine: str, tmp_path: Path) -> None:
-    """Rows of two iterations, at both ends of one."""
-    path = tmp_path / "kernel.c"
-    path.write_text(
-        "void kernel(const int a[8], const int w[4], int o[16])\n{\n  for (int y = 0; y < 16; y++)\n"
-        "    for (int r = 0; r < 4; r++)\n      if ((y + 1 - r) % 2 == 0 && y + 1 - r >= 0 && y + 1 - r < 16)\n"
-        "        o[y] += a[(y + 1 - r) / 2] * w[r];\n}\n"
-    )
-    result = run_file(str(path), load_target(machine), Options(rewrite="off"))
-    assert result.verified, result.details
+@pytest.mark.parametrize("isa", MACHINES)
+@pytest.mark.parametrize("name", ["saxpy", "stencil3"])
+def test_examples_keep_to_their_arrays(isa: str, name: str) -> None:
+    compiled, target, options, path = compiled_on(isa, name)
+    assert run_compiled(compiled, path, target, options).verified
+    (told,) = [c for c in compiled.conditions if "before and after each array may be read" in c]
+    assert int(told.split()[2]) >= vector_bytes(target.real) - 1 and told in compiled.asm
+
+
+@pytest.mark.parametrize("isa", MACHINES)
+def test_a_store_one_element_outside_is_told(isa: str) -> None:
+    """The code is for 67 elements; an array of 66 makes its last store an element too many."""
+    compiled, target, _, _ = compiled_on(isa, "saxpy")
+    values = oracle.random_inputs(compiled.source, 0, {})
+    values["y"] = np.asarray(values["y"])[:-1]
+    messages = []
+    for engine in ENGINES:
+        with pytest.raises(OutOfBounds, match=r"writes \d+ bytes .* up to 4 bytes past the end of y") as caught:
+            simulate_kernel(compiled, target, values, engine=engine)
+        messages.append(caught.value.render())
+    assert messages[0] == messages[1] and messages[0].startswith("<saxpy.s>:")
+
+
+def test_a_load_beyond_the_padding_is_told() -> None:
+    compiled, target, _, _ = compiled_on("ft_m7002", "saxpy")
+    values = oracle.random_inputs(compiled.source, 0, {})
+    short = replace(compiled, padding=dict.fromkeys(compiled.padding or {}, Padding(0, 0, 48)))
+    for engine in ENGINES:
+        with pytest.raises(OutOfBounds, match="reads .* up to 52 bytes past the end of"):
+            simulate_kernel(short, target, values, engine=engine)
+
+
+def test_the_command_ends_as_not_verified(
+    dspgen: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "padding_of", lambda program, target: {})
+    path = str(EXAMPLES / "saxpy.c")
+    given = ("-D", "N=67", "--isa", "ft_m7002", "--data", "onchip")
+    for paths in ((path,), (path, path)):
+        status, _, told = dspgen("run", *paths, *given)
+        assert status == 1 and "error[DG436]" in told and "past the end of" in told and "<saxpy.s>:" in told
+
+
+@pytest.mark.parametrize("given", [("--isa", "ft_m7002"), ("--isa", "hexagon_v66"), ("--backend", "cpu")])
+def test_runs_where_little_address_space_is_given(given: tuple[str, ...]) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (KIB << 10, KIB << 10))
+
+    command = [sys.executable, "-m", "dspgen", "run", str(EXAMPLES / "saxpy.c"), "-D", "N=67", *given]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit)  # noqa: PLW1509
+    assert done.returncode == 0, done.stderr

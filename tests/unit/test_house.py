@@ -57,6 +57,7 @@ TOP = {
     "dspgen.blocked",
     "dspgen.far_data",
     "dspgen.near_data",
+    "dspgen.padding",
     "dspgen.pipeline",
     "dspgen.by_nests",
     "dspgen.choosing",

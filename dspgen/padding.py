@@ -1,0 +1,37 @@
+"""Padding of arrays: how far compiled code may read beyond an array's ends. Stores never leave their array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dspgen.stages import Padding, load_granule
+from dspgen.target.model import Target
+from dspgen.target.views import views
+from dspgen.vecdsl.ir import ELEM_BYTES, Program
+from dspgen.vecdsl.ranges import over_reads
+
+
+def vector_bytes(target: Target) -> int:
+    """Return the bytes of a vector register, at least a word a lane."""
+    bits = [c.bits for c in target.registers if c.kind == "vector" and c.pair_of is None]
+    return target.lanes * max(bits, default=32) // 8
+
+
+def padding_of(program: Program, target: Target) -> Mapping[str, Padding]:
+    """Compute the padding of each array: a vector less a byte, or what vector loads of the program touch if that is
+    more, up to the next place where a load may begin."""
+    least = vector_bytes(target.real) - 1
+    lanes = max(view.lanes for view in views(target))
+    found = {}
+    touched = over_reads(program, lanes)
+    for array in program.arrays:
+        bytes_each = ELEM_BYTES[array.elem]
+        granule = load_granule(target, array.elem) * bytes_each
+        before, after = (max(least, n * bytes_each + granule - 1) for n in touched[array.name])
+        found[array.name] = Padding(array.size * bytes_each, before, after)
+    return found
+
+
+def widest(padding: Mapping[str, Padding], names: Mapping[str, object]) -> int:
+    """Return the most bytes of padding among some of the arrays."""
+    return max((max(p.before, p.after) for name, p in padding.items() if name in names), default=0)
