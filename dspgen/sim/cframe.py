@@ -8,16 +8,35 @@ from dataclasses import dataclass, field
 from dspgen.sim.cops import Operations, lanes_of_type
 from dspgen.sim.dma import FIELDS, table_size
 from dspgen.sim.ir import Code, Node, Op
+from dspgen.sim.memory import SIZE_SHIFT, STRAY
+from dspgen.sim.reach import KINDS, OBJECT_FIELDS, STORES, WORDS
 from dspgen.sim.touched import span
-from dspgen.target.model import Dma, Memory, Side
+from dspgen.target.model import Dma, Side
 
 FAULTS = (
     "", "end", "limit", "outside", "misaligned", "double", "branches", "unwritten", "target", "unit", "port",
     "transfer", "unsettled", "begun",
 )  # fmt: skip
+# Objects are looked for in a table, as `dspgen.sim.reach.object_tables` makes it; `near_t` keeps what an instruction
+# found last: how far from `low` an access may begin, and where addresses are in the host's memory.
+OBJECTS = """
+typedef struct { u64 low, room, to; } near_t;
+static u64 *objects, *regions;
+static __attribute__((noinline)) u8 *look_up(u64 *table, near_t *near, u64 a, u64 n, u64 kind, int fixed) {
+  for (u64 k = 0, *s = table + 1; k < table[0]; k++, s += %(fields)d) {
+    u64 low = s[kind & %(stores)d ? 2 : 0], high = s[kind & %(stores)d ? 3 : 1];
+    if (!(s[5] & kind & ~%(stores)dull) || a < low || high - low < n || a - low > high - low - n) continue;
+    %(tell)s
+    if (near) { near->low = low; near->room = high - low - (fixed ? n - 1 : 0); near->to = s[4]; }
+    return (u8 *)(a + s[4]);
+  }
+  return 0; }
+static __attribute__((noinline, cold)) int stray(u64 *head, u64 kind, u64 where, u64 a, u64 n, u64 store) {
+  head[5] = n; head[6] = store; return refuse(head, kind, where, a); }"""
 # What the DMA engine's own functions, in Python, are told and tell: see `dspgen.sim.dma.Transfers`.
 ENGINE = """
 static u64 begun, now, held, *spans;
+static u8 *words;
 static void (*tell_load)(u64, u64, u64);
 static int (*tell_store)(u64, u64, u64, u64);
 static __attribute__((noinline)) void loaded(u64 o, u64 n) { tell_load(now, o, n); held = spans[0]; }
@@ -39,12 +58,14 @@ class Frame:
     """`fields` are the static record's: registers `r`, values in flight `p`, their masks `m`, flags `a`, places `q`."""
 
     code: Code
-    memories: tuple[Memory, ...]
     dma: Dma | None = None
+    strict: bool = True
     ops: Operations = field(default_factory=Operations)
     fields: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, int] = field(default_factory=dict)
     finders: dict[str, str] = field(default_factory=dict)
+    near: dict[tuple[object, ...], int] = field(default_factory=dict)  # numbers of `near_t`
+    checks: dict[tuple[int, int], int] = field(default_factory=dict)  # numbers of warnings, by instruction and kind
     lines: list[str] = field(default_factory=list)
     lanes: int = 1
     temporaries: int = 0
@@ -77,6 +98,10 @@ class Frame:
 
     def fault(self, kind: str, where: int, detail: str = "0") -> str:
         return f"return refuse(head, {FAULTS.index(kind)}, {where}, {detail});"
+
+    def check(self, op: Op, kind: int) -> int:
+        """The number of a warning."""
+        return self.checks.setdefault((op.uid, kind), len(self.checks))
 
     def leaf(self, node: Node) -> str:
         match node.op:
@@ -129,9 +154,7 @@ class Frame:
         low, high = span(size, lanes, stride, first)
         if node.lanes and (stride != 1 or lanes * size != self._bytes_of(node)):
             self.lines.append(f"{name} = ({self.ops.raw(node)}){{0}};")
-        finder = self.finder(op.access.side)
-        fault = self.fault("outside", op.uid, f"address + {low}ll")
-        whole = f"{{ u8 *q = {finder}(address + {low}ll, {high - low}); if (UNLIKELY(!q)) {fault} "
+        whole = f"{{ {self.found(op, f'address + {low}ll', str(high - low))} "
         gather = f"gather_{node.width}(&{name}, q - low, %s, {first * size}, {stride * size});"
         if stride == 1 or node.lanes == 0:
             whole += f"memcpy(&{name}, q, {lanes * size}); }}"
@@ -156,12 +179,10 @@ class Frame:
 
     def _each_place(self, op: Op, size: int, lanes: int, mask: str | None, *, store: bool = False) -> str:
         """The head of a loop over the active lanes of indices `x`, with each one's place in `q`."""
-        assert op.access is not None
         skip = f"if (!({mask} >> k & 1)) continue; " if mask is not None else ""
-        fault = self.fault("outside", op.uid, "where")
         return (
             f"for (int k = 0; k < {lanes}; k++) {{ {skip}u64 where = address + (i64)(i32)x[k] * {size}; "
-            f"u8 *q = {self.finder(op.access.side, store=store)}(where, {size}); if (UNLIKELY(!q)) {fault}"
+            f"{self.found(op, 'where', str(size), store=store)}"
         )
 
     def scatter(self, op: Op, index: Node, value: Node, places: str, mask: str | None) -> None:
@@ -177,12 +198,9 @@ class Frame:
 
     def masked_span(self, op: Op, size: int, stride: int, first: int, mask: str, *, store: bool = False) -> None:
         """Finds the bytes from the lowest to the highest active lane; opens a block that runs if a lane is active."""
-        assert op.access is not None
-        fault = self.fault("outside", op.uid, "address + low")
         self.lines.append(
             f"i64 low, high; span_of({mask}, {first * size}, {stride * size}, {size}, &low, &high); "
-            f"u8 *q = 0; if (high > low) {{ q = {self.finder(op.access.side, store=store)}(address + low, high - low); "
-            f"if (UNLIKELY(!q)) {fault}"
+            f"if (high > low) {{ {self.found(op, 'address + low', 'high - low', store=store)}"
         )
 
     def _perm(self, op: Op, node: Node, name: str, names: dict[Node, str]) -> None:
@@ -194,46 +212,57 @@ class Frame:
         fault = self.fault("outside", op.uid, "where")
         self.lines.append(
             f"{{ {kind} x = {a}, y = {b}; u64 where = {node.value}ull + {node.imm[0]}ull * ({mode}); "
-            f"u8 *q = {self.finder(None)}(where, {n}); if (UNLIKELY(!q)) {fault} "
+            f"u8 *q = look_up(regions, 0, where, {n}, {KINDS[None]}, 0); if (UNLIKELY(!q)) {fault} "
             f"{name} = ({kind}){{0}}; for (int k = 0; k < {n}; k++) {{ int p = q[k] % {2 * n}; "
             f"{name}[k] = q[k] & 0x80 ? 0 : p < {n} ? x[p] : y[p - {n}]; }} }}"
         )
 
     def memory_text(self) -> tuple[str, list[str]]:
-        """The memories' declarations, and what sets them."""
-        count = len(self.memories) + (self.dma is not None)
-        declared = [f"static u8 *memory{i};" for i in range(count)]
-        start = [f"  memory{i} = memories[{i}];" for i in range(count)]
+        """The declarations of what finds objects, and what sets it at a start."""
+        tell = f"if (s[5] & {WORDS}) {{ %sreturn (u8 *)(a + s[4]); }}" if self.dma is not None else ""
+        told = tell % (f"if (!(kind & {STORES}) && table == objects) loaded(a - s[0], n); " if tell else "")
+        declared = [OBJECTS % {"fields": OBJECT_FIELDS, "stores": STORES, "tell": told}]
+        declared.append(f"static near_t near[{max(len(self.near), 1)}];")
+        start = ["  objects = tables[0]; regions = tables[1]; memset(near, 0, sizeof near);"]
         if self.dma is not None:
-            declared.append(ENGINE % {"fields": FIELDS, "last": table_size(self.dma) - 1})
-            start.append("  spans = engine[0]; tell_load = engine[1]; tell_store = engine[2]; held = 0;")
+            declared.insert(0, ENGINE % {"fields": FIELDS, "last": table_size(self.dma) - 1})
+            start.append(
+                "  spans = engine[0]; tell_load = engine[1]; tell_store = engine[2]; words = engine[3]; held = 0;"
+            )
         return "\n".join(declared), start
 
-    def finder(self, side: Side | None, *, store: bool = False) -> str:
-        """The function that turns an address into a host pointer, or null where no memory of the side has it all, a
-        transfer bars it, or it is below the stack pointer and to be written."""
-        name = f"find_{side or 'any'}{'_to_store' if store else ''}"
+    def found(self, op: Op, address: str, size: str, *, store: bool = False) -> str:
+        """Code that sets `q` to the host's pointer to bytes that the instruction may access, or ends the run."""
+        assert op.access is not None
+        fixed = size.isdigit()
+        finder = self.finder(op.access.side, store=store, fixed=fixed)
+        near = self.near.setdefault((op.uid, store, size if fixed else ""), len(self.near))
+        refused = f"return stray(head, {FAULTS.index('outside')}, {op.uid}, {address}, {size}, {int(store)});"
+        if not self.strict:
+            number = self.check(op, STRAY)
+            mark = f"if (!warned[{number}]) warned[{number}] = (u64)({size}) << {SIZE_SHIFT} | ({address}) + 1;"
+            refused = f"{{ q = {finder}_anywhere({address}, {size}); if (!q) {refused} {mark} }}"
+        return f"u8 *q = {finder}(near + {near}, {address}, {size}); if (UNLIKELY(!q)) {refused}"
+
+    def finder(self, side: Side, *, store: bool, fixed: bool) -> str:
+        """The function that turns an address into a host pointer, or null where no object of the side has it all, a
+        transfer bars it, or it is below the stack pointer and to be written; the `_anywhere` one looks in all memory.
+        `fixed`: each place asks for the same number of bytes every time."""
+        name = f"find_{side}{'_to_store' if store else ''}{'' if fixed else '_span'}"
         if name not in self.finders:
-            tests = [
-                f"{{ u64 o = a - {m.base}ull; if (o <= {m.size}ull && n <= {m.size}ull - o) return memory{i} + o; }}"
-                for i, m in enumerate(self.memories)
-                if side is None or side in m.sides
-            ]
+            kind = KINDS[side] | (STORES if store else 0)
             barred = ""
-            if self.dma is not None and side is not None:
+            if self.dma is not None:
                 barred = f"if (UNLIKELY(held) && barred(a, n, {int(store)})) return 0; "
-            if self.dma is not None and side == "scalar":
-                tell = "" if store else "loaded(o, n); "
-                words = f"u64 o = a - {self.dma.base}ull; if (o <= {self.dma.size}ull && n <= {self.dma.size}ull - o)"
-                tests.append(f"{{ {words} {{ {tell}return memory{len(self.memories)} + o; }} }}")
             if store and self.code.stack is not None:
                 pointer, lowest, zone = self.code.stack
                 barred += f"if (UNLIKELY(a >= {lowest}ull && a + {zone} < {self.cell(pointer)})) return 0; "
-            rest = (
-                f"static __attribute__((noinline)) u8 *{name}_rest(u64 a, u64 n) {{ {' '.join(tests[1:])} return 0; }}"
-            )
-            near = f"INLINE u8 *{name}(u64 a, u64 n) {{ {barred}{''.join(tests[:1])} return {name}_rest(a, n); }}"
-            self.finders[name] = rest + "\n" + near
+            near = f"u64 o = a - near->low; if (o < near->room{'' if fixed else ' && n <= near->room - o'}) "
+            near += f"return (u8 *)(a + near->to); return look_up(objects, near, a, n, {kind}, {int(fixed)});"
+            self.finders[name] = f"INLINE u8 *{name}(near_t *near, u64 a, u64 n) {{ {barred}{near} }}"
+            if not self.strict:
+                rest = f"{barred}return look_up(regions, 0, a, n, {kind}, 0);"
+                self.finders[name] += f"\nAPART u8 *{name}_anywhere(u64 a, u64 n) {{ {rest} }}"
         return name
 
 

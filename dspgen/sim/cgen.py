@@ -1,10 +1,10 @@
 """Writes a program as one C function: straight code for each static state, registers in a static record.
 
-    run(head, memories, counts, written, warned, registers, engine) -> 0, or 1 after a fault
+    run(head, tables, counts, written, warned, registers, engine) -> 0, or 1 after a fault
 
-`head` gives the limit and takes the cycles and the fault; `counts` takes how often each block ran; `registers` is the
-register file in cell order, as NumPy lays it out; `engine` has the table and the functions of the DMA engine. A block
-is a run of states entered only at its top.
+`head` gives the limit and takes the cycles and the fault; `tables` has the objects and the memories; `counts` takes how
+often each block ran; `registers` is the register file in cell order, as NumPy lays it out; `engine` has the table and
+the functions of the DMA engine. A block is a run of states entered only at its top.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dspgen.sim.ir import Cell, Code, Node, Op, PredicateRead, Store
 from dspgen.sim.memory import FAR, MISALIGNED, TOGETHER
 from dspgen.sim.states import RETURN, State, Step, always_written, explore
 from dspgen.sim.touched import Pair, pairs, span
-from dspgen.target.model import Dma, Memory
+from dspgen.target.model import Dma
 
 HEAD = 8
 
@@ -50,11 +50,9 @@ class _Writer:
     entry: int
     delay: int
     return_address: int
-    strict: bool
     initial: frozenset[int]
     labels: dict[State, int] = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list)
-    checks: dict[tuple[int, int], int] = field(default_factory=dict)
     steps: dict[State, Step] = field(default_factory=dict)
     known: dict[State, int] = field(default_factory=dict)
     landing: Landing = field(init=False)
@@ -73,7 +71,7 @@ class _Writer:
         self.labels = {state: i for i, state in enumerate(s for s in self.steps if s in heads)}
         for state in self.labels:
             self._block(state)
-        return Generated(self._text(first), tuple(self.blocks), tuple(self.checks))
+        return Generated(self._text(first), tuple(self.blocks), tuple(self.frame.checks))
 
     def _unsure_reads(self) -> frozenset[int]:
         """Cells that some state may read before anything was written to them."""
@@ -164,7 +162,7 @@ class _Writer:
                 regions,
                 f"static struct {{\n{record}\n  u32 none;\n}} s;",
                 finders,
-                "int run(u64 *head, u8 **memories, u64 *counts, u8 *written, u8 *warned, u8 *registers,",
+                "int run(u64 *head, u64 **tables, u64 *counts, u8 *written, u64 *warned, u8 *registers,",
                 "        void **engine) {",
                 "  u64 t = 0, limit = head[0];",
                 "  memset(&s, 0, sizeof s);",
@@ -194,7 +192,7 @@ class _Writer:
             self.frame.lines.append(
                 f"{{ /* line {self.frame.code.slots[state.at].loc.line} */ int taken = -1; (void)taken;"
             )
-            beside = () if self.strict else pairs(self.frame.code.slots[state.at])
+            beside = () if self.frame.strict else pairs(self.frame.code.slots[state.at])
             named = dict.fromkeys(op.uid for pair in beside for op in (pair.load, pair.store))
             self.frame.lines += [f"i64 at{uid} = INT64_MIN / 2;" for uid in named]
             issued = list(enumerate(zip(self.frame.code.slots[state.at].ops, step.copies, strict=False)))
@@ -273,15 +271,12 @@ class _Writer:
 
     def _tell_together(self, beside: Sequence[Pair]) -> None:
         for pair in beside:
-            number = self._check(pair.load, TOGETHER - pair.store.uid)
+            number = self.frame.check(pair.load, TOGETHER - pair.store.uid)
             a, b = f"at{pair.load.uid}", f"at{pair.store.uid}"
             (low, high), (first, last) = pair.loaded, pair.stored
             both = f"{a} >= 0 && {b} >= 0"
             meet = f"{a} + ({low}) < {b} + ({last}) && {b} + ({first}) < {a} + ({high})"
             self.frame.lines.append(f"if (UNLIKELY({both} && {meet})) warned[{number}] = 1;")
-
-    def _check(self, op: Op, kind: int) -> int:
-        return self.checks.setdefault((op.uid, kind), len(self.checks))
 
     def _issue(self, op: Op, copy: int, place: int, state: State, *, told: bool = False) -> None:
         known = self.known[state]
@@ -303,9 +298,9 @@ class _Writer:
         mask = self._mask(op, copy)
         if op.address is not None and op.access is not None:
             self.frame.fetch_address(op, self._misaligned(op))
-            if op.access.home and not self.strict:
+            if op.access.home and not self.frame.strict:
                 near = " || ".join(f"(address >= {low}ll && address < {high}ll)" for low, high in op.access.home)
-                self.frame.lines.append(f"if (UNLIKELY(!({near}))) warned[{self._check(op, FAR)}] = 1;")
+                self.frame.lines.append(f"if (UNLIKELY(!({near}))) warned[{self.frame.check(op, FAR)}] = 1;")
             if told:
                 self.frame.lines.append(f"{'' if mask is None else f'if ({mask}) '}at{op.uid} = (i64)address;")
         for write in op.writes:
@@ -334,11 +329,11 @@ class _Writer:
 
     def _misaligned(self, op: Op) -> str:
         assert op.access is not None
-        if self.strict:
+        if self.frame.strict:
             return self.frame.fault("misaligned", op.uid, "address")
         if op.access.force or op.access.align == 1:
             return ""
-        number = self._check(op, MISALIGNED)
+        number = self.frame.check(op, MISALIGNED)
         return f"warned[{number}] = 1; address -= address % {op.access.granule};"
 
     def _held(self, op: Op, cell: int, cycle: int, copy: int) -> str:
@@ -401,10 +396,10 @@ class _Writer:
     def _check_read(self, op: Op, cell: int, known: int) -> None:
         if known >> cell & 1:
             return
-        if self.strict:
+        if self.frame.strict:
             action = self.frame.fault("unwritten", op.uid, str(cell))
         else:
-            number = self._check(op, cell)
+            number = self.frame.check(op, cell)
             action = f"warned[{number}] = 1;"
         self.frame.lines.append(f"if (UNLIKELY(!written[{cell}])) {action}")
 
@@ -430,7 +425,6 @@ class _Writer:
 
     def _place_store(self, op: Op, index: int, store: Store, copy: int, mask: str | None) -> None:
         """Where the store goes: known at issue, as is that it may go there."""
-        assert op.access is not None
         if store.index is not None:
             places = self.frame.places(op.uid, index, copy, store.value.lanes)
             self.frame.scatter(op, store.index, store.value, places, mask if store.masked else None)
@@ -438,11 +432,8 @@ class _Writer:
         where = self.frame.slot("q", op.uid, index, copy, "u8 *")
         size, lanes = store.value.width // 8, max(store.value.lanes, 1)
         low, high = span(size, lanes, store.stride, store.first)
-        finder = self.frame.finder(op.access.side, store=True)
-        fault = self.frame.fault("outside", op.uid, f"address + {low}ll")
-        whole = (
-            f"{{ u8 *q = {finder}(address + {low}ll, {high - low}); if (UNLIKELY(!q)) {fault} {where} = q - ({low}); }}"
-        )
+        found = self.frame.found(op, f"address + {low}ll", str(high - low), store=True)
+        whole = f"{{ {found} {where} = q - ({low}); }}"
         if store.masked and mask is not None and store.value.lanes == self.frame.lanes:
             self.frame.lines.append(f"if (UNLIKELY({mask} != {bits_of(self.frame.lanes)})) {{")
             self.frame.masked_span(op, size, store.stride, store.first, mask, store=True)
@@ -477,7 +468,6 @@ class _Writer:
 
 def generate(
     code: Code,
-    memories: tuple[Memory, ...],
     *,
     dma: Dma | None = None,
     entry: int,
@@ -487,7 +477,7 @@ def generate(
     initial: frozenset[int],
 ) -> Generated:
     """The program as C. Raises TooManyStates where its paths can't be told apart statically."""
-    return _Writer(Frame(code, memories, dma), entry, delay, return_address, strict, initial).generate()
+    return _Writer(Frame(code, dma, strict), entry, delay, return_address, initial).generate()
 
 
 def register_bytes(cells: tuple[Cell, ...]) -> int:

@@ -97,7 +97,7 @@ class Landing:
             code = f"if (UNLIKELY({mask} != {bits_of(self.frame.lanes)})) {part % mask} else {code}"
         if self.frame.dma is not None and op.access is not None and op.access.side == "scalar":
             low, high = span(size, max(lanes, 1), store.stride, store.first)
-            place = f"(u64)({where} + {low} - memory{len(self.frame.memories)})"
+            place = f"(u64)({where} + {low} - words)"
             refused = self.frame.fault("transfer", op.uid)
             code += f" if (UNLIKELY({place} < {self.frame.dma.size}) && !stored({place}, {high - low}, {op.uid}))"
             code += f" {refused}"

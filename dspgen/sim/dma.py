@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,6 +24,14 @@ from dspgen.target.model import Dma
 
 Array = Any
 Find = Callable[[int, int], tuple[Array, int] | None]  # the memory that has so many bytes at an address, and where
+
+
+class Stray(Protocol):
+    """How bytes to be read or written are outside of all that a program may access; empty where they aren't."""
+
+    def __call__(self, address: int, size: int, *, store: bool) -> str: ...
+
+
 FIELDS = 5  # of a span in `Transfers.table`
 
 
@@ -77,10 +85,14 @@ class _Refused(Exception):
 @dataclass(slots=True)
 class Transfers:
     """The engine and its words. `table` tells the native machine the spans on their way: how many, then FIELDS each;
-    its last element is for the native machine to tell that it met one. `refused`: what could not be started."""
+    its last element is for the native machine to tell that it met one. `refused`: what could not be started. Unless
+    `strict`, transfers outside of all arrays are warned of, by the instructions that start them."""
 
     dma: Dma
     find: Find
+    stray: Stray
+    strict: bool = True
+    warnings: dict[int, str] = field(default_factory=dict)
     words: Array = field(init=False)
     table: Array = field(init=False)
     running: list[_Transfer] = field(default_factory=list)
@@ -131,11 +143,11 @@ class Transfers:
             raise _Refused(f"a transfer of {rows} rows of {size} bytes")
         if element and (not self.dma.transpose or size % element):
             raise _Refused(f"a transfer of rows of {size} bytes that transposes elements of {element}")
-        source = self._span(channel, "source", rows, size, written=False)
+        source = self._span(channel, uid, "source", rows, size)
         if element:
-            destination = self._span(channel, "destination", size // element, rows * element, written=True)
+            destination = self._span(channel, uid, "destination", size // element, rows * element)
         else:
-            destination = self._span(channel, "destination", rows, size, written=True)
+            destination = self._span(channel, uid, "destination", rows, size)
         for other in self.running:
             if destination.overlaps(other.source) or any(s.overlaps(other.destination) for s in (source, destination)):
                 raise _Refused(f"a transfer that meets what the one of channel {other.channel} moves")
@@ -144,13 +156,18 @@ class Transfers:
         self.running.append(_Transfer(channel, uid, self.free, source, destination, element))
         self._tell()
 
-    def _span(self, channel: int, word: str, rows: int, size: int, *, written: bool) -> Span:
+    def _span(self, channel: int, uid: int, word: str, rows: int, size: int) -> Span:
+        written = word == "destination"
         low, step = self._word(channel, word), self._step(channel, f"{word}_step")
         if rows > 1 and step < size:
             raise _Refused(f"a transfer with {word} rows of {size} bytes that begin {step} bytes apart")
         span = Span(low, rows, size, max(step, 1), written)
         if self.find(low, span.high - low) is None:
             raise _Refused(f"a transfer whose {word} reaches from {low:#x} up to {span.high:#x}, not inside one memory")
+        if stray := self.stray(low, span.high - low, store=written):
+            if self.strict:
+                raise _Refused(f"a transfer that {stray}")
+            self.warnings.setdefault(uid, stray)
         return span
 
     def _end(self, transfer: _Transfer) -> None:

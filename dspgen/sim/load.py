@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dspgen.errors import Problem, SourceError
-from dspgen.sim.ir import Assembled, Code
+from dspgen.sim.ir import Assembled, Code, DataItem
 from dspgen.sim.lower_program import lower
 from dspgen.sim.machine import Start
 from dspgen.sim.memory import MemoryMap, float_bits, zero_registers
@@ -21,7 +21,8 @@ from plant_core.remembered import few_by_identity
 Array = Any
 Argument = Any  # a NumPy array, or an int or float, Python's or NumPy's
 ALIGN = 128
-GUARD = 1024  # bytes kept free beside an array: code may read before it, and store its last vectors whole
+GUARD = 1024  # bytes kept free beside an array, at least: code may read before and behind it
+GUARDS = (1 << 16, 1 << 14, 1 << 12)  # the most of these that there is room for: what runs over an end meets no array
 PACKET_BYTES = 32
 WORD = 0xFFFFFFFF
 
@@ -46,6 +47,12 @@ def entry_stack(target: Target) -> int:
     """The scalar side's stack pointer at entry; what lies above it is the caller's."""
     memory = target.memory(target.abi.stack_memory)
     return (memory.base + memory.size - min(4096, memory.size // 32)) & ~(ALIGN - 1)
+
+
+def vector_stack(target: Target) -> int:
+    """The vector side's stack pointer at entry, where it has one of its own."""
+    memory = target.memory(target.abi.stack_memory)
+    return (memory.base + memory.size - memory.size // 16) & ~(ALIGN - 1)
 
 
 def bits_of(name: str, value: Argument) -> tuple[int, bool]:
@@ -76,41 +83,81 @@ def argument_places(target: Target, arguments: Sequence[tuple[str, Argument]]) -
 
 @dataclass(slots=True)
 class _Placer:
-    """Hands out memory from the bottom of each memory; the top of the stack's memory stays free, with `stack` bytes or
-    more below the vector side's stack pointer."""
+    """Hands out memory from the bottom of each memory, `guard` bytes apart; the top of the stack's memory stays free,
+    with `stack` bytes or more below the vector side's stack pointer. `used`: the ranges of addresses handed out."""
 
     target: Target
     next: dict[str, int]
     stack: int
+    guard: int
 
     @staticmethod
-    def of(target: Target, stack: int) -> _Placer:
-        return _Placer(target, {m.name: m.base + _margin(target) for m in target.memories}, stack)
+    def of(target: Target, stack: int, guard: int) -> _Placer:
+        margin = max(_margin(target), guard)
+        return _Placer(target, {m.name: m.base + margin for m in target.memories}, stack, guard)
 
     def end(self, memory: Memory) -> int:
         room = memory.size // 16
         stack = room + max(room, self.stack) if memory.name == self.target.abi.stack_memory else 0
         return memory.base + memory.size - stack
 
+    def used(self) -> dict[str, list[tuple[int, int]]]:
+        """The addresses handed out in each memory, with the guards around, and the stack's."""
+        found = {m.name: [(m.base, min(self.next[m.name], self.end(m)))] for m in self.target.memories}
+        stack = self.target.memory(self.target.abi.stack_memory)
+        found[stack.name].append((self.end(stack), stack.base + stack.size))
+        return found
+
     def candidates(self) -> list[Memory]:
         both = [m for m in self.target.memories if set(m.sides) == {"scalar", "vector"} and m.purpose == "data"]
         return sorted(both, key=lambda m: not m.onchip)
 
-    def place(self, name: str, size: int, align: int, memory: str | None) -> int:
-        if memory is not None:
-            known = [m for m in self.target.memories if m.name == memory]
+    def place(self, item: _Item) -> tuple[str, int]:
+        """The memory and the address."""
+        if item.memory is not None:
+            known = [m for m in self.target.memories if m.name == item.memory]
             if not known:
                 names = ", ".join(m.name for m in self.target.memories)
-                raise SourceError(Problem("DG430", f"{name}: there is no memory {memory}", remedy=f"it has {names}"))
+                text = f"{item.name}: there is no memory {item.memory}"
+                raise SourceError(Problem("DG430", text, remedy=f"it has {names}"))
         else:
             known = self.candidates()
         for candidate in known:
-            at = -(-self.next[candidate.name] // align) * align
-            if at + size <= self.end(candidate):
-                self.next[candidate.name] = at + size + GUARD
-                return at
-        where = memory or "any memory that both sides reach"
-        raise SourceError(Problem("DG430", f"{name} ({size} bytes) does not fit {where}"))
+            at = -(-self.next[candidate.name] // item.align) * item.align
+            if at + item.size <= self.end(candidate):
+                self.next[candidate.name] = at + item.size + self.guard
+                return candidate.name, at
+        where = item.memory or "any memory that both sides reach"
+        raise SourceError(Problem("DG430", f"{item.name} ({item.size} bytes) does not fit {where}"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """What is to be placed, in a `memory` or in any."""
+
+    name: str
+    size: int
+    align: int
+    memory: str | None = None
+
+
+def _placed(target: Target, stack: int, items: Sequence[_Item]) -> tuple[_Placer, list[int]]:
+    """Addresses of all, as far apart as there is room for in the memories that they lie in anyway."""
+
+    def attempt(guard: int) -> tuple[_Placer, list[tuple[str, int]]]:
+        placer = _Placer.of(target, stack, guard)
+        return placer, [placer.place(item) for item in items]
+
+    placer, places = attempt(GUARD)
+    for guard in GUARDS:
+        try:
+            farther, others = attempt(guard)
+        except SourceError:
+            continue
+        if [memory for memory, _ in others] == [memory for memory, _ in places]:
+            placer, places = farther, others
+            break
+    return placer, [address for _, address in places]
 
 
 def load(
@@ -123,22 +170,72 @@ def load(
     strict: bool,
     limit: int,
     stack: int = 0,
+    readable: Mapping[str, tuple[int, int]] | None = None,
 ) -> Loaded:
-    """Builds fresh memories and registers. Raises SourceError where the call does not fit the machine."""
-    memories, placer = MemoryMap.of(target), _Placer.of(target, stack)
+    """Builds fresh memories and registers. `readable`: the bytes before and behind an array that may be read, where
+    accesses are held to arrays, data and the stack; None: all memory may be accessed. Raises SourceError where the call
+    does not fit the machine."""
+    arrays = [(n, np.ascontiguousarray(v)) for n, v in arguments if isinstance(v, np.ndarray) and v.ndim > 0]
+    items = [_Item(_name(d), max(len(d.contents), 1), max(d.align, 8)) for d in program.data]
+    items += [_Item(n, max(v.nbytes, 1), ALIGN, placement.get(n)) for n, v in arrays]
+    placer, addresses = _placed(target, stack, items)
+    memories = MemoryMap.of(target, placer.used())
     symbols, code_addresses, code_end = _code_addresses(program, target)
     for k, name in enumerate(program.external, 1):
         symbols[name] = code_end + PACKET_BYTES * k
         memories.named.append((f"{name}, which is not defined in this file,", symbols[name], PACKET_BYTES))
-    symbols |= _place_data(program, memories, placer, symbols)
-    places = _place_arrays(arguments, placement, memories, placer)
-    code = _code(program, target, symbols, code_addresses, placer.end(target.memory(target.abi.stack_memory)))
+    symbols |= _write_data(program, memories, addresses, symbols)
+    places = []
+    for (name, value), address in zip(arrays, addresses[len(program.data) :], strict=True):
+        memories.write(address, value.tobytes())
+        memories.named.append((name, address, value.nbytes))
+        places.append((name, address, value))
+    lowest = placer.end(target.memory(target.abi.stack_memory))
+    code = _code(program, target, symbols, code_addresses, lowest)
     setter = _Setter(target, RegisterFile(target), zero_registers(code), set())
     top = setter.machine_state(code_end)
-    setter.call([(n, v) for n, v in arguments], {n: a for n, a, _ in places}, memories, top)
+    passed = setter.call([(n, v) for n, v in arguments], {n: a for n, a, _ in places}, memories, top)
+    if readable is None:
+        memories.place_regions()
+    else:
+        _place_objects(memories, target, items, addresses, readable)
+        _place_stack(memories, target, lowest, stack, passed)
+    if memories.transfers is not None:
+        memories.transfers.strict = strict
     entry = _entry(program, function)
     start = Start(setter.registers, frozenset(setter.written), entry, code_end, strict, limit)
     return Loaded(code, memories, start, tuple(places))
+
+
+def _place_objects(
+    memories: MemoryMap,
+    target: Target,
+    items: Sequence[_Item],
+    addresses: Sequence[int],
+    readable: Mapping[str, tuple[int, int]],
+) -> None:
+    """Lets arrays and data be accessed, and memories that no array is placed in."""
+    for item, address in zip(items, addresses, strict=True):
+        memories.place_object(item.name, address, item.size, *readable.get(item.name, (0, 0)))
+    purposes = {m.name: m.purpose for m in target.memories}
+    for region in memories.regions:
+        if purposes.get(region.name) != "data":
+            memories.place_object(region.name, region.base, region.size)
+
+
+def _place_stack(memories: MemoryMap, target: Target, lowest: int, stack: int, passed: int) -> None:
+    """Lets the stack be accessed: where it is told how much the function takes, so much below each stack pointer, and
+    the arguments that are `passed` there; else all that is free for stacks."""
+    memory = target.memory(target.abi.stack_memory)
+    if not stack:
+        memories.place_object("the stack", lowest, memory.base + memory.size - lowest)
+        return
+    tops = {entry_stack(target): passed}
+    if target.abi.vector_stack != target.abi.scalar_stack:
+        tops.setdefault(vector_stack(target), 0)
+    for top, above in tops.items():
+        low = max(top - stack, lowest)
+        memories.place_object("the stack", low, top + above - low)
 
 
 def _code(
@@ -197,38 +294,24 @@ def _symbol_operands(program: Assembled) -> list[str]:
     ]
 
 
-def _place_data(program: Assembled, memories: MemoryMap, placer: _Placer, code: Mapping[str, int]) -> dict[str, int]:
+def _name(item: DataItem) -> str:
+    return item.symbols[0][0] if item.symbols else "data"
+
+
+def _write_data(
+    program: Assembled, memories: MemoryMap, bases: Sequence[int], code: Mapping[str, int]
+) -> dict[str, int]:
+    """Put data at their addresses; gives all symbols' addresses."""
     symbols = dict(code)
-    bases = []
-    for item in program.data:
-        name = item.symbols[0][0] if item.symbols else "data"
-        base = placer.place(name, max(len(item.contents), 1), max(item.align, 8), None)
-        bases.append(base)
+    for base, item in zip(bases, program.data, strict=False):
         symbols |= {n: base + offset for n, offset in item.symbols}
-    for base, item in zip(bases, program.data, strict=True):
+    for base, item in zip(bases, program.data, strict=False):
         contents = bytearray(item.contents)
         for offset, size, name, addend in item.fixups:
             value = (symbols[name] + addend) & ((1 << (8 * size)) - 1)
             contents[offset : offset + size] = value.to_bytes(size, "little")
         memories.write(base, bytes(contents))
     return symbols
-
-
-def _place_arrays(
-    arguments: Sequence[tuple[str, Argument]],
-    placement: Mapping[str, str],
-    memories: MemoryMap,
-    placer: _Placer,
-) -> list[tuple[str, int, Array]]:
-    places = []
-    for name, value in arguments:
-        if isinstance(value, np.ndarray) and value.ndim > 0:
-            contents = np.ascontiguousarray(value)
-            address = placer.place(name, max(contents.nbytes, 1), ALIGN, placement.get(name))
-            memories.write(address, contents.tobytes())
-            memories.named.append((name, address, contents.nbytes))
-            places.append((name, address, value))
-    return places
 
 
 @dataclass(slots=True)
@@ -256,18 +339,22 @@ class _Setter:
 
     def call(
         self, arguments: Sequence[tuple[str, Argument]], places: Mapping[str, int], memories: MemoryMap, top: int
-    ) -> None:
-        """Arguments in their registers, and in memory from the scalar side's stack pointer, `top`, on."""
+    ) -> int:
+        """Arguments in their registers, and in memory from the scalar side's stack pointer, `top`, on; gives how many
+        bytes there."""
+        passed = 0
         pointer = self.target.register_class(self.target.abi.pointer_class)
         for place, (name, value) in zip(argument_places(self.target, arguments), arguments, strict=True):
             if isinstance(place, int):
                 bits, wide = (places[name], pointer.pair_of is not None) if name in places else bits_of(name, value)
                 size = 8 if wide else 4
                 memories.write(top + place, (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
+                passed = max(passed, place + size)
             elif place is not None and name in places:
                 self._wide(place, places[name], pointer.name)
             elif place is not None:
                 self._scalar(place, name, value)
+        return passed
 
     def _wide(self, register: str, value: int, class_name: str) -> None:
         cls = self.target.register_class(class_name)
@@ -288,12 +375,10 @@ class _Setter:
         """Return address, stacks, the lane mask, and what the calling convention promises at entry; gives the scalar
         side's stack pointer."""
         target, abi = self.target, self.target.abi
-        memory = target.memory(abi.stack_memory)
-        room = memory.size // 16
         top = entry_stack(target)
         self.set(abi.scalar_stack, top)
         if abi.vector_stack != abi.scalar_stack:
-            self.set(abi.vector_stack, (memory.base + memory.size - room) & ~(ALIGN - 1))
+            self.set(abi.vector_stack, vector_stack(target))
         self.set(abi.return_address, return_address)
         if target.mask_register is not None:
             self.set(target.mask_register, (1 << target.lanes) - 1)

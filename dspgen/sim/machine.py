@@ -15,8 +15,9 @@ import numpy as np
 
 from dspgen.sim.interlock import Scoreboard
 from dspgen.sim.ir import Code, Op, Slot, Store
-from dspgen.sim.memory import FAR, MISALIGNED, TOGETHER, MemoryMap, fault, warning
+from dspgen.sim.memory import FAR, MISALIGNED, TOGETHER, MemoryMap, fault, transfer_warnings, warning
 from dspgen.sim.pending import Pending, Reading, Ready, agree, overlap
+from dspgen.sim.reach import Reach
 from dspgen.sim.semantics import Thunk, compile_node, unsigned_of
 from dspgen.sim.touched import far, pairs
 
@@ -74,6 +75,7 @@ class Machine:
         self.pairs = [() if start.strict else pairs(slot) for slot in code.slots]
         self.touched: dict[int, int] = {}
         self.forwarded: dict[int, Array] = {}
+        self.reach = Reach(code, memories, start.strict, self.warnings)
         self.known: list[list[Ready] | None] = [None] * len(code.slots)
         self.full = (1 << next((c.lanes for c in code.cells if c.lanes), 1)) - 1
 
@@ -109,7 +111,7 @@ class Machine:
                 self._finish()
             registers = [r.copy() for r in self.registers]
             self._drain()
-        warnings = [self.warnings[k] for k in sorted(self.warnings)]
+        warnings = [*(self.warnings[k] for k in sorted(self.warnings)), *transfer_warnings(self.code, self.memories)]
         return Outcome(self.time, self.idle, self.visits, registers, warnings, stalls=self.stalls)
 
     def alone(self, at: int) -> None:
@@ -286,7 +288,7 @@ class Machine:
 
     def _warn(self, op: Op, kind: int) -> None:
         if (op.uid, kind) not in self.warnings:
-            self.warnings[op.uid, kind] = warning(self.code, op.uid, kind)
+            self.warnings[op.uid, kind] = warning(self.code, op.uid, kind, self.memories)
 
     def _tell_together(self, at: int) -> None:
         for pair in self.pairs[at]:
@@ -393,12 +395,12 @@ class Machine:
         low, high, transfers = self.address + low, self.address + high, self.memories.transfers
         if transfers is not None and transfers.bars(low, high, store=store):
             raise fault(self.code, "barred", op.uid, low, self.memories)
-        place = self.memories.find(low, high - low, op.access.side)
+        place = self.reach.place(op, low, high, store=store)
         if store and self.code.stack is not None:
             pointer, lowest, zone = self.code.stack
             place = None if lowest <= low < int(self.registers[pointer][0]) - zone else place
         if place is None:
-            raise fault(self.code, "outside", op.uid, low, self.memories)
+            raise fault(self.code, "outside", op.uid, low, self.memories, size=high - low, store=store)
         if transfers is not None and not store and place[0].bytes is transfers.words:
             transfers.loaded(self.time, place[1], high - low)
         return place[0].bytes, place[1]

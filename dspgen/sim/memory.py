@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dspgen.errors import Problem, SourceError
 from dspgen.sim.dma import Transfers
-from dspgen.sim.ir import Code
+from dspgen.sim.ir import Code, Op
 from dspgen.target.model import Side, Target
 
 Array = Any
 # In a cell's place, for warnings of other kinds; TOGETHER - n: with the store that is op n.
-MISALIGNED, FAR, TOGETHER = -1, -2, -3
+MISALIGNED, FAR, STRAY, TOGETHER = -1, -2, -3, -4
+SIZE_SHIFT = 44  # of the bytes of an access, above its address, in one word
+WHOLE = 8 << 20  # bytes of a memory up to which all of it is allocated
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A memory with its contents; `shared` tells the sides that reach it."""
+    """Addresses of a memory that are allocated, with their contents; `sides` tells the sides that reach it."""
 
     name: str
     base: int
@@ -30,33 +32,92 @@ class Region:
     bytes: Array
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryObject:
+    """What a program may access: bytes [low, high); [read_low, read_high) may be read. All of them lie in `region`."""
+
+    name: str
+    low: int
+    high: int
+    read_low: int
+    read_high: int
+    region: Region
+
+    def bounds(self, *, store: bool) -> tuple[int, int]:
+        return (self.low, self.high) if store else (self.read_low, self.read_high)
+
+
 @dataclass(slots=True)
 class MemoryMap:
-    """All memories, and behind them the words of the DMA engine. `named` lists (name, address, size) of what was
-    placed, for messages."""
+    """All memories, as far as they are allocated, and behind them the words of the DMA engine. `named` lists (name,
+    address, size) of what was placed, for messages; `objects` are what the program may access; `whole` has the
+    range of addresses of each memory, whatever is allocated."""
 
     regions: list[Region]
     named: list[tuple[str, int, int]] = field(default_factory=list)
     transfers: Transfers | None = None
+    objects: list[MemoryObject] = field(default_factory=list)
+    whole: tuple[tuple[int, int], ...] = ()
 
     @staticmethod
-    def of(target: Target) -> MemoryMap:
-        # np.zeros maps pages lazily, so a memory of a gigabyte costs nothing until it is touched.
+    def of(target: Target, used: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> MemoryMap:
+        """The memories of a machine; of those larger than WHOLE only the `used` ranges of addresses, by memory."""
+        ranges = [
+            (m, low, high)
+            for m in target.memories
+            for low, high in (_merged((used or {}).get(m.name, ())) if m.size > WHOLE else [(m.base, m.base + m.size)])
+        ]
+        # np.zeros maps pages lazily, so what is not touched takes addresses only.
         found = MemoryMap(
-            [Region(m.name, m.base, m.size, m.sides, np.zeros(m.size, dtype=np.uint8)) for m in target.memories]
+            [Region(m.name, low, high - low, m.sides, np.zeros(high - low, dtype=np.uint8)) for m, low, high in ranges],
+            whole=tuple((m.base, m.base + m.size) for m in target.memories),
         )
         if target.dma is not None:
-            found.transfers = Transfers(target.dma, partial(_in_one, tuple(found.regions)))
+            found.transfers = Transfers(target.dma, found.bytes_at, found.stray_transfer)
             words = found.transfers.words
-            found.regions.append(Region("the words of the DMA engine", target.dma.base, len(words), ("scalar",), words))
+            name = "the words of the DMA engine"
+            found.regions.append(Region(name, target.dma.base, len(words), ("scalar",), words))
         return found
 
     def find(self, address: int, size: int, side: Side | None) -> tuple[Region, int] | None:
+        """Where the bytes are allocated, in a memory that the side reaches; None where they aren't."""
         for region in self.regions:
             offset = address - region.base
             if 0 <= offset and offset + size <= region.size and (side is None or side in region.sides):
                 return region, offset
         return None
+
+    def object_at(self, address: int, size: int, side: Side | None, *, store: bool) -> MemoryObject | None:
+        """The object that has all of the bytes, or may be read there."""
+        for found in self.objects:
+            low, high = found.bounds(store=store)
+            if low <= address and address + size <= high and (side is None or side in found.region.sides):
+                return found
+        return None
+
+    def bytes_at(self, address: int, size: int) -> tuple[Array, int] | None:
+        """The contents of the memory that has the bytes, and where they are in it."""
+        place = self.find(address, size, None)
+        return None if place is None else (place[0].bytes, place[1])
+
+    def stray_transfer(self, address: int, size: int, *, store: bool) -> str:
+        """How a transfer reaches outside of every object; empty where it does not."""
+        if self.object_at(address, size, None, store=store) is not None:
+            return ""
+        return self.stray(address, size, store=store)
+
+    def place_object(self, name: str, low: int, size: int, before: int = 0, after: int = 0) -> None:
+        """Let `size` bytes from `low` be accessed, and some bytes before and after them be read."""
+        region = self.find(low, size, None)
+        assert region is not None
+        end = region[0].base + region[0].size
+        read_low, read_high = max(low - before, region[0].base), min(low + size + after, end)
+        self.objects.append(MemoryObject(name, low, low + size, read_low, read_high, region[0]))
+
+    def place_regions(self) -> None:
+        """Let all memory be accessed."""
+        for r in self.regions:
+            self.place_object(r.name, r.base, r.size)
 
     def read(self, address: int, size: int) -> bytes | None:
         place = self.find(address, size, None)
@@ -85,17 +146,51 @@ class MemoryMap:
         where = "before" if address < base else "past the end of"
         return f"{far} bytes {where} {name} ({base:#x}, {size} bytes)"
 
+    def stray(self, address: int, size: int, *, store: bool) -> str:
+        """How far an access is outside of the object closest to it."""
+        end = address + size
 
-def _in_one(regions: tuple[Region, ...], address: int, size: int) -> tuple[Array, int] | None:
-    for region in regions:
-        if region.base <= address and address + size <= region.base + region.size:
-            return region.bytes, address - region.base
-    return None
+        def distance(x: MemoryObject) -> tuple[int, int]:
+            return max(x.low - end, address - x.high, 0), max(x.low - address, end - x.high)
+
+        access = f"{'writes' if store else 'reads'} {size} bytes at {address:#x}"
+        near = min(self.objects, key=distance, default=None)
+        if near is None:
+            return f"{access}, where there is no array"
+        before, after = near.low - address, end - near.high
+        ways = [f"{before} bytes before"] if before > 0 else []
+        ways += [f"{after} bytes past the end of"] if after > 0 else []
+        text = f"{access}, up to {' and '.join(ways)} {near.name} ({near.low:#x}, {near.high - near.low} bytes)"
+        allowed = near.low - near.read_low, near.read_high - near.high
+        if store or not any(allowed):
+            return text
+        return f"{text}, of which {allowed[0]} bytes before and {allowed[1]} bytes past the end may be read"
 
 
-def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, limit: int = 0) -> SourceError:
+def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The union of ranges of addresses, as ranges apart from each other."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        elif high > low:
+            found.append((low, high))
+    return found
+
+
+def fault(
+    code: Code,
+    kind: str,
+    where: int,
+    detail: int,
+    memories: MemoryMap,
+    limit: int = 0,
+    *,
+    size: int = 1,
+    store: bool = False,
+) -> SourceError:
     """The error for a fault: `where` is the op's number (a packet's for "end"), `detail` an address or a cell, for
-    "double" with the other op's number."""
+    "double" with the other op's number; `size` and `store` tell of the access that is "outside"."""
     if kind in ("end", "limit"):
         return _program_fault(code, kind, where, limit)
     op = code.ops[where]
@@ -104,7 +199,7 @@ def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, l
     detail = detail % len(code.cells) if kind == "double" else detail
     cell = code.cells[detail].name if kind in ("double", "unwritten", "unsettled") and detail < len(code.cells) else ""
     texts = {
-        "outside": ("DG420", f"{op.text} reaches {detail:#x}, {_outside(code, detail, memories)}"),
+        "outside": _outside(code, op, detail, size, memories, store=store),
         "barred": ("DG431", f"{op.text} reaches {detail:#x}, which a transfer is moving: {memories.nearest(detail)}"),
         "early": ("DG433", f"the program returns before it has read that the transfer of {op.text} is done"),
         "transfer": ("DG432", f"{op.text} starts {memories.transfers.refused if memories.transfers else ''}"),
@@ -128,10 +223,16 @@ def fault(code: Code, kind: str, where: int, detail: int, memories: MemoryMap, l
     return SourceError(Problem(number, text, op.loc))
 
 
-def _outside(code: Code, address: int, memories: MemoryMap) -> str:
+def _outside(code: Code, op: Op, address: int, size: int, memories: MemoryMap, *, store: bool) -> tuple[str, str]:
+    """The number and the text of an access outside of all that it may reach."""
+    inside = any(low <= address and address + size <= high for low, high in memories.whole)
+    if inside and memories.object_at(address, size, None, store=store) is None:
+        return "DG436", f"{op.text} {memories.stray(address, size, store=store)}"
     if code.stack is not None and address >= code.stack[1] and memories.find(address, 1, None) is not None:
-        return "below the stack pointer, where what interrupts the program may write"
-    return f"outside its memory: {memories.nearest(address)}"
+        why = "below the stack pointer, where what interrupts the program may write"
+    else:
+        why = f"outside its memory: {memories.nearest(address)}"
+    return "DG420", f"{op.text} reaches {address:#x}, {why}"
 
 
 def _known(address: int, memories: MemoryMap) -> str:
@@ -146,9 +247,13 @@ def _program_fault(code: Code, kind: str, where: int, limit: int) -> SourceError
     return SourceError(Problem("DG424", "the program runs off its end: no branch is taken here", loc))
 
 
-def warning(code: Code, uid: int, cell: int) -> str:
-    """What a run that is not strict tells about op `uid`: it read `cell` unwritten, or how its address is amiss."""
+def warning(code: Code, uid: int, cell: int, memories: MemoryMap, access: int = 0) -> str:
+    """What a run that is not strict tells about op `uid`: it read `cell` unwritten, or how its address is amiss.
+    `access`: what `stray_access` makes of the first access outside of every object."""
     op = code.ops[uid]
+    if cell == STRAY:
+        address, size = (access & ((1 << SIZE_SHIFT) - 1)) - 1, access >> SIZE_SHIFT
+        return f"{op.loc}: {op.text} {memories.stray(address, size, store=bool(op.stores))}"
     if cell == FAR:
         return f"{op.loc}: {op.text} reaches memory off the chip; machines may not let vectors there"
     if cell <= TOGETHER:
@@ -157,10 +262,21 @@ def warning(code: Code, uid: int, cell: int) -> str:
         return f"{op.loc}: {op.text} loads what {beside} stores in the same packet; it gets the old value here"
     if cell != MISALIGNED:
         return f"{op.loc}: {op.text} reads {code.cells[cell].name}, which was never written; it holds zero"
-    access = op.access
-    align, granule = (access.align, access.granule) if access else (1, 1)
+    align, granule = (op.access.align, op.access.granule) if op.access else (1, 1)
     kept = "is used as it is" if granule == 1 else f"is rounded down to a multiple of {granule}"
     return f"{op.loc}: {op.text} needs a multiple of {align}; the address {kept}"
+
+
+def transfer_warnings(code: Code, memories: MemoryMap) -> list[str]:
+    """What a run that is not strict tells about transfers."""
+    strays = memories.transfers.warnings if memories.transfers is not None else {}
+    ops = sorted((code.ops[uid] for uid in strays), key=lambda op: op.uid)
+    return [f"{op.loc}: {op.text} starts a transfer that {strays[op.uid]}" for op in ops]
+
+
+def stray_access(address: int, size: int) -> int:
+    """An access as one word that is not 0."""
+    return size << SIZE_SHIFT | address + 1
 
 
 def float_bits(value: float, double: bool) -> int:

@@ -24,7 +24,8 @@ from dspgen.sim.dma import Transfers
 from dspgen.sim.ir import Code
 from dspgen.sim.load import Loaded
 from dspgen.sim.machine import Outcome
-from dspgen.sim.memory import fault, warning
+from dspgen.sim.memory import fault, transfer_warnings, warning
+from dspgen.sim.reach import object_tables
 from dspgen.target.model import Target
 from plant_core.remembered import few_by_identity
 
@@ -64,7 +65,6 @@ def run(loaded: Loaded, target: Target, cache_dir: str | None = None) -> Outcome
     if key not in known:
         known[key] = generate(
             loaded.code,
-            target.memories,
             dma=target.dma,
             entry=start.entry,
             delay=target.pipeline.branch_delay,
@@ -154,13 +154,12 @@ def _call(library: ctypes.CDLL, made: Generated, loaded: Loaded, stack: int) -> 
     counts = np.zeros(max(len(made.blocks), 1), dtype=np.uint64)
     written = np.zeros(len(code.cells), dtype=np.uint8)
     written[sorted(start.written)] = 1
-    warned = np.zeros(max(len(made.checks), 1), dtype=np.uint8)
+    warned = np.zeros(max(len(made.checks), 1), dtype=np.uint64)
     packed = b"".join(r.tobytes() for r in start.registers)
     registers = np.frombuffer(packed, dtype=np.uint8).copy()
     assert len(registers) == register_bytes(code.cells)
-    memories = (ctypes.c_void_p * max(len(loaded.memories.regions), 1))(
-        *(r.bytes.ctypes.data for r in loaded.memories.regions)
-    )
+    tables = object_tables(loaded.memories)
+    memories = (ctypes.c_void_p * len(tables))(*(table.ctypes.data for table in tables))
     transfers = loaded.memories.transfers
     with _lock, _engine(transfers) as engine:
         arrays = (ctypes.c_void_p(a.ctypes.data) for a in (counts, written, warned, registers))
@@ -170,8 +169,10 @@ def _call(library: ctypes.CDLL, made: Generated, loaded: Loaded, stack: int) -> 
         raise fault(code, "early", transfers.running[0].uid, 0, loaded.memories)
     if status:
         kind = "barred" if transfers is not None and transfers.table[-1] else FAULTS[int(head[1])]
-        raise fault(code, kind, int(head[2]), int(head[3]), loaded.memories, start.limit)
-    warnings = [warning(code, u, c) for (u, c), w in _sorted(made, warned) if w]
+        size, store = int(head[5]) or 1, bool(head[6])
+        raise fault(code, kind, int(head[2]), int(head[3]), loaded.memories, start.limit, size=size, store=store)
+    warnings = [warning(code, u, c, loaded.memories, w) for (u, c), w in _sorted(made, warned) if w]
+    warnings += transfer_warnings(code, loaded.memories)
     visits, idle, stalls = _visits(made.blocks, counts, len(code.slots))
     return Outcome(int(head[4]), idle, visits, _unpack(loaded, registers), warnings, stalls=stalls)
 
@@ -188,7 +189,7 @@ def _engine(transfers: Transfers | None) -> Iterator[ctypes.Array[ctypes.c_void_
         return
     told = _LOADED(transfers.loaded), _STORED(transfers.stored)
     pointers = [ctypes.cast(f, ctypes.c_void_p).value for f in told]
-    yield (ctypes.c_void_p * 3)(transfers.table.ctypes.data, *pointers)
+    yield (ctypes.c_void_p * 4)(transfers.table.ctypes.data, *pointers, transfers.words.ctypes.data)
 
 
 def _sorted(made: Generated, warned: Array) -> list[tuple[tuple[int, int], int]]:

@@ -79,14 +79,16 @@ def simulate(
     file: str = UNNAMED,
     cache_dir: str | None = None,
     stack: int = 0,
+    readable: Mapping[str, tuple[int, int]] | None = None,
 ) -> SimResult:
     """Calls `function` (default: the first `.global` label) and runs it to its return.
 
     `arguments` are (name, value) in calling order: an array is placed in memory (in `placement[name]`, else on chip
     where it fits) and passed as a pointer; a float is passed as single unless it is a numpy.float64, an int as a word
     unless it is a numpy 64-bit integer. `strict`: reading a register never written and a misaligned address are
-    errors, else warnings, as is what works by luck. `stack`: bytes below the stack pointers that are kept free of
-    arrays, at least.
+    errors, else warnings, as is what works by luck. `readable`: how many bytes before and behind an array may be read,
+    where accesses outside of arrays, of the text's data and of the stack are such errors, too. `stack`: bytes below the
+    stack pointers that are kept free of arrays, at least; the function may use no more then, where there are any.
     Raises SourceError (DG4xx) for text that can't be assembled and for what the machine would refuse.
     """
     assembled = program if isinstance(program, Assembled) else assembled_once(program, target, file)
@@ -102,6 +104,7 @@ def simulate(
             strict=strict,
             limit=top,
             stack=stack,
+            readable=readable,
         )
 
     loaded = fresh()
