@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from dspgen import oracle
-from dspgen.asmir.pointers import parameter_places
 from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies, with_ends
 from dspgen.blocked import compile_blocked, lost_loops, whole_or_first
 from dspgen.by_nests import Chosen, best_in_parts, best_nests
@@ -62,7 +61,7 @@ from plant_core.beside import beside, forks
 from plant_core.block_tree import Blocks, Part, flat
 from plant_core.canonical.passes import canonical
 from plant_core.defined import with_sizes
-from plant_core.ir import Func, ScalarParam
+from plant_core.ir import Func
 from plant_core.lane_sums import with_lane_sums
 from plant_core.loc import PlantError
 from plant_core.quotients import with_quotients
@@ -115,8 +114,6 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     refuse_registers(source.name, target, "DG022", source.loc)
     seen("scop", source)
     with _located(source), seldom_collecting():
-        elems = [p.dtype if isinstance(p, ScalarParam) else None for p in source.params]
-        parameter_places(source.name, elems, target)  # what has too many is refused before anything is searched
         refuse_unknown_types(source, target)
         backend, remarks = _with_ends(source, target, options, seen)
     conditions = needs(backend.scheduled, target, moved=options.data == "ddr", rooms=backend.rooms)
