@@ -107,8 +107,8 @@ def reference(
     for cells, place in zip(code.inputs, entry_places(target, places_of(target, arguments)), strict=False):
         if isinstance(place, int):
             for k, to in enumerate(cells):
-                word = loaded.memories.read(entry_stack(target) + place + WORD_BYTES * k, WORD_BYTES) or b""
-                registers[to] = terms.constant(int.from_bytes(word, "little"))
+                at = entry_stack(target) + place + WORD_BYTES * k
+                registers[to] = terms.of_bytes(tuple(first_byte(at + j) for j in range(WORD_BYTES)))
         else:
             for to, source in zip(cells, _argument_cells(target, place), strict=False):
                 registers[to] = start[source]

@@ -19,7 +19,7 @@ from tests.generators.arguments import many_arguments
 from tests.support.any_size import verified_at
 
 OWN = Path(__file__).parent.parent / "isa"
-MACHINES = ("ft_m7002", "ft_mt3000", "ft_lite", *(str(OWN / f"{n}.toml") for n in ("quad", "scalar")))
+MACHINES = ("ft_m7002", "ft_mt3000", "ft_lite", "hexagon_v66", *(str(OWN / f"{n}.toml") for n in ("quad", "scalar")))
 SIZES = ({"n": 0}, {"n": 3}, {"n": 37})
 
 

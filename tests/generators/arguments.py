@@ -28,7 +28,7 @@ def many_arguments(seed: int, count: int, kinds: Sequence[str], *, sized: bool, 
         declared.insert(choose.randrange(len(declared)), "int n")
     named = [d if "*" not in d else f"{d.replace('*', '')}[{length}]" for d in _sizes_first(declared)]
     product = "".join(f" + {choose.choice(floats)} * {x}" for x in floats[1:])
-    mixed = "".join(f" {choose.choice('+-^')} {x}" for x in integers[1:])
+    mixed = "".join(f" {choose.choice('+-')} {x}" for x in integers[1:])
     wide = "".join(f" + (float){x}" for x in doubles)
     begin, end = ("float s = 0;", "s += y0[i];") if result else ("", "")
     return f"""{"float" if result else "void"} k({", ".join(named)}) {{
