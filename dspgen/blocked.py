@@ -204,7 +204,7 @@ def _nest(made: Blocks, pieces: Sequence[Compiled]) -> BlockedNest:
     inlined = []
     for piece, code in zip(made.pieces, pieces, strict=True):
         names = [p.name for p in piece.params]
-        given = tuple((r, n) for (r, _), n in zip(code.assembly.inputs, names, strict=True))
+        given = tuple(zip(code.assembly.parameters, names, strict=True))
         inlined.append(Piece(code.assembly, given))
     loc = made.func.comps[0].loc
     return BlockedNest(

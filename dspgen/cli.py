@@ -328,7 +328,7 @@ def _texts(compiled: Compiled, target: Target) -> dict[str, Callable[[], str]]:
     return {
         "asm": lambda: compiled.asm,
         "lasm": lambda: emit_linear(compiled.assembly, target),
-        "h": lambda: emit_header(signature, compiled.conditions),
+        "h": lambda: emit_header(signature, target, compiled.conditions),
         "json": lambda: emit_manifest(compiled.scheduled, target, signature, compiled.conditions),
     }
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from dspgen.errors import DspgenError, Problem
-from dspgen.sim.load import argument_places, bits_of
+from dspgen.sim.load import bits_of, places_of
+from dspgen.target.arguments import Member, Place
 from dspgen.target.model import Target, Toolchain
 
 Array = Any
@@ -81,7 +82,7 @@ def _emulated(
     if tools is None or (lacking := missing_tools(target)):
         told = lacking if tools is not None else missing_tools(target)
         raise DspgenError(Problem("DG521", told, remedy="or run it on the simulator: --runner sim"))
-    places = argument_places(target, arguments)
+    places = places_of(target, arguments)
     arrays = {name: np.ascontiguousarray(v) for name, v in arguments if isinstance(v, np.ndarray) and v.ndim}
     with tempfile.TemporaryDirectory(prefix="dspgen-emulated-") as folder:
         place = Path(folder)
@@ -107,7 +108,7 @@ def _start(
     tools: Toolchain,
     target: Target,
     function: str,
-    arguments: Sequence[tuple[tuple[str, Any], str | int | None]],
+    arguments: Sequence[tuple[tuple[str, Any], Place]],
     arrays: Mapping[str, Array],
     folder: Path,
 ) -> str:
@@ -115,11 +116,14 @@ def _start(
     passed, data, outputs = list[str](), list[str](), list[str]()
     registers = target.register_class(target.abi.scalar_class).names
     for (name, value), place in arguments:
+        if isinstance(place, Member):
+            what = f"{function} has its arguments in a structure, and the ISA file's [toolchain] passes none"
+            raise DspgenError(Problem("DG430", what, remedy="run it on the simulator: --runner sim"))
         label = f"array_{name}"
         for k, shown in enumerate([label] if name in arrays else _words(name, value)):
             if isinstance(place, int):
                 passed.insert(0, _filled(tools.stack_argument, {"offset": str(place + WORD * k), "value": shown}))
-            elif place is not None:
+            else:
                 register = registers[registers.index(place) + k]
                 passed.append(_filled(tools.argument, {"register": register, "value": shown}))
         if name in arrays:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from dspgen import oracle
-from dspgen.asmir.pointers import parameter_places
 from dspgen.block_forms import cuts, grouped, in_few_nests, with_copies, with_ends
 from dspgen.blocked import compile_blocked, lost_loops, whole_or_first
 from dspgen.by_nests import Chosen, best_in_parts, best_nests
@@ -63,7 +62,7 @@ from plant_core.beside import beside, forks
 from plant_core.block_tree import Blocks, Part, flat
 from plant_core.canonical.passes import canonical
 from plant_core.defined import with_sizes
-from plant_core.ir import Buf, Func, ScalarParam
+from plant_core.ir import Buf, Func
 from plant_core.lane_sums import with_lane_sums
 from plant_core.loc import PlantError
 from plant_core.quotients import with_quotients
@@ -117,8 +116,6 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
     seen("scop", source)
     arrays = {p.name: p for p in source.params if isinstance(p, Buf)}
     with _located(source), seldom_collecting():
-        elems = [p.dtype if isinstance(p, ScalarParam) else None for p in source.params]
-        parameter_places(source.name, elems, target)  # what has too many is refused before anything is searched
         refuse_unknown_types(source, target)
         backend, remarks = _with_ends(source, target, options, seen)
     moved = options.data == "ddr"

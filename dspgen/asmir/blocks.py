@@ -109,7 +109,10 @@ class _Composer:
         self.number = -1
         items += self._where_they_fit(self.blocked.sized, self._one_by_one(self.blocked.nests, 0))
         below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
-        return Function(self.blocked.name, inputs, tuple(items), below=below)
+        given = self.pointers.parameters
+        return Function(
+            self.blocked.name, inputs, tuple(items), below=below, parameters=given, entry=self.pointers.entry
+        )
 
     def _first_that_fits(self, forms: Sequence[BlockedNest], depth: int) -> list[Item]:
         first = self._one_by_one(forms[:1], depth)

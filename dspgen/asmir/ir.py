@@ -209,7 +209,8 @@ ArgumentPlace = str | int  # a physical register, or bytes from the scalar side'
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`inputs` are live at entry in the given places, by the machine's calling convention.
+    """`inputs` are live at entry in the given places, by the machine's calling convention. They are the parameters, or
+    the address of a structure from which `entry` loads the `parameters` before anything of `body` runs.
 
     `below` are the bytes under each stack pointer, as it is at entry, that local arrays use.
     """
@@ -219,6 +220,13 @@ class Function:
     body: tuple[Item, ...]
     notes: tuple[str, ...] = field(default=())
     below: tuple[tuple[Side, int], ...] = ()
+    parameters: tuple[VReg, ...] = ()
+    entry: tuple[Item, ...] = ()
+
+    @property
+    def entered(self) -> Function:
+        """The same with `entry` as a part of its body."""
+        return replace(self, body=(*self.entry, *self.body), entry=()) if self.entry else self
 
 
 def every_instr(items: Sequence[Item]) -> Iterator[Instr]:

@@ -106,7 +106,12 @@ class _Lowering:
         below: tuple[tuple[Side, int], ...] = (("vector", max(self.pointers.frame.values(), default=0)),)
         entry = [] if emitter.shuffles is None else emitter.shuffles.entry
         return Function(
-            self.program.name, inputs, tuple(coalesce_moves(predicate_operations(entry + items))), below=below
+            self.program.name,
+            inputs,
+            tuple(coalesce_moves(predicate_operations(entry + items))),
+            below=below,
+            parameters=self.pointers.parameters,
+            entry=self.pointers.entry,
         )
 
     def _by_statements(self, body: tuple[Stmt, ...]) -> list[Item]:

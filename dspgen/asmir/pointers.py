@@ -1,43 +1,30 @@
 """Where arrays begin, and address registers made from that.
 
-Pointers come in the ABI's argument registers. Arithmetic on them happens on the scalar side, on the low half where a
-pointer is a register pair, and the sum is moved to an address register: as a low word alone where the machine has a row
-for that and all its memories lie below 4 GiB.
+Pointers come in the ABI's argument registers, or are loaded from a structure at entry. Arithmetic on them happens on
+the scalar side, on the low half where a pointer is a register pair, and the sum is moved to an address register: as a
+low word alone where the machine has a row for that and all its memories lie below 4 GiB.
 Local arrays lie below the stack pointer: functions here call nothing, so the frame need not be taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Literal
 
 from dspgen.asmir.emitter import Emitter
-from dspgen.asmir.ir import ArgumentPlace, OperandValue, Phys, Reg, VReg
+from dspgen.asmir.ir import ArgumentPlace, Item, Mem, MemRef, OperandValue, Phys, Reg, VReg
+from dspgen.asmir.sections import section
 from dspgen.errors import NoSchedule, Problem
+from dspgen.target.arguments import Member, Place, argument_places, structure_register
 from dspgen.target.model import Side, Target
 from dspgen.target.operations import Form
 from dspgen.vecdsl.ir import ELEM_BYTES, ArrayDecl, Const, Op, Program, Term, Var, VType
 
 I32 = VType("i32", False)
 _FRAME_ALIGN = 128
-
-
-def parameter_places(name: str, elems: Sequence[str | None], target: Target) -> list[ArgumentPlace]:
-    """Where the arguments of a function come, of which numbers have a type; arrays none. Raises NoSchedule (DG306)
-    where there is no room for all."""
-    abi = target.abi
-    pairs = target.register_class(abi.pointer_class).pair_of is not None
-    places = abi.places([pairs if e is None else ELEM_BYTES[e] == 8 for e in elems])
-    found = [place for place in places if place is not None]
-    if len(found) < len(elems):
-        raise NoSchedule(
-            Problem(
-                "DG306",
-                f"`{name}` has {len(elems)} parameters; {target.name} passes at most {len(abi.arguments)} in registers",
-                None,
-                "put several arrays into one, or make scalars macros with -D",
-            )
-        )
-    return found
+_STRUCTURE = "~arguments"  # the structure of arguments, as an array: no array of the program's
+_WORD = 4  # bytes
 
 
 class Pointers:
@@ -48,14 +35,17 @@ class Pointers:
         self.base: dict[str, Reg] = {}
         self.frame: dict[str, int] = {}
         self.narrow = _narrow_form(target)
+        self.parameters: tuple[VReg, ...] = ()
+        self.entry: tuple[Item, ...] = ()
 
     def inputs(self) -> tuple[tuple[VReg, ArgumentPlace], ...]:
-        """The parameters as virtual registers, each with the place it comes in."""
+        """Return what the function is given, as virtual registers with their places: its parameters, or the address of
+        the structure that `entry` loads them from."""
         abi = self.target.abi
         scalars = {s.name: s.elem for s in self.program.scalars}
-        places = parameter_places(self.program.name, [scalars.get(p) for p in self.program.params], self.target)
+        places = argument_places(self.target, [scalars.get(p) for p in self.program.params])
         arrays = {a.name for a in self.program.arrays if not a.local}
-        found: list[tuple[VReg, ArgumentPlace]] = []
+        found: dict[VReg, Place] = {}
         for name, place in zip(self.program.params, places, strict=True):
             if name in arrays:
                 register = VReg(f"p_{name}", abi.pointer_class)
@@ -65,8 +55,49 @@ class Pointers:
                 self.emitter.names[name] = Reg(register)
             else:
                 continue
-            found.append((register, self._place(register, place) if isinstance(place, str) else place))
-        return tuple(found)
+            found[register] = place
+        self.parameters = tuple(found)
+        members = {register: place for register, place in found.items() if isinstance(place, Member)}
+        if members:
+            structure = VReg("arguments", abi.pointer_class)
+            self.base[_STRUCTURE] = Reg(structure)
+            self.entry = tuple(section(self.emitter, partial(self._load_members, members)))
+            found = {structure: structure_register(self.target)}
+        given = ((register, place) for register, place in found.items() if not isinstance(place, Member))
+        return tuple((r, self._place(r, place) if isinstance(place, str) else place) for r, place in given)
+
+    def _load_members(self, members: Mapping[VReg, Member]) -> None:
+        """Load parameters from the structure: each by one row, or a pair of which no row loads both, by halves."""
+        bases: dict[Side, dict[int, VReg]] = {}
+        for register, member in members.items():
+            if self._load_member(Reg(register), member, bases):
+                continue
+            halves: tuple[Literal["lo", "hi"], ...] = ("lo", "hi")
+            half = Member(member.offset, member.size // 2)
+            for part in halves if self._is_pair(Reg(register)) else ():
+                if not self._load_member(Reg(register, part), half, bases):
+                    raise self.emitter.missing("ld", "i32")
+                half = Member(half.offset + half.size, half.size)
+            if half.offset == member.offset:
+                raise self.emitter.missing("ld", "i64" if member.size > _WORD else "i32")
+
+    def _load_member(self, to: Reg, member: Member, bases: dict[Side, dict[int, VReg]]) -> bool:
+        """Load one member, if a row does; `bases`: address registers by the byte that they point to."""
+        for form in self.emitter.table.forms("ld", "i64" if member.size > _WORD else "i32"):
+            memory = form.instruction.memory
+            fits = self.emitter.part_class(to) in form.result_operand.classes
+            if memory is None or memory.align > member.size or not fits:
+                continue
+            known = bases.setdefault(memory.side, {})
+            reach = self.target.address_modes.plus_imm[memory.side][1] * memory.scale
+            near = (s for s in known if 0 <= member.offset - s <= reach and (member.offset - s) % memory.scale == 0)
+            start = next(near, member.offset)
+            if start not in known:
+                known[start] = self.address(_STRUCTURE, memory.side, start, (), ())
+            access = MemRef(_STRUCTURE, member.offset, (), member.size, 1, member.size)
+            self.emitter.emit(form, {form.result: to, form.args[0]: Mem(known[start], member.offset - start, access)})
+            return True
+        return False
 
     def _place(self, register: VReg, first: str) -> str:
         """The physical register of the variable's class that begins at `first`."""

@@ -20,7 +20,7 @@ def verify(function: Function, target: Target) -> Function:
     written: set[Place] = set()
     for register, _ in function.inputs:
         written |= set(_places(register, "", pairs))
-    _block(function.body, written, pairs)
+    _block(function.entered.body, written, pairs)
     return function
 
 

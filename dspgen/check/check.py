@@ -23,10 +23,11 @@ from dspgen.check.rules import on_all_paths
 from dspgen.check.terms import BYTES, UNKNOWN, Terms, first_byte
 from dspgen.errors import Problem, SourceError
 from dspgen.sim.ir import Assembled, Code
-from dspgen.sim.load import Argument, Loaded, argument_places, entry_stack, load
+from dspgen.sim.load import Argument, Loaded, entry_stack, load, places_of
 from dspgen.sim.parse import assemble
 from dspgen.sim.registers import RegisterFile
 from dspgen.sim.states import TooManyStates
+from dspgen.target.arguments import entry_places
 from dspgen.target.model import Target
 from plant_core.loc import Loc
 from plant_core.remembered import few_by_identity
@@ -103,12 +104,12 @@ def reference(
     terms = Terms(_initial(loaded))
     start = _entry_terms(loaded, target, terms)
     registers = [*start, *[UNKNOWN] * (len(code.cells) - len(start))]
-    for cells, place in zip(code.inputs, argument_places(target, arguments), strict=False):
+    for cells, place in zip(code.inputs, entry_places(target, places_of(target, arguments)), strict=False):
         if isinstance(place, int):
             for k, to in enumerate(cells):
-                word = loaded.memories.read(entry_stack(target) + place + WORD_BYTES * k, WORD_BYTES) or b""
-                registers[to] = terms.constant(int.from_bytes(word, "little"))
-        elif place is not None:
+                at = entry_stack(target) + place + WORD_BYTES * k
+                registers[to] = terms.of_bytes(tuple(first_byte(at + j) for j in range(WORD_BYTES)))
+        else:
             for to, source in zip(cells, _argument_cells(target, place), strict=False):
                 registers[to] = start[source]
     state = State(terms, code.cells, registers, code.mask, _free_stack(target, stack), target.dma)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dspgen.emit.header import Signature, signature_of
+from dspgen.emit.header import Signature, place_text, signature_of
 from dspgen.emit.needs import Line, needs
 from dspgen.emit.text import print_lines
 from dspgen.sched.ir import CommentLine, LabelLine, LoopReport, Packet, Placed, Scheduled
@@ -88,8 +88,7 @@ def _file_header(scheduled: Scheduled, target: Target, signature: Signature) -> 
     yield f"{signature.name}, from {signature.source}, for {target.name}"
     yield ""
     for parameter, place in zip(signature.parameters, signature.places(target), strict=True):
-        where = place if isinstance(place, str) else "stack"
-        yield f"{where:<8} {parameter.c_text}"
+        yield f"{place_text(place, target):<8} {parameter.c_text}"
     yield from _time(scheduled)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from dspgen.target.arguments import Place, argument_places, by_structure, structure_register
 from dspgen.target.model import Target
 from plant_core.ir import Buf, Func
 from plant_core.printer import print_expr
@@ -20,6 +21,7 @@ _C_TYPES = {
     "u16": "uint16_t",
     "u32": "uint32_t",
 }
+_NARROW = ("i8", "i16", "u8", "u16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,13 @@ class Parameter:
         known = inner and all(isinstance(n, int) for n in self.shape[1:])
         return f"{const}{_C_TYPES[self.elem]} " + (f"({pointer}){inner}" if known else pointer)
 
+    @property
+    def c_member(self) -> str:
+        """The declaration as a member of the structure of arguments, where numbers are words at least."""
+        if self.shape is None and self.elem in _NARROW:
+            return f"int32_t {self.name};  /* as {_C_TYPES[self.elem]} */"
+        return f"{self.c_prototype};"
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
@@ -59,11 +68,14 @@ class Signature:
     parameters: tuple[Parameter, ...]
     source: str
 
-    def places(self, target: Target) -> tuple[str | int | None, ...]:
-        """Where the calling convention has the parameters at entry; see `Abi.places`."""
-        pairs = target.register_class(target.abi.pointer_class).pair_of is not None
-        wide = [p.elem in ("f64", "i64") if p.shape is None else pairs for p in self.parameters]
-        return target.abi.places(wide)
+    def places(self, target: Target) -> tuple[Place, ...]:
+        """Where the calling convention has the parameters at entry; see `argument_places`."""
+        return argument_places(target, [p.elem if p.shape is None else None for p in self.parameters])
+
+    @property
+    def structure(self) -> str:
+        """The name of the structure that holds the arguments where one does."""
+        return f"{self.name}_args"
 
 
 def signature_of(func: Func) -> Signature:
@@ -78,10 +90,30 @@ def _shape(buf: Buf) -> tuple[int | str, ...]:
     return tuple(n if isinstance(n, int) else print_expr(n) for n in buf.shape)
 
 
-def emit_header(signature: Signature, needs: tuple[str, ...]) -> str:
-    """The header file: a prototype with restricted pointers, and what a caller must see to (`needs`)."""
+def place_text(place: Place, target: Target) -> str:
+    """Where an argument is at entry, in words of the listing: a register, the stack, or bytes from an address."""
+    if isinstance(place, str):
+        return place
+    return "stack" if isinstance(place, int) else f"{structure_register(target)}+{place.offset}"
+
+
+def emit_header(signature: Signature, target: Target, needs: tuple[str, ...]) -> str:
+    """The header file: a prototype with restricted pointers, and what a caller must see to (`needs`). Where arguments
+    come in a structure, it is declared, too."""
     guard = f"DSPGEN_{''.join(c if c.isalnum() else '_' for c in signature.name).upper()}_H"
     parameters = ", ".join(p.c_prototype for p in signature.parameters) or "void"
+    structure = ""
+    if by_structure(signature.places(target)):
+        members = "\n".join(f"  {p.c_member}" for p in signature.parameters)
+        reached = ", ".join(m.name for m in target.memories if "scalar" in m.sides and m.purpose == "data")
+        structure = f"""/* All arguments, in memory that scalar units reach ({reached}).
+   They are only read, and not any more when {signature.name} has returned. */
+struct {signature.structure} {{
+{members}
+}};
+
+"""
+        parameters = f"const struct {signature.structure} *DSPGEN_RESTRICT args"
     notes = "\n".join(f" * - {need}" for need in needs)
     return f"""/* {signature.name}, from {signature.source}. The caller sees to it that:
 {notes}
@@ -98,7 +130,7 @@ extern "C" {{
 #define DSPGEN_RESTRICT restrict
 #endif
 
-void {signature.name}({parameters});
+{structure}void {signature.name}({parameters});
 
 #ifdef __cplusplus
 }}

@@ -41,7 +41,7 @@ _LIST_WIDTH = 100
 
 def emit_linear(function: Function, target: Target) -> str:
     """The whole `.sa` file of a function."""
-    return _Printer(function, target).text()
+    return _Printer(function.entered, target).text()
 
 
 class _Printer:

@@ -7,6 +7,14 @@ from collections.abc import Sequence
 
 from dspgen.emit.header import Signature
 from dspgen.sched.ir import LoopReport, Scheduled
+from dspgen.target.arguments import (
+    Member,
+    Place,
+    by_structure,
+    structure_alignment,
+    structure_bytes,
+    structure_register,
+)
 from dspgen.target.model import Target
 
 
@@ -14,6 +22,7 @@ def manifest(
     scheduled: Scheduled, target: Target, signature: Signature, conditions: Sequence[str] = ()
 ) -> dict[str, object]:
     """Plain values: parameters and their registers, what the caller must see to, cycles, loops, registers."""
+    places = signature.places(target)
     return {
         "kernel": signature.name,
         "source": signature.source,
@@ -26,13 +35,25 @@ def manifest(
                 "const": p.const,
                 "register": place if isinstance(place, str) else None,
                 **({"stack_offset": place} if isinstance(place, int) else {}),
+                **({"structure_offset": place.offset} if isinstance(place, Member) else {}),
             }
-            for p, place in zip(signature.parameters, signature.places(target), strict=True)
+            for p, place in zip(signature.parameters, places, strict=True)
         ],
+        **({"structure": _structure(signature, places, target)} if by_structure(places) else {}),
         "needs": list(conditions),
         "cycles_estimate": scheduled.cycles,
         "loops": [loop_object(report) for report in scheduled.loops],
         "registers_used": list(scheduled.registers_used),
+    }
+
+
+def _structure(signature: Signature, places: Sequence[Place], target: Target) -> dict[str, object]:
+    """The structure that holds all arguments, whose address is in a register."""
+    return {
+        "name": signature.structure,
+        "bytes": structure_bytes(places),
+        "align": structure_alignment(places),
+        "register": structure_register(target),
     }
 
 

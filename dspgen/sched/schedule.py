@@ -70,6 +70,7 @@ def schedule(
     where values must wait in memory, though other code, of which `instead` tells the cycles, takes hardly more than
     this would without that.
     """
+    function = function.entered
     facts = Facts(target)
     settings = Settings(
         pipeline=pipeline,

@@ -72,7 +72,7 @@ def evaluate(
     `strict`: reading a register that was never written and a misaligned address are errors. Raises SourceError for what
     the machine would refuse of any order of the instructions, and DG426 after `limit` instructions.
     """
-    return _Run(function, target, arguments, placement or {}, strict, stack, limit).result()
+    return _Run(function.entered, target, arguments, placement or {}, strict, stack, limit).result()
 
 
 class _Run:

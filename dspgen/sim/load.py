@@ -15,6 +15,15 @@ from dspgen.sim.machine import Start
 from dspgen.sim.memory import MemoryMap, float_bits, zero_registers
 from dspgen.sim.registers import RegisterFile
 from dspgen.sim.symbols import split_symbol
+from dspgen.target.arguments import (
+    Member,
+    Place,
+    argument_places,
+    by_structure,
+    structure_alignment,
+    structure_bytes,
+    structure_register,
+)
 from dspgen.target.model import Memory, Target
 from plant_core.remembered import few_by_identity
 
@@ -26,16 +35,19 @@ GUARDS = (1 << 16, 1 << 14, 1 << 12)  # the most of these that there is room for
 PACKET_BYTES = 32
 STACK = "the stack"  # its name among the objects
 WORD = 0xFFFFFFFF
+STRUCTURE = "the structure of arguments"
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Ready to run. `places` gives each array argument's address."""
+    """Ready to run. `places` gives each array argument's address; `structure` that of the structure that holds all
+    arguments, if one does."""
 
     code: Code
     memories: MemoryMap
     start: Start
     places: tuple[tuple[str, int, Array], ...]
+    structure: int = 0
 
 
 def _margin(target: Target) -> int:
@@ -70,16 +82,16 @@ def bits_of(name: str, value: Argument) -> tuple[int, bool]:
     raise SourceError(Problem("DG430", text))
 
 
-def argument_places(target: Target, arguments: Sequence[tuple[str, Argument]]) -> tuple[str | int | None, ...]:
-    """Where the calling convention puts each; see `Abi.places`. Raises SourceError where there is no room for all."""
-    abi = target.abi
-    pairs = target.register_class(abi.pointer_class).pair_of is not None
-    wide = [pairs if isinstance(v, np.ndarray) and v.ndim else bits_of(name, v)[1] for name, v in arguments]
-    places = abi.places(wide)
-    if None in places:
-        text = f"{len(arguments)} arguments; the calling convention passes {len(abi.arguments)} in registers"
-        raise SourceError(Problem("DG430", text))
-    return places
+def places_of(target: Target, arguments: Sequence[tuple[str, Argument]]) -> tuple[Place, ...]:
+    """Where the calling convention puts each argument; see `argument_places`."""
+    return argument_places(target, [_elem(name, value) for name, value in arguments])
+
+
+def _elem(name: str, value: Argument) -> str | None:
+    """A type of a number's size; None for an array."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return None
+    return "i64" if bits_of(name, value)[1] else "i32"
 
 
 @dataclass(slots=True)
@@ -179,6 +191,9 @@ def load(
     arrays = [(n, np.ascontiguousarray(v)) for n, v in arguments if isinstance(v, np.ndarray) and v.ndim > 0]
     items = [_Item(_name(d), max(len(d.contents), 1), max(d.align, 8)) for d in program.data]
     items += [_Item(n, max(v.nbytes, 1), ALIGN, placement.get(n)) for n, v in arrays]
+    passed_in = places_of(target, arguments)
+    if by_structure(passed_in):
+        items.append(_Item(STRUCTURE, structure_bytes(passed_in), structure_alignment(passed_in)))
     placer, addresses = _placed(target, stack, items)
     memories = MemoryMap.of(target, placer.used())
     symbols, code_addresses, code_end = _code_addresses(program, target)
@@ -187,7 +202,7 @@ def load(
         memories.named.append((f"{name}, which is not defined in this file,", symbols[name], PACKET_BYTES))
     symbols |= _write_data(program, memories, addresses, symbols)
     places = []
-    for (name, value), address in zip(arrays, addresses[len(program.data) :], strict=True):
+    for (name, value), address in zip(arrays, addresses[len(program.data) :], strict=False):
         memories.write(address, value.tobytes())
         memories.named.append((name, address, value.nbytes))
         places.append((name, address, value))
@@ -195,7 +210,10 @@ def load(
     code = _code(program, target, symbols, code_addresses, lowest)
     setter = _Setter(target, RegisterFile(target), zero_registers(code), set())
     top = setter.machine_state(code_end)
-    passed = setter.call([(n, v) for n, v in arguments], {n: a for n, a, _ in places}, memories, top)
+    structure = addresses[-1] if by_structure(passed_in) else 0
+    passed = setter.call(
+        [*zip(passed_in, arguments, strict=True)], {n: a for n, a, _ in places}, memories, top, structure
+    )
     if readable is None:
         memories.place_regions()
     else:
@@ -205,7 +223,7 @@ def load(
         memories.transfers.strict = strict
     entry = _entry(program, function)
     start = Start(setter.registers, frozenset(setter.written), entry, code_end, strict, limit)
-    return Loaded(code, memories, start, tuple(places))
+    return Loaded(code, memories, start, tuple(places), structure)
 
 
 def _place_objects(
@@ -342,22 +360,32 @@ class _Setter:
             self.written.add(cell)
 
     def call(
-        self, arguments: Sequence[tuple[str, Argument]], places: Mapping[str, int], memories: MemoryMap, top: int
+        self,
+        arguments: Sequence[tuple[Place, tuple[str, Argument]]],
+        places: Mapping[str, int],
+        memories: MemoryMap,
+        top: int,
+        structure: int,
     ) -> int:
-        """Arguments in their registers, and in memory from the scalar side's stack pointer, `top`, on; gives how many
-        bytes there."""
+        """Arguments in their places: in registers, in memory from the scalar side's stack pointer, `top`, on, or in a
+        structure; gives how many bytes from the stack pointer on."""
         passed = 0
         pointer = self.target.register_class(self.target.abi.pointer_class)
-        for place, (name, value) in zip(argument_places(self.target, arguments), arguments, strict=True):
-            if isinstance(place, int):
-                bits, wide = (places[name], pointer.pair_of is not None) if name in places else bits_of(name, value)
-                size = 8 if wide else 4
-                memories.write(top + place, (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
+        if by_structure([place for place, _ in arguments]):
+            self._wide(structure_register(self.target), structure, pointer.name)
+        for place, (name, value) in arguments:
+            if isinstance(place, str):
+                if name in places:
+                    self._wide(place, places[name], pointer.name)
+                else:
+                    self._scalar(place, name, value)
+                continue
+            bits, wide = (places[name], pointer.pair_of is not None) if name in places else bits_of(name, value)
+            size = place.size if isinstance(place, Member) else 8 if wide else 4
+            at = structure + place.offset if isinstance(place, Member) else top + place
+            memories.write(at, (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
+            if not isinstance(place, Member):
                 passed = max(passed, place + size)
-            elif place is not None and name in places:
-                self._wide(place, places[name], pointer.name)
-            elif place is not None:
-                self._scalar(place, name, value)
         return passed
 
     def _wide(self, register: str, value: int, class_name: str) -> None:

@@ -214,7 +214,8 @@ class Abi(Sourced):
     callee_saved: registers that must be as they were when the function returns.
     reserved: registers that compiled code must not use for anything else, such as stack pointers.
     entry_values: control registers with the values that they have at entry.
-    stack_arguments: bytes from the scalar side's stack pointer to the first argument without a register, 4 or 8 each.
+    stack_arguments: bytes from the scalar side's stack pointer to the first argument without a register, 4 or 8 each;
+        where it isn't given, more arguments than registers come in one structure, its address in the first register.
     stack_alignment: bytes that stack pointers are multiples of; where it isn't given, as many as any access wants.
     red_zone: bytes below the stack pointers that functions may use without moving these; where it isn't given, all.
     """

@@ -52,10 +52,10 @@ def place(instruction: Instruction, *operands: str) -> Packet:
     return Packet((Placed(instruction, instruction.units[0], operands),))
 
 
-def test_header_compiles(tmp_path: Path) -> None:
+def test_header_compiles(tmp_path: Path, ft_m7002: Target) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     assert compiler is not None
-    (tmp_path / "blur.h").write_text(emit_header(SIGNATURE, ("arrays do not overlap",)))
+    (tmp_path / "blur.h").write_text(emit_header(SIGNATURE, ft_m7002, ("arrays do not overlap",)))
     (tmp_path / "use.c").write_text(
         '#include "blur.h"\nvoid use(const uint8_t image[8][4], float out[32]) { blur(image, 2.0f, out); }\n'
     )

@@ -35,10 +35,6 @@ REFUSED = {
     "long arrays": ("void k(long a[9]) { for (int i = 0; i < 9; i++) a[i] += 1; }", "DG300"),
     "bytes": ("void k(signed char a[9]) { for (int i = 0; i < 9; i++) a[i] += 1; }", "DG300"),
     "long size": ("void k(long n, float a[9]) { for (long i = 0; i < n; i++) a[i] = 1; }", "DG330"),
-    "parameters": (
-        f"void k({', '.join(f'float p{k}[4]' for k in range(9))}) {{ for (int i = 0; i < 4; i++) p0[i] = p8[i]; }}",
-        "DG306",
-    ),
     "stack": (
         "void k(float a[8000]) { float t[300000]; for (int i = 0; i < 8000; i++) t[i * 35] = a[i]; for "
         "(int i = 0; i < 8000; i++) a[i] = t[279965 - i * 35]; }",
