@@ -114,9 +114,11 @@ class Padding:
     before: int
     after: int
 
-    def around(self, size: int) -> tuple[int, int]:
-        """Return the padding of an array of `size` bytes, which may be smaller than there is room for."""
-        return self.before, self.after + max(self.size - size, 0)
+    def around(self, size: int) -> tuple[int, int, int]:
+        """Return the bytes before and after an array of `size` bytes that may be read, and those after it that may be
+        written back as they were: the room for a larger array, where stores have no lane predicates."""
+        spare = max(self.size - size, 0)
+        return self.before, self.after + spare, spare
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,11 +454,11 @@ def simulate_kernel(
         raise RefusedCode(refusal.render()) from refusal
 
 
-def _readable(compiled: Compiled, values: Mapping[str, np.ndarray | int | float]) -> dict[str, tuple[int, int]] | None:
+def _readable(compiled: Compiled, values: Mapping[str, np.ndarray | int | float]) -> dict[str, tuple[int, ...]] | None:
     """The padding of the arrays passed and of the stack's, as `simulate` takes it."""
     if compiled.padding is None:
         return None
-    found = {
+    found: dict[str, tuple[int, ...]] = {
         n: compiled.padding[n].around(v.nbytes)
         for n, v in values.items()
         if isinstance(v, np.ndarray) and n in compiled.padding

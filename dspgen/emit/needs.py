@@ -52,11 +52,13 @@ def needs(
         found += [f"{r.array} has at most {shape_text(r.most)} elements: else nothing is done" for r in rooms]
     elif arrays and memories:
         found.append(f"arrays lie in memory that every unit reaches ({', '.join(memories)})")
-        found += [f"{r.array} has at most {shape_text(r.most)} elements, and may be read beyond its own" for r in rooms]
+        found += [
+            f"{r.array} has at most {shape_text(r.most)} elements, and may be read, and written back as it was, beyond "
+            "its own"
+            for r in rooms
+        ]
     if arrays and padding:
-        found.append(
-            f"up to {padding} bytes before and after each array may be read, whatever they hold; none is written"
-        )
+        found.append(f"up to {padding} bytes before and after each array may be read, whatever they hold")
     if relies_on_old_values(scheduled.lines, target):
         found.append("interrupts are masked: registers are read while newer values of theirs are in flight")
     return tuple(found)

@@ -183,7 +183,7 @@ def load(
     strict: bool,
     limit: int,
     stack: int = 0,
-    readable: Mapping[str, tuple[int, int]] | None = None,
+    readable: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Loaded:
     """Builds fresh memories and registers. `readable`: the bytes before and behind an array that may be read, where
     accesses are held to arrays, data and the stack; None: all memory may be accessed. Raises SourceError where the call
@@ -231,7 +231,7 @@ def _place_objects(
     target: Target,
     items: Sequence[_Item],
     addresses: Sequence[int],
-    readable: Mapping[str, tuple[int, int]],
+    readable: Mapping[str, tuple[int, ...]],
 ) -> None:
     """Lets arrays and data be accessed, and memories that no array is placed in."""
     for item, address in zip(items, addresses, strict=True):
@@ -243,7 +243,7 @@ def _place_objects(
 
 
 def _place_stack(
-    memories: MemoryMap, target: Target, lowest: int, stack: int, passed: int, padding: tuple[int, int]
+    memories: MemoryMap, target: Target, lowest: int, stack: int, passed: int, padding: tuple[int, ...]
 ) -> None:
     """Lets the stack be accessed, and `padding` bytes before and after it be read: where it is told how much the
     function takes, so much below each stack pointer, and the arguments that are `passed` there; else all that is free
@@ -256,7 +256,8 @@ def _place_stack(
     if target.abi.vector_stack != target.abi.scalar_stack:
         tops.setdefault(vector_stack(target), 0)
     for top, above in tops.items():
-        low = max(top - stack, lowest)
+        region = memories.find(top - 1, 1, None)
+        low = max(top - stack, lowest, region[0].base if region is not None else 0)
         memories.place_object(STACK, low, top + above - low, *padding)
 
 

@@ -106,13 +106,15 @@ class MemoryMap:
             return ""
         return self.stray(address, size, store=store)
 
-    def place_object(self, name: str, low: int, size: int, before: int = 0, after: int = 0) -> None:
-        """Let `size` bytes from `low` be accessed, and some bytes before and after them be read."""
+    def place_object(self, name: str, low: int, size: int, before: int = 0, after: int = 0, spare: int = 0) -> None:
+        """Let `size` bytes from `low` be accessed, some bytes before and after them be read, and `spare` of the bytes
+        after them be written as well."""
         region = self.find(low, size, None)
         assert region is not None
         end = region[0].base + region[0].size
         read_low, read_high = max(low - before, region[0].base), min(low + size + after, end)
-        self.objects.append(MemoryObject(name, low, low + size, read_low, read_high, region[0]))
+        written = min(low + size + spare, end)
+        self.objects.append(MemoryObject(name, low, written, read_low, read_high, region[0]))
 
     def place_regions(self) -> None:
         """Let all memory be accessed."""

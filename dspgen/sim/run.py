@@ -79,7 +79,7 @@ def simulate(
     file: str = UNNAMED,
     cache_dir: str | None = None,
     stack: int = 0,
-    readable: Mapping[str, tuple[int, int]] | None = None,
+    readable: Mapping[str, tuple[int, ...]] | None = None,
 ) -> SimResult:
     """Calls `function` (default: the first `.global` label) and runs it to its return.
 
