@@ -23,7 +23,8 @@ KERNELS = {
     "first negative": "{ int i = 0; while (i < n && a[i] >= 0) i++; r[0] = i; }",
     "mismatch": "{ int i; for (i = 0; i < n; i++) if (a[i] != b[i]) break; r[0] = i; }",
     "compare": """{ int c = 0;
-      for (int i = 0; i < n; i++) { if (a[i] < b[i]) { c = -1; break; } if (a[i] > b[i]) { c = 1; break; } } r[0] = c; }""",
+      for (int i = 0; i < n; i++) { if (a[i] < b[i]) { c = -1; break; } if (a[i] > b[i]) { c = 1; break; } }
+      r[0] = c; }""",
     "return": """{ r[1] = 0; for (int i = 0; i < n; i++) if (a[i] > 0.5f) { r[0] = i; return; } r[1] = 1; }""",
     "copied up to there": "{ int i; for (i = 0; i < n; i++) { if (a[i] > 0.5f) break; b[i] = a[i]; } r[0] = i; }",
     "argmax, early stop": """{ float m = -1; int at = -1;
@@ -63,7 +64,7 @@ def main() -> None:
         path.write_text(f"{HEAD}\n{body}\n")
         theirs = shared(path).k
         compiled = compile_cpu(str(path), Options(function="k"))
-        ours = getattr(ctypes.CDLL(str(build(compiled.cpp, fp="reassoc", cache_dir=folder))), "k")
+        ours = ctypes.CDLL(str(build(compiled.cpp, fp="reassoc", cache_dir=folder))).k
         for at in (0, 5, 50, n // 2, None):
             a, b, r = np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(2, np.int32)
             if at is not None:
