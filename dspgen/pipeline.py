@@ -119,7 +119,7 @@ def compile_file(path: str, target: Target, options: Options, *, on_stage: OnSta
         refuse_unknown_types(source, target)
         backend, remarks = _with_ends(source, target, options, seen)
     moved = options.data == "ddr"
-    padding = padding_of(backend.program, target)
+    padding = padding_of(backend.program, target, {room.array for room in backend.rooms})
     if moved and target.dma is not None:  # which reads what the arrays have
         padding = {name: p for name, p in padding.items() if name not in arrays}
     conditions = needs(backend.scheduled, target, moved=moved, rooms=backend.rooms, padding=widest(padding, arrays))

@@ -108,17 +108,19 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Bytes before and after an array that code compiled for `size` bytes of it may read."""
+    """Bytes before and after an array that code compiled for `size` bytes of it may read; `blended`: stores of some
+    lanes write back the others as they were."""
 
     size: int
     before: int
     after: int
+    blended: bool = False
 
     def around(self, size: int) -> tuple[int, int, int]:
         """Return the bytes before and after an array of `size` bytes that may be read, and those after it that may be
-        written back as they were: the room for a larger array, where stores have no lane predicates."""
+        written back as they were, in the room for a larger array."""
         spare = max(self.size - size, 0)
-        return self.before, self.after + spare, spare
+        return self.before, self.after + spare, spare if self.blended else 0
 
 
 @dataclass(frozen=True, slots=True)

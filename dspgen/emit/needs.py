@@ -58,7 +58,8 @@ def needs(
             for r in rooms
         ]
     if arrays and padding:
-        found.append(f"up to {padding} bytes before and after each array may be read, whatever they hold")
+        none = "" if rooms else "; none is written"
+        found.append(f"up to {padding} bytes before and after each array may be read, whatever they hold{none}")
     if relies_on_old_values(scheduled.lines, target):
         found.append("interrupts are masked: registers are read while newer values of theirs are in flight")
     return tuple(found)

@@ -70,7 +70,7 @@ def test_a_load_beyond_the_padding_is_told() -> None:
 def test_the_command_ends_as_not_verified(
     dspgen: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "padding_of", lambda program, target: {})
+    monkeypatch.setattr(pipeline, "padding_of", lambda program, target, sized: {})
     path = str(EXAMPLES / "saxpy.c")
     given = ("-D", "N=67", "--isa", "ft_m7002", "--data", "onchip")
     for paths in ((path,), (path, path)):
