@@ -407,7 +407,7 @@ class _Maker:
 
     def _part(self, low: c_ast.Node, high: c_ast.Node, *, short: bool) -> c_ast.Node:
         """The search through some iterations, as far as there are any where there may be `short` of them."""
-        coord, turn = self.coord, self.fresh("turn")
+        coord, turn = self.coord, self.fresh(self.counted.counter)
         counter = self._at(c_ast.ID(turn, coord))
         given = []
         for made in self.divided.given:

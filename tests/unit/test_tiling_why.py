@@ -88,11 +88,11 @@ def test_one_verdict_for_each_loop_of_the_text() -> None:
     ("body", "reason"),
     [
         (
-            "int k = 0; while (k < 64 && a[k] > 0) k++; r[0] = k;",
+            "int k = 0; while (k < 64 && r[k / 2] > 0) { r[k] = k; k++; }",
             "iteration 1 needs to know whether the loop goes on, which iteration 0 decides",
         ),
         (
-            "for (int i = 0; i < 64; i++) { if (a[i] < 0) return; r[i] += a[i] > 1; }",
+            "for (int i = 0; i < 64; i++) { if (r[i / 2] < 0) return; r[i] += a[i] > 1; }",
             "iteration 1 needs to know whether the loop goes on, which iteration 0 decides",
         ),
     ],
@@ -104,6 +104,12 @@ def test_variables_that_the_text_does_not_have_are_told_in_words(
     found = verdicts(f"void f(const float a[64], int r[64]) {{ {body} }}", tmp_path, ft_m7002)
     assert any(kind == "not-vectorized" and message.endswith(reason) for kind, message in found), found
     assert not any("going" in message or "done" in message for _, message in found)
+
+
+def test_searches_are_told_by_the_loop_s_own_variable(tmp_path: Path, ft_m7002: Target) -> None:
+    body = "int k = 0; while (k < 64 && a[k] > 0) k++; r[0] = k;"
+    ((kind, message),) = verdicts(f"void f(const float a[64], int r[64]) {{ {body} }}", tmp_path, ft_m7002)
+    assert kind == "vectorized" and message.startswith("across k_")
 
 
 def test_two_loops_across_lanes(tmp_path: Path, ft_m7002: Target) -> None:
