@@ -141,7 +141,8 @@ class Forms:
                 return self._classes[cls][folded]
         if folded in self._known:
             wanted = ", ".join(operand.classes) or "a number"
-            return Misfit(3, "DG405", f"{token.text} can't stand here (it takes {wanted})", token.loc)
+            remedy = f"write one of {wanted}, or use another instruction"
+            return Misfit(3, "DG405", f"{token.text} can't stand here (it takes {wanted})", token.loc, remedy)
         takes_symbol = operand.symbol_bits is not None or operand.kind == "immediate" or operand.imm is not None
         if operand.symbol_bits is not None and token.text not in self.symbols and ":" not in token.text:
             self.external.setdefault(token.text, token.loc)
@@ -192,7 +193,7 @@ class Forms:
         if token.kind != "name" or self._fold(token.text) in self._known:
             return Misfit(2, "DG405", f"a label is needed here, not {token.text}", token.loc)
         close = difflib.get_close_matches(token.text, sorted(self.code_labels), 1)
-        remedy = f"did you mean {close[0]}?" if close else ""
+        remedy = f"did you mean {close[0]}?" if close else "write the label before a packet of this text"
         return Misfit(5, "DG403", f"unknown label {token.text}", token.loc, remedy)
 
     def _memory(self, form: Instruction, token: Token) -> Value | Misfit:
