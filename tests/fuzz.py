@@ -188,7 +188,11 @@ class Campaign:
 
     def summary(self, seconds: float) -> dict[str, Any]:
         refused = {
-            code: {"count": sum(found.values()), "messages": len(found), "sample": self.samples["refused", code]}
+            code: {
+                "count": sum(found.values()),
+                "messages": dict(found.most_common()),
+                "sample": self.samples["refused", code],
+            }
             for code, found in sorted(self.refusals.items())
         }
         return {
