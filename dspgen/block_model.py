@@ -294,15 +294,20 @@ def _whole_loops(boxes: Boxes, known: Sequence[bool]) -> Iterator[Way]:
             columns = bool(whole) and few == (unknown[-1],)
             for rows in ((*_LENGTHS, *_ROWS) if long else _COLUMNS if columns else _ROWS) if few else ():
                 every = enumerate(boxes.loops)
-                yield tuple(min(rows, extent) if k in few else extent for k, (_, _, extent) in every), few
+                yield tuple(min(rows, _whole(e, known[k])) if k in few else e for k, (_, _, e) in every), few
 
 
 def spans_of(extent: int, known: bool) -> list[int]:
     """Halves of a loop, halves of these, and so on; powers of two where its size is a guess."""
-    found = [extent if known else 1 << max(extent, _FEWEST).bit_length() - 1]
+    found = [_whole(extent if known else max(extent, _FEWEST), known)]
     while found[-1] > _FEWEST:
         found.append(_even(-(-found[-1] // 2)))
     return found
+
+
+def _whole(extent: int, known: bool) -> int:
+    """All iterations of a loop; where its size is a guess, a power of two, by which blocks are counted."""
+    return extent if known else 1 << max(extent, 1).bit_length() - 1
 
 
 def _even(span: int) -> int:

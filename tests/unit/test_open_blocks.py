@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.block_model import ways_of
 from dspgen.frontend.read import read_c
 from dspgen.tiling.isolating import isolated
 from plant_core.block_tree import Blocks
@@ -160,3 +161,18 @@ def test_guards_are_told_by_what_is_left_of_a_loop(tmp_path: Path) -> None:
     triangle = Boxes(any_size(NESTS["triangle"], tmp_path), GRANULE)
     made = blocks(triangle, [8, 16], (0,), reassoc=False, rooms={"x": (8, ROOM), "y": (ROOM,)})
     assert not made.left and made.origins
+
+
+@pytest.mark.parametrize("rows", [6, 7, 15, 16, 40])
+def test_blocks_of_loops_that_an_array_bounds_are_counted_by_powers_of_two(rows: int, tmp_path: Path) -> None:
+    """What the array tells is a guess of how many iterations there are, and no power of two."""
+    text = f"""void f(int n, int m, const int x[{rows + 1}][m], int y[{rows + 1}][m]) {{
+        for (int i = 1; i < n; i++) {{ int s = 0;
+            for (int j = 0; j < m; j++) s += x[j > 5 ? 5 : i][j];
+            y[i][i] += s; }} }}"""
+    boxes = Boxes(any_size(text, tmp_path), GRANULE)
+    open_ = [k for k in range(len(boxes.loops)) if boxes.symbolic(boxes.main, k) is not None]
+    ways = ways_of(boxes, lambda sizes, orders: True)
+    assert open_ and ways
+    for spans, order in ways:
+        assert all(spans[k].bit_count() == 1 for k in order if k in open_), (spans, order)
