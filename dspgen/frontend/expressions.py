@@ -79,7 +79,8 @@ _STEPPING = ("p++", "p--", "++", "--")
 
 @dataclass(slots=True)
 class ExpressionReader:
-    """Reads expressions at one place: `nest` is the loops and conditions around it.
+    """Reads expressions at one place: `nest` is the loops and conditions around it; `by_data`: a condition around it
+    depends on data, so that it may be left out in any iteration.
 
     `functions` are the file's own functions, whose calls are replaced by the value if they are one return statement.
     """
@@ -90,6 +91,7 @@ class ExpressionReader:
     functions: dict[str, c_ast.FuncDef]
     nest: Nest
     calls: list[str] = field(default_factory=list)
+    by_data: bool = False
 
     @property
     def types(self) -> TypeReader:
@@ -181,16 +183,16 @@ class ExpressionReader:
     @contextmanager
     def assuming(self, expr: Expr, outcome: bool) -> Iterating[None]:
         """Within, what is read runs only where the condition comes out so."""
-        outer = self.nest
+        outer, by_data = self.nest, self.by_data
         try:
             chosen = condition(expr, outer)
             self.nest = outer.within(chosen) if outcome else outer.without(chosen)
         except NotAffine:
-            pass
+            self.by_data = True
         try:
             yield
         finally:
-            self.nest = outer
+            self.nest, self.by_data = outer, by_data
 
     def _name(self, name: str, loc: Loc) -> Typed:
         match self.scope.need(name, loc):
@@ -322,7 +324,7 @@ class ExpressionReader:
             fail("DG013", f"the operator '{symbol}' isn't supported", loc)
         ctype = common(left.ctype, right.ctype)
         one, other = self.convert(left, ctype, loc), self.convert(right, ctype, loc)
-        if op in ("div", "mod") and not is_float(represented(ctype)):
+        if op in ("div", "mod") and not is_float(represented(ctype)) and not self.by_data:
             if (when := zero_divisor(other.expr, self.nest)) is not None:
                 remedy = "change the divisor or the loop's bounds, or guard the division with 'if'"
                 fail("DG013", f"'{print_expr(right.expr)}' is zero{when}: an integer is divided by zero", loc, remedy)

@@ -285,17 +285,18 @@ class StatementReader:
 
     def _guard(self, test: Expr, then: Action, other: Action | None, node: c_ast.If) -> None:
         """The condition on each assignment in the arms, those in loops included."""
-        if self._merged(test, node):
-            return
-        if self._spoiled(test, node):
-            test = self._saved(test, node)
-        outer = self.guard
-        self.guard = _both(outer, test)
-        then()
-        if other is not None:
-            self.guard = _both(outer, Unary("lnot", test, "i32"))
-            other()
-        self.guard = outer
+        with self.expressions.assuming(test, True):
+            if self._merged(test, node):
+                return
+            if self._spoiled(test, node):
+                test = self._saved(test, node)
+            outer = self.guard
+            self.guard = _both(outer, test)
+            then()
+            if other is not None:
+                self.guard = _both(outer, Unary("lnot", test, "i32"))
+                other()
+            self.guard = outer
 
     def _merged(self, test: Expr, node: c_ast.If) -> bool:
         """`if (c) x = a; else x = b;` as one statement."""

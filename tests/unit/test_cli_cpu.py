@@ -64,6 +64,15 @@ def test_run_json_is_one_object(dspgen: Run, dot: list[str], threads: str) -> No
     assert found["seconds"] > 0 and found["threads"] == int(threads)
 
 
+def test_inputs_that_end_the_c_program_are_told(refused: Callable[..., str], tmp_path: Path) -> None:
+    """The kernel would be ended as well, and this process with it."""
+    file = tmp_path / "k.c"
+    file.write_text("void k(const int a[4], int x[4]) { for (int i = 0; i < 4; i++) if (a[i]) x[i] = 5 / i; }")
+    np.savez(tmp_path / "in.npz", a=np.ones(4, np.int32), x=np.zeros(4, np.int32))
+    error = refused("run", str(file), "--backend", "cpu", "--inputs", str(tmp_path / "in.npz"))
+    assert "DG523" in error and "divides an integer by zero" in error
+
+
 def test_run_shows_a_table_and_keeps_the_library(dspgen: Run, dot: list[str], own_cache: Path) -> None:
     status, out, _ = dspgen("run", *dot)
     assert status == 0 and "dot" in out and "yes" in out

@@ -38,6 +38,8 @@ FORMS = {
     "quotient by a choice that sizes tell": "for (int j = 0; j < i / (n > 5 ? 3 : 2); j++) a[j] += i;",
     "masked by a choice": "for (int j = 0; j < (i & (i > 5 ? 3 : 7)); j++) a[j] += i;",
     "divisor that is zero elsewhere": "if (i > 2) for (int j = 0; j < 9 / (i > 2 ? 2 : 0); j++) a[j] += i;",
+    "data keep a divisor from being zero": "if (x[i] > 20) a[i] = 9 / i; else a[i] = x[i] > 20 && 7 % i;",
+    "a choice by data keeps a divisor from being zero": "a[i] = x[i] > 20 ? 9 / i : x[i];",
     "unsigned sum that goes below zero": "int t = 1 != ((m + (-1)) <= i); if (1 == (t < i)) a[i] = 1;",
     "all bits of an unsigned": "if (((m + i) & 4294967295u) < 9 && i < 4294967295u) a[i] = 1;",
     "product with a choice": "for (int j = 0; j < i * (i > 2 ? 1 : 0); j++) a[j] += i;",
