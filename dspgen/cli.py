@@ -161,7 +161,7 @@ def compile_command(
 @click.argument("paths", type=click.Path(), nargs=-1, required=True, metavar="FILE...")
 @source_options
 @backend_options
-@click.option("--inputs", type=click.Path(), metavar="IN.npz", help="One entry for each parameter, by name.")
+@click.option("--inputs", type=click.Path(), metavar="IN.npz", help="Values of parameters, by name; others are random.")
 @click.option("--outputs", type=click.Path(), metavar="OUT.npz", help="The arrays after the run.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random inputs.")
 @click.option("--runner", type=click.Choice(RUNNERS), default="sim", show_default=True, help="What runs the code.")

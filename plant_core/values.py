@@ -286,6 +286,8 @@ def integer_of(expr: Expr, parameters: Mapping[str, int]) -> int:
             return int(value)
         case Param(name) if name in parameters:
             return int(parameters[name])
+        case Param(name, dtype) if not is_float(dtype):
+            raise PlantError(f"an extent needs the parameter '{name}', which isn't given", remedy=f"give '{name}', too")
         case Cast(dtype, operand) if not is_float(dtype):
             return wrap(integer_of(operand, parameters), dtype)
         case Unary(op, operand, dtype) if not is_float(dtype):

@@ -120,6 +120,14 @@ def test_inputs_that_do_not_fit(
     assert f"error[DG508]: {said}" in err
 
 
+def test_inputs_lack_a_size(refused: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text("void f(int n, float a[n]) { for (int i = 0; i < n; i++) a[i] += 1; }")
+    np.savez(tmp_path / "in.npz", a=np.zeros(16, np.float32))
+    err = refused("run", str(tmp_path / "f.c"), "--isa", "ft_m7002", "--inputs", str(tmp_path / "in.npz"))
+    assert "error[DG508]: --inputs has 'a', but an extent needs the parameter 'n', which isn't given" in err
+    assert "help: give 'n', too" in err
+
+
 def test_call_names_arrays_without_inputs(refused: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "f.s").write_text("f:\n")
     err = refused("sim", str(tmp_path / "f.s"), "--isa", "ft_m7002", "--call", "f(x, y, 32)")

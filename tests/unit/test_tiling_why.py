@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.errors import DspgenError
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
 from dspgen.sched.ir import Packet
+from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from dspgen.tiling.candidates import Candidate
 from dspgen.tiling.nests import nests
@@ -18,6 +20,7 @@ from dspgen.tiling.why import Verdict, explain_lanes, one_for_each
 from plant_core.dependence import memory_dependences
 from plant_core.loc import Loc
 from plant_core.tiles import CompPlan, LoopShape
+from tests.support.fuzz_cases import random_case
 
 
 def verdicts(text: str, folder: Path, target: Target, *, fp: str = "reassoc") -> list[tuple[str, str]]:
@@ -171,17 +174,23 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("name", TOLD)
-def test_verdicts_agree_with_the_instructions_that_are_emitted(name: str, tmp_path: Path, ft_m7002: Target) -> None:
-    """Of a loop that is vectorized vector units run some instructions, of others less than half."""
-    path = tmp_path / "f.c"
-    path.write_text(TOLD[name], encoding="utf-8")
-    compiled = compile_file(str(path), ft_m7002, Options())
-    units = {name for unit in ft_m7002.units if unit.side == "vector" for name in unit.members}
+MACHINES = ("ft_m7002", "ft_mt3000", "ft_lite", "hexagon_v66")
+QUICK = {
+    *((name, "ft_m7002") for name in TOLD),
+    ("mixed", "ft_lite"),
+    ("induction", "hexagon_v66"),
+    ("sum", "ft_mt3000"),
+}
+SEEDS = 40
+
+
+def assert_told_of_the_instructions(path: Path, target: Target, data: str = "onchip") -> int:
+    """Of a loop that is vectorized vector units run some instructions, of others less than half; how many are told."""
+    compiled = compile_file(str(path), target, Options(data=data))
+    units = {name for unit in target.units if unit.side == "vector" for name in unit.members}
     packets = [line for line in compiled.scheduled.lines if isinstance(line, Packet)]
     placed = [p for packet in packets for p in packet.members if p.loc is not None]
     told = [r for r in compiled.remarks if r.kind in ("vectorized", "not-vectorized")]
-    assert told
     for remark in told:
         mine = [p for p in placed if p.loc == remark.loc]
         if not mine and compiled.choices:
@@ -190,3 +199,31 @@ def test_verdicts_agree_with_the_instructions_that_are_emitted(name: str, tmp_pa
         mine = mine or placed
         share = sum(p.unit in units for p in mine) / len(mine)
         assert share > 0 if remark.kind == "vectorized" else share < 0.5, (remark, share)
+    return len(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "isa"),
+    [
+        pytest.param(name, isa, marks=() if (name, isa) in QUICK else pytest.mark.slow)
+        for name in TOLD
+        for isa in MACHINES
+    ],
+)
+def test_verdicts_agree_with_the_instructions_that_are_emitted(name: str, isa: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(TOLD[name], encoding="utf-8")
+    assert assert_told_of_the_instructions(path, load_target(isa))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_verdicts_of_random_programs_agree_with_the_instructions(seed: int, tmp_path: Path) -> None:
+    isa = MACHINES[seed % len(MACHINES)]
+    case, source = random_case(f"remarks/{seed}", [isa])
+    path = tmp_path / "f.c"
+    path.write_text(source.text, encoding="utf-8")
+    try:
+        assert_told_of_the_instructions(path, load_target(isa), case.data)
+    except DspgenError:
+        pytest.skip("refused")
