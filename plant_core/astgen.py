@@ -63,9 +63,12 @@ def generate(func: Func, plan: Plan, others: Sequence[Comp] = ()) -> Tree:
     groups: dict[int, list[_Statement]] = {}
     for statement in statements:
         groups.setdefault(statement.place.constants[0], []).append(statement)
-    depths = {name: depth for name, depth in defined_parameters(func).items() if depth}
+    definers: dict[str, list[Position]] = {}
+    for statement in statements:
+        if (defined := statement.tiles.comp.defines) is not None and statement.tiles.comp.iters:
+            definers.setdefault(defined, []).append(statement.place)
     every = (*func.comps, *others)
-    nests = [_nest(func, _with_defined(groups[constant], depths), names, every) for constant in sorted(groups)]
+    nests = [_nest(func, _with_defined(groups[constant], definers), names, every) for constant in sorted(groups)]
     if all(nest.known.plain_is_universe() for nest in nests):
         return _sequence(nest.tree for nest in nests)
     used = frozenset().union(*(used_parameters(s.tiles.comp) for s in statements))
@@ -83,12 +86,21 @@ def _given(func: Func) -> dict[str, Expr]:
     return given | {name: Param(name, "i32") for name in defined_parameters(func)}
 
 
-def _with_defined(statements: list[_Statement], depths: dict[str, int]) -> list[_Statement]:
-    """The statements with the parameters that they, or others in the same loops, get from definitions."""
+def _shared(one: Position, other: Position) -> int:
+    """How many loops two statements have in common."""
+    most = min(len(one.loops), len(other.loops))
+    return next((k for k in range(most) if one.constants[k] != other.constants[k]), most)
+
+
+def _with_defined(statements: list[_Statement], definers: Mapping[str, Sequence[Position]]) -> list[_Statement]:
+    """The statements with the parameters that they, or others in the same loops, get from definitions in loops which
+    they share with these. A definition in loops of its own has been run before, so that loops may depend on it."""
     users: dict[_Defined, set[tuple[int, ...]]] = {}
     for statement in statements:
-        for name in sorted(used_parameters(statement.tiles.comp) & set(depths)):
-            depth = depths[name]
+        for name in sorted(used_parameters(statement.tiles.comp) & set(definers)):
+            depth = max(_shared(statement.place, place) for place in definers[name])
+            if not depth:
+                continue
             users.setdefault(_Defined(name, depth), set()).add(statement.place.constants[: depth + 1])
     return [
         replace(s, defined=tuple(d for d, prefixes in users.items() if s.place.constants[: d.depth + 1] in prefixes))
@@ -269,6 +281,8 @@ class _Converter:
         upper = from_ast(condition.get_op_arg(1), values)
         if condition.get_op_type() == isl.ast_expr_op_type.le:
             upper = add(upper, integer(1))
+        if _far(lower) or _far(upper):
+            raise PlantError("a loop is outside of the one in which its bounds are defined", code="DG299")
         step = _constant(from_ast(node.for_get_inc(), values))
         body = self.tree(node.for_get_body(), inner)
         return For(name, lower, _whole_steps(lower, upper, step), step, body)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
+from dspgen.frontend.read import read_c
 from plant_core.affine import floordiv, integer
 from plant_core.astgen import generate
 from plant_core.defined import definition_of
 from plant_core.evaluate import evaluate
 from plant_core.ir import Binary, Param
 from plant_core.legality import check_legal
-from plant_core.loc import IllegalSchedule
+from plant_core.loc import IllegalSchedule, PlantError
 from plant_core.scalars import expand_scalars
 from plant_core.schedule import normalise_loops
 from plant_core.tiles import CompPlan, LoopShape, Plan, plan_default
@@ -180,3 +183,43 @@ def test_legal_tilings_of_random_programs_compute_the_same(seed):
         for lanes in (3, 4):
             got = evaluate_tree(program, tree, inputs, lanes=lanes)
             assert all(np.array_equal(got[name], expected[name]) for name in expected)
+
+
+DEFINED = {
+    "one iteration around": "for (int i = 0; i < 1; i++) { int s = 0; for (int j = i; j < p[1]; j++) s += j; r[i] = s; }",
+    "one iteration of two": """for (int i = 2; i < 3; i++) for (int k = 0; k < 1; k++)
+        for (int j = p[k]; j < p[i]; j++) r[k] += j;""",
+    "rows": "for (int i = 0; i < 3; i++) for (int j = p[i]; j < p[i + 1]; j++) r[i] += j;",
+}
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_loops_whose_bounds_are_computed_in_any_legal_order(name, tmp_path):
+    """A loop that is moved out of those in which its bound is computed still ends there, if these run once."""
+    path = tmp_path / "f.c"
+    path.write_text(f"void f(const int p[8], int r[8]) {{ {DEFINED[name]} }}")
+    func = expand_scalars(read_c(str(path)))
+    inputs = {"p": np.array([0, 4, 5, 9, 9, 9, 9, 9], np.int32), "r": np.zeros(8, np.int32)}
+    expected, ran = evaluate(func, inputs)["r"], 0
+    for order in itertools.permutations(range(max(len(c.iters) for c in func.comps))):
+        for apart in (False, True):
+            plans = {
+                c.name: CompPlan(
+                    tuple(c.iters[k] for k in order if k < len(c.iters)),
+                    constants=(number, *[0] * len(c.iters)) if apart else None,
+                )
+                for number, c in enumerate(func.comps)
+            }
+            plan = Plan.of(plans)
+            try:
+                check_legal(func, plan, reassoc=False)
+            except IllegalSchedule:
+                continue
+            try:
+                tree = generate(func, plan)
+            except PlantError:
+                assert not apart  # a loop of the definition's own can't be shared by its users
+                continue
+            ran += 1
+            assert np.array_equal(evaluate_tree(func, tree, inputs, lanes=4)["r"], expected), print_tree(tree)
+    assert ran >= (1 if name == "rows" else 2)
