@@ -62,6 +62,7 @@ def by_templates(isa: schema.Isa) -> bool:
 
 def check_texts(isa: schema.Isa, context: Context) -> None:
     """The texts of rows name each operand once, in its order; those under a predicate its register besides."""
+    templates = by_templates(isa)
     for id, row in isa.instructions.items():
         wanted = list(row.operands)
         for key, text, more in (
@@ -81,7 +82,7 @@ def check_texts(isa: schema.Isa, context: Context) -> None:
             if text and named != wanted:
                 message = f"must hold each operand once, in their order{_wrong(named, wanted)}"
                 context.fault("DG104", ("instructions", id, key), message)
-        if by_templates(isa) and row.memory is not None and not isa.text.address:
+        if templates and row.memory is not None and not isa.text.address:
             message = "the key `address` is missing: rows by templates reach memory"
             context.fault("DG103", ("text",), message, at_key=True)
     if bool(isa.text.packet_open) != bool(isa.text.packet_close):
