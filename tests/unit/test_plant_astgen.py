@@ -186,7 +186,8 @@ def test_legal_tilings_of_random_programs_compute_the_same(seed):
 
 
 DEFINED = {
-    "one iteration around": "for (int i = 0; i < 1; i++) { int s = 0; for (int j = i; j < p[1]; j++) s += j; r[i] = s; }",
+    "one iteration around": """for (int i = 0; i < 1; i++) { int s = 0;
+        for (int j = i; j < p[1]; j++) s += j; r[i] = s; }""",
     "one iteration of two": """for (int i = 2; i < 3; i++) for (int k = 0; k < 1; k++)
         for (int j = p[k]; j < p[i]; j++) r[k] += j;""",
     "rows": "for (int i = 0; i < 3; i++) for (int j = p[i]; j < p[i + 1]; j++) r[i] += j;",
