@@ -105,7 +105,8 @@ class Part:
                 elif kind == "over":
                     first = f"{low} + {counter.group} * {self.counts.count(counter)}"
             ranges.append(f"{first} <= {name} <= {last}")
-        domain = isl.Set(f"[{', '.join(sizes)}] -> {{ {new}[{', '.join(iters)}] : {' and '.join(ranges) or 'true'} }}")
+        names = dict.fromkeys(sizes)  # loops of one length have one count
+        domain = isl.Set(f"[{', '.join(names)}] -> {{ {new}[{', '.join(iters)}] : {' and '.join(ranges) or 'true'} }}")
         old = self.boxes.places[comp.name]
         outer = tuple(Line(0, ((g, 1),)) for g in groups.values())
         constants = (number, *(0 for _ in outer), *old.constants[1:])

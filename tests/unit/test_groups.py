@@ -240,3 +240,20 @@ def test_parameters_that_only_subscripts_know(tmp_path: Path) -> None:
     ]
     made = grouped(func.with_comps(tuple(used)))
     assert made is not None and memory_dependences(made)
+
+
+def test_loops_of_one_length_have_one_count(tmp_path: Path) -> None:
+    """Its batches are told once in a statement's parameters, though two of its loops have them."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        """void f(int n, int y[3][3]) {
+           for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) { int v = 0;
+             for (int k = 0; k < n; k++) v = i; y[i][j] = v; } }""",
+        encoding="utf-8",
+    )
+    func = read_c(str(path))
+    made = grouped(func)
+    assert made is not None
+    for n in range(4):
+        inputs = {"n": n, "y": np.zeros((3, 3), np.int32)}
+        np.testing.assert_array_equal(evaluate(made, inputs)["y"], evaluate(func, inputs)["y"])
