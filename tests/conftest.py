@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,8 @@ settings.load_profile("default")
 # As seldom as Python looks at new objects by default, a tenth of the time of all tests is spent on it. Old ones are
 # looked at once a million new ones are there, if that is a quarter of them.
 gc.set_threshold(100_000, 5, 2)
+# Of the C library, where it has that: it keeps what compiled code frees in parts.
+TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 @pytest.fixture(scope="session")
@@ -51,9 +54,11 @@ def tools(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def results_are_dropped() -> Iterator[None]:
-    """What is remembered for the objects of one module's tests is of no use to others."""
+    """Drop the results remembered for one module's objects, and give memory that is free back to the system."""
     yield
     forget()
+    if TRIM is not None:
+        TRIM(0)
 
 
 @pytest.fixture(autouse=True)
