@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from dspgen.target.load import load_target
 from dspgen.target.model import Target
 from plant_core.beside import limit_processes
+from plant_core.remembered import forget
 from tests.support.tools import see_to
 
 ROOT = Path(__file__).parent.parent
@@ -23,10 +24,11 @@ settings.register_profile(
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=1000, derandomize=False)
 settings.load_profile("default")
 
-# Looking for garbage, of which there is little, took a tenth of the time of all tests; not looking, gigabytes.
-gc.set_threshold(100_000, 20, 1_000_000)
-SECONDS_BETWEEN_COLLECTIONS = 150.0
-_collected = time.monotonic()
+# As seldom as Python looks at new objects by default, a tenth of the time of all tests is spent on it. Old ones are
+# looked at once a million new ones are there, if that is a quarter of them.
+gc.set_threshold(100_000, 5, 2)
+# Of the C library, where it has that: it keeps what compiled code frees in parts.
+TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 @pytest.fixture(scope="session")
@@ -50,14 +52,13 @@ def tools(request: pytest.FixtureRequest) -> None:
     see_to(name for mark in request.node.iter_markers("needs_tool") for name in mark.args)
 
 
-@pytest.fixture(autouse=True)
-def garbage_is_collected() -> Iterator[None]:
-    """Now and then, between tests."""
-    global _collected
+@pytest.fixture(autouse=True, scope="module")
+def results_are_dropped() -> Iterator[None]:
+    """Drop the results remembered for one module's objects, and give memory that is free back to the system."""
     yield
-    if time.monotonic() - _collected > SECONDS_BETWEEN_COLLECTIONS:
-        gc.collect()
-        _collected = time.monotonic()
+    forget()
+    if TRIM is not None:
+        TRIM(0)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from plant_core.ir import Binary, Buf, Cast, DType, Expr, Func, Param, ScalarPar
 from plant_core.loc import PlantError
 from plant_core.nest import Scheduled, as_written
 from plant_core.scan import scan
+from plant_core.shared_objects import unload
 from plant_core.values import NUMPY, apply_binary, apply_unary, convert, dtype_of, is_float, limits
 
 _C_TYPES: dict[DType, Any] = {
@@ -47,6 +49,8 @@ class Kernel:
         self._entry.argtypes = [ctypes.c_void_p if isinstance(p, Buf) else _C_TYPES[p.dtype] for p in func.params]
         # Found through the kernel, which is linked to the runtime that it uses; without parallel loops, to none.
         self._set_threads: Any = getattr(self._library, "omp_set_num_threads", None)
+        if self._set_threads is None:  # else the runtime's threads may be in its code as long as this process lives
+            weakref.finalize(self, unload, self._library).atexit = False
         self._names = [p.name for p in func.params]
         self._known = frozenset(self._names)
         self._scalars = [p for p in func.params if isinstance(p, ScalarParam)]

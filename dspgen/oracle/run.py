@@ -30,6 +30,7 @@ from dspgen.frontend.preprocess import Defines, Includes, define_flags, preproce
 from dspgen.frontend.read import call_order, gives_value, split_defines
 from plant_core.ir import Buf, DType, Func, ScalarParam
 from plant_core.loc import Loc, PlantError
+from plant_core.shared_objects import loaded
 from plant_core.values import NUMPY, is_float, shape_of
 
 Array = npt.NDArray[Any]
@@ -101,7 +102,6 @@ class HostProgram:
         integers = {name: int(v) for name, v in scalars.items() if not isinstance(v, float | np.floating)}
         if problems := check_parameters(func, integers):
             raise SourceError(*problems)
-        guarded = ctypes.CDLL(str(self.library))[_GUARDED]
         held: dict[str, Array] = {}
         for param in func.params:
             dtype = _held(param.dtype, self.double)
@@ -115,7 +115,8 @@ class HostProgram:
             held[param.name] = array
         pointers = (ctypes.c_void_p * max(len(held), 1))(*(a.ctypes.data for a in held.values()))
         ended: list[int] = []
-        _on_large_stack(lambda: ended.append(guarded(pointers)), _local_bytes(func, integers))
+        with loaded(self.library) as library:
+            _on_large_stack(lambda: ended.append(library[_GUARDED](pointers)), _local_bytes(func, integers))
         if ended[0]:
             _ended_by(ended[0], func)
         return {p.name: held[p.name] for p in func.params if isinstance(p, Buf) and not p.const}

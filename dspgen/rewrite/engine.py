@@ -23,7 +23,7 @@ from dspgen.rewrite.rule_text import RULESET, Head, declaration, head_of
 TERM = "term_number"
 _GIVEN = "dspgen_given"
 _NARROWEST = 8  # integer columns of a row
-_ENGINES_KEPT = 128  # of some 0.2 MB
+_ENGINES_KEPT = 32  # of some 1.3 MB
 
 
 @dataclass(frozen=True, slots=True)

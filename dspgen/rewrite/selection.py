@@ -26,6 +26,9 @@ from dspgen.rewrite.rules_base import Rule
 from dspgen.rewrite.rules_shapes import Shape, by_lanes, lane_rules, shape_rule
 from dspgen.vecdsl.ir import NARROW, OPS
 
+_MACHINES_KEPT = 4  # each as large as a megabyte with its rules; other results hold them as well
+_CHOICES_KEPT = 64
+_OPERATIONS_KEPT = 1024
 _OPERATION = re.compile(r"\((\w+)\.")
 _PARTS = ("cmul_re", "cmul_im")  # a machine may have them as one
 
@@ -45,7 +48,7 @@ def choose_rules(
     return _chosen(machine, frozenset(present), elems, fp, mode, associate, shapes)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_CHOICES_KEPT)
 def _chosen(
     machine: Machine,
     present: frozenset[OpKey],
@@ -85,7 +88,7 @@ def _words(rule: Rule) -> _Words:
     return _Words(rule, left, right)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_MACHINES_KEPT)
 def _given(machine: Machine) -> tuple[_Words, ...]:
     """The rules that are for a machine like this."""
     return tuple(_words(rule) for rule in all_rules(machine) if _fits(rule, machine))
@@ -177,7 +180,7 @@ def _matches(wanted: OpKey, have: OpKey) -> bool:
     return not (wanted[2] and have[2] and wanted[2] != have[2])
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_OPERATIONS_KEPT)
 def _can(machine: Machine, key: OpKey) -> bool:
     op, elem, stride, side = key
     sides = [side == "v"] if side else [False, True]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 from dspgen.asmir.ir import If, Instr, Loop, VReg
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 # physical register that an instruction names itself.
 Atom = tuple[VReg | str, str]
 
+_TARGETS_KEPT = 32
+_SCHEDULES_KEPT = 4096  # of loops, of some kilobytes
 _PREDICATES = {False: "scalar predicate", True: "lane predicate"}
 
 
@@ -53,12 +57,31 @@ class LoopSchedules:
     bodies: dict[object, int] = field(default_factory=dict)
     schedules: dict[object, ModuloSchedule | str] = field(default_factory=dict)
     spared: dict[object, ModuloSchedule | None] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def number(self, body: object) -> int:
+        """Return the number of a body, and of all that are equal to it. None is given twice, also after `drop`."""
+        if body not in self.bodies:
+            self.bodies[body] = next(self.numbers)
+        return self.bodies[body]
+
+    def drop(self) -> None:
+        """Drop all bodies and schedules."""
+        for kept in (self.bodies, self.schedules, self.spared):
+            kept.clear()
 
 
-@by_identity
-def _loops_of(target: Target) -> LoopSchedules:
-    """Those for all functions, as candidates have many loops in common."""
+@partial(by_identity, kept=_TARGETS_KEPT)
+def _all_loops_of(target: Target) -> LoopSchedules:
     return LoopSchedules()
+
+
+def _loops_of(target: Target) -> LoopSchedules:
+    """Return the schedules of all functions, as candidates have many loops in common; dropped where they are many."""
+    found = _all_loops_of(target)
+    if len(found.schedules) > _SCHEDULES_KEPT:
+        found.drop()
+    return found
 
 
 class Facts:

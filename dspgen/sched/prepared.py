@@ -182,7 +182,7 @@ def _number_of(prepared: Prepared, facts: Facts) -> int:
         # Reads of the next iteration are told from others by the interval.
         values = _told(lifetimes(prepared.values, _APART))
         body = tuple([op.reservation for op in prepared.ops]), values, *_edges(prepared.graph)
-        prepared.number = facts.loops.bodies.setdefault(body, len(facts.loops.bodies))
+        prepared.number = facts.loops.number(body)
     return prepared.number
 
 

@@ -28,6 +28,7 @@ from dspgen.sim.memory import fault, transfer_warnings, warning
 from dspgen.sim.reach import object_tables
 from dspgen.target.model import Target
 from plant_core.remembered import few_by_identity
+from plant_core.shared_objects import loaded as shared_object
 
 # A thousand packets of straight code take the optimizer seconds; unoptimized they still run by the million a second.
 LONG_TEXT = 600_000
@@ -73,8 +74,9 @@ def run(loaded: Loaded, target: Target, cache_dir: str | None = None) -> Outcome
             initial=start.written,
         )
     made = known[key]
-    library = _library(made.text, Path(cache_dir) if cache_dir is not None else default_cache())
-    return _call(library, made, loaded, max(LEAST_STACK, STACK_FOR_TEXT * len(made.text)))
+    path = _library(made.text, Path(cache_dir) if cache_dir is not None else default_cache())
+    with shared_object(path) as library:
+        return _call(library, made, loaded, max(LEAST_STACK, STACK_FOR_TEXT * len(made.text)))
 
 
 @few_by_identity
@@ -83,7 +85,7 @@ def _generated(code: Code, target: Target) -> dict[object, Generated]:
     return {}
 
 
-def _library(text: str, cache: Path) -> ctypes.CDLL:
+def _library(text: str, cache: Path) -> Path:
     found = compiler()
     if found is None:
         raise DspgenError(
@@ -100,7 +102,7 @@ def _library(text: str, cache: Path) -> ctypes.CDLL:
             cache = Path(tempfile.mkdtemp(prefix="dspgen-sim-"))
             library = cache / f"{key}.so"
         _compile(path, flags, text, library)
-    return ctypes.CDLL(str(library))
+    return library
 
 
 @functools.cache

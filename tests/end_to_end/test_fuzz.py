@@ -20,7 +20,7 @@ FEATURES = (
     Features(types=("float", "int", "double")),
     Features(types=("float", "double", "int", "unsigned int", "short", "unsigned short")),
 )
-SEEDS = [pytest.param(s, marks=() if s < 8 else pytest.mark.slow) for s in range(200)]
+SEEDS = [pytest.param(s, marks=() if s < 6 else pytest.mark.slow) for s in range(200)]
 # What this machine has no way to do: bytes in memory, 64-bit integers; and one C that is refused.
 REFUSED = {"ll", "llsum", "img8", "symb2"}
 # One of each kind of fault that was ever found, and a few more.

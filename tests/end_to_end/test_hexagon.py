@@ -29,7 +29,7 @@ from tests.generators.nests import Features, random_program
 from tests.generators.rows import rows
 
 INTEGERS = Features(types=("int", "unsigned int", "short", "unsigned short"))
-SEEDS = [pytest.param(s, marks=() if 0 < s < 12 else pytest.mark.slow) for s in range(200)]  # 0 takes long
+SEEDS = [pytest.param(s, marks=() if 0 < s < 8 else pytest.mark.slow) for s in range(200)]  # 0 takes long
 KERNELS = {
     "saxpy": (),
     "dot": (("N", "160"),),

@@ -14,7 +14,7 @@ from dspgen.target.load import load_target
 from tests.generators.guarded import random_guarded
 from tests.generators.loops import random_loops
 
-QUICK, ALL = 14, 400
+QUICK, ALL = 10, 400
 FEW = 4
 SEEDS = [pytest.param(s, marks=() if s < QUICK else pytest.mark.slow) for s in range(ALL)]
 MODES = (

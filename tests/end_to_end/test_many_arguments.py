@@ -37,9 +37,22 @@ def test_off_chip(name: str, tmp_path: Path) -> None:
     verified_at(text, tmp_path, load_target(name), Options(data="ddr"), [{}])
 
 
+SIZED = """\
+void k(int n, float y[n], float p, short s, unsigned char c, double q, float r, int m, int l, int o) {
+  for (int i = 0; i < n; i++) y[i] = y[i] * p + (float)q + (float)(s + c + m + l - o) + r;
+}
+"""
+
+
+@pytest.mark.parametrize("data", ["onchip", "ddr"])
+def test_sizes_and_a_double(data: Data, tmp_path: Path) -> None:
+    verified_at(SIZED, tmp_path, load_target("ft_mt3000"), Options(data=data), SIZES)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["onchip", "ddr"])
 def test_sizes_and_doubles(data: Data, tmp_path: Path) -> None:
-    text = many_arguments(40, 11, "fid", sized=True)
+    text = many_arguments(42, 11, "fid", sized=True)
     assert "double" in text
     verified_at(text, tmp_path, load_target("ft_mt3000"), Options(data=data), SIZES)
 

@@ -60,7 +60,10 @@ KERNELS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", KERNELS)
+SLOW = ("filter",)  # "halves" has bytes in rows as well
+
+
+@pytest.mark.parametrize("name", [pytest.param(k, marks=pytest.mark.slow if k in SLOW else ()) for k in KERNELS])
 def test_narrow_elements(name: str, tmp_path: Path) -> None:
     text, most = KERNELS[name]
     path = tmp_path / "k.c"

@@ -148,10 +148,14 @@ WHOLE = {
         ({"n": 0}, {"n": 2}, {"n": 33}),
     ),
     "rows and vectors": (
-        """void f(int n, int m, const float a[n][m], const float b[m][4], float s[n], float y[6][m]) {
-          for (int i = 0; i < n; i++) { s[i] = 0; for (int j = 0; j < m; j++) s[i] += a[i][m - 1 - j] * b[j][1]; }
-          for (int k = 0; k < 6; k++) for (int j = k; j < m; j++) y[k][j] = y[k][j - k] + b[j][3]; }""",
+        """void f(int n, int m, const float a[n][m], const float b[m][4], float s[n]) {
+          for (int i = 0; i < n; i++) { s[i] = 0; for (int j = 0; j < m; j++) s[i] += a[i][m - 1 - j] * b[j][1]; } }""",
         ({"n": 0, "m": 9}, {"n": 7, "m": 0}, {"n": 5, "m": 16}),
+    ),
+    "shifted rows": (
+        """void f(int m, const float b[m][4], float y[6][m]) {
+          for (int k = 0; k < 6; k++) for (int j = k; j < m; j++) y[k][j] = y[k][j - k] + b[j][3]; }""",
+        ({"m": 0}, {"m": 9}, {"m": 16}),
     ),
     "nothing where there are no rows": (
         """void f(int n, int m, int a[n], const int b[n], int c[6][m], const int d[3][n]) {
@@ -162,7 +166,10 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("name", WHOLE)
+SLOW_WHOLE = ("shifted rows",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(k, marks=pytest.mark.slow if k in SLOW_WHOLE else ()) for k in WHOLE])
 def test_arrays_of_any_size_lie_on_the_chip_as_wholes(name: str, tmp_path: Path) -> None:
     text, sizes = WHOLE[name]
     path = tmp_path / "kernel.c"

@@ -16,7 +16,7 @@ def many_arguments(seed: int, count: int, kinds: Sequence[str], *, sized: bool, 
     declared, floats, integers = ["float *y0", "int *z0"], ["y0[i]"], ["z0[i]"]
     doubles: list[str] = []
     for k in range(count - 2 - sized):
-        kind = choose.choice([*kinds, "F", "I", "F", "I"])
+        kind = choose.choice([*kinds, "F", "I"])
         if kind in _SCALARS:
             declared.append(f"{_SCALARS[kind]} {kind}{k}")
             {"f": floats, "d": doubles}.get(kind, integers).append(f"{kind}{k}")
@@ -27,7 +27,7 @@ def many_arguments(seed: int, count: int, kinds: Sequence[str], *, sized: bool, 
     if sized:
         declared.insert(choose.randrange(len(declared)), "int n")
     named = [d if "*" not in d else f"{d.replace('*', '')}[{length}]" for d in _sizes_first(declared)]
-    product = "".join(f" + {choose.choice(floats)} * {x}" for x in floats[1:])
+    product = "".join(f" + {x}" if k else f" + {choose.choice(floats)} * {x}" for k, x in enumerate(floats[1:]))
     mixed = "".join(f" {choose.choice('+-')} {x}" for x in integers[1:])
     wide = "".join(f" + (float){x}" for x in doubles)
     begin, end = ("float s = 0;", "s += y0[i];") if result else ("", "")

@@ -153,13 +153,13 @@ def check_congruences(seed: int) -> None:
         pass
 
 
-@settings(max_examples=40_000 if NIGHTLY else 300)
+@settings(max_examples=40_000 if NIGHTLY else 100)
 @given(seed=SEEDS)
 def test_loops_of_the_tree(seed: int) -> None:
     check_bounds(seed)
 
 
-@settings(max_examples=40_000 if NIGHTLY else 150)
+@settings(max_examples=40_000 if NIGHTLY else 100)
 @given(seed=SEEDS)
 def test_congruences(seed: int) -> None:
     check_congruences(seed)

@@ -79,7 +79,7 @@ def check_intervals(seed: int) -> None:
             assert all(low <= p[k] <= last for p in found), (points, k, n, low, last)
 
 
-@settings(max_examples=20_000 if NIGHTLY else 150)
+@settings(max_examples=20_000 if NIGHTLY else 100)
 @given(seed=SEEDS)
 def test_intervals_and_ends(seed: int) -> None:
     check_intervals(seed)

@@ -73,7 +73,7 @@ def check_ranges(seed: int) -> None:
             pass
 
 
-@settings(max_examples=100_000 if NIGHTLY else 250)
+@settings(max_examples=100_000 if NIGHTLY else 150)
 @given(seed=SEEDS)
 def test_ranges_hold_all_values(seed: int) -> None:
     check_ranges(seed)

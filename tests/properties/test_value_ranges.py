@@ -214,19 +214,19 @@ def check_facts(seed: int) -> None:
         assert not (int(np.bitwise_or.reduce(value.view(np.uint32))) & ~bits), (graph.nodes, node, hex(bits), value)
 
 
-@settings(max_examples=60_000 if NIGHTLY else 1000)
+@settings(max_examples=60_000 if NIGHTLY else 400)
 @given(seed=SEEDS)
 def test_operations(seed: int) -> None:
     check_operation(seed)
 
 
-@settings(max_examples=30_000 if NIGHTLY else 150)
+@settings(max_examples=30_000 if NIGHTLY else 80)
 @given(seed=SEEDS)
 def test_names_and_loops(seed: int) -> None:
     check_program(seed)
 
 
-@settings(max_examples=30_000 if NIGHTLY else 300)
+@settings(max_examples=30_000 if NIGHTLY else 150)
 @given(seed=SEEDS)
 def test_facts_of_rules(seed: int) -> None:
     check_facts(seed)

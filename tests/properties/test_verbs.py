@@ -21,9 +21,9 @@ from tests.support.plant_times import Run, all_runs, is_legal, is_parallel, run,
 
 NIGHTLY = settings().max_examples > 100
 PARTS = 4
-RUNS = (50_000 if NIGHTLY else 1_000) // PARTS
-TREES = (8_000 if NIGHTLY else 240) // PARTS
-VERDICTS = (8_000 if NIGHTLY else 240) // PARTS
+RUNS = (50_000 if NIGHTLY else 500) // PARTS
+TREES = (8_000 if NIGHTLY else 120) // PARTS
+VERDICTS = (8_000 if NIGHTLY else 120) // PARTS
 SEEDS = st.integers(0, 2**40)
 parts = pytest.mark.parametrize("part", range(PARTS))
 

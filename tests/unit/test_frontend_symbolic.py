@@ -230,7 +230,7 @@ def with_symbolic_extents(text: str, rng: random.Random) -> tuple[str, dict[str,
 def test_random_programs_with_symbolic_extents(tmp_path: Path) -> None:
     path = str(tmp_path / "kernel.c")
     read = 0
-    for seed in range(30):
+    for seed in range(15):
         rng = random.Random(seed)
         program = random_program(rng)
         text, sizes = with_symbolic_extents(program.text, rng)
@@ -246,4 +246,4 @@ def test_random_programs_with_symbolic_extents(tmp_path: Path) -> None:
         for found in (evaluate(func, inputs), evaluate(fixed, inputs)):
             for name, array in wanted.items():
                 np.testing.assert_array_equal(found[name], array, err_msg=f"{seed}: {name}")
-    assert read > 20
+    assert read > 9

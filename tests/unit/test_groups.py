@@ -100,7 +100,7 @@ def test_groups_leave_the_same_arrays(name: str, unit: int, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "sizes", "most", "step"),
     [
-        (ANY_SIZE["product"], {"n": 9}, 70, 1),
+        (ANY_SIZE["product"], {"n": 9}, 70, 3),
         (
             """void f(int n, int t, const int x[n + t], const int h[t], int y[n]) {
                for (int i = 0; i < n; i++) { y[i] = 0; for (int k = 0; k < t; k++) y[i] += h[k] * x[i + k]; } }""",

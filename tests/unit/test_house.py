@@ -19,7 +19,9 @@ LONGEST_FUNCTION = 70
 
 # What a room may import besides itself and COMMON: the IR of the stage before it. A folder's text and checks of its
 # IR (printer, parser, verify, fold) belong to the IR.
-TOOLS = tuple(f"plant_core.{n}" for n in ("beside", "components", "linear", "remembered"))  # know of no program
+TOOLS = tuple(
+    f"plant_core.{n}" for n in ("beside", "components", "linear", "remembered", "shared_objects")
+)  # know of no program
 COMMON = ("dspgen.target", "dspgen.errors", "plant_core.loc")
 VECTOR_IR = ("dspgen.vecdsl.ir", "dspgen.vecdsl.terms", "dspgen.vecdsl.congruence")
 ROOMS = {

@@ -46,9 +46,10 @@ N = VType("i32", False)
 V = VType("i32", True)
 MACHINE = load_target("ft_m7002", [("lanes", str(LANES))])
 WIDE = load_target("ft_m7002")
+NIGHTLY = settings().max_examples > 100
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=300 if NIGHTLY else 15, deadline=None)
 @given(
     seed=st.integers(0, 10**9),
     share=st.sampled_from((0.0, 0.3, 0.6, 0.9, 1.0)),

@@ -88,7 +88,7 @@ def test_straight_code_keeps_the_limits(target: Target) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_modulo_schedules_keep_the_limits(target: Target) -> None:
     facts = Facts(target)
-    for seed in range(10):
+    for seed in range(5):
         body = cyclic_graph(facts, seed)
         for interval in (body.least, body.least + 1):
             exact = exact_modulo_schedule(body.graph, body.reservations, facts, interval, effort=1.0)
