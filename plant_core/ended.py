@@ -14,7 +14,6 @@ import islpy as isl
 from plant_core.affine import accesses, substitute
 from plant_core.defined import aligned, used_parameters
 from plant_core.ir import Binary, Comp, Expr, Func, Iter, Load, Select, Val
-from plant_core.piecewise import parameters_of
 from plant_core.schedule import position, schedule_map
 
 
@@ -82,21 +81,21 @@ def _joined(func: Func, definition: Comp) -> Func | None:
     using = [c for c in func.comps if guard in used_parameters(c)]
     if guard is None or len(writers) != 3 or writers[0].value != limit or writers[0].iters or len(using) != 2:
         return None
-    parts = [_search(func, c, name) for c in writers[1:]]
-    if parts[0] is None or parts[1] is None:
+    first, second = (_search(func, c, name) for c in writers[1:])
+    if first is None or second is None:
         return None
-    (one, least), (other, least_behind) = parts
+    (one, least), (other, least_behind) = first, second
     if {c.name for c in using} != {other.name, least_behind.name} or len(one.iters) != 1 or len(other.iters) != 1:
         return None
-    if not parameters_of(one.domain):
+    if not used_parameters(one):
         return None
     renamed = substitute(one.value, {one.iters[0]: Iter(other.iters[0])})
     if not isinstance(one.value, Select) or one.value.false != limit or renamed != other.value:
         return None
-    whole = [_whole(first, second, guard) for first, second in ((one, other), (least, least_behind))]
-    if whole[0] is None or whole[1] is None:
+    numbers, found = _whole(one, other, guard), _whole(least, least_behind, guard)
+    if numbers is None or found is None:
         return None
-    instead = {other.name: whole[0], least_behind.name: whole[1]}
+    instead = {other.name: numbers, least_behind.name: found}
     gone = {one.name, least.name, definition.name}
     return replace(func, comps=aligned(tuple(instead.get(c.name, c) for c in func.comps if c.name not in gone)))
 

@@ -33,7 +33,7 @@ from dspgen.vecdsl.terms import (
     statements,
 )
 
-GROUP = 16  # iterations; a power of two
+VECTORS, NUMBERS = 16, 32  # iterations of a group, where some value that is carried is a vector, and where none is
 _GREATEST = (1 << 31) - 1  # what the least of nothing is
 _Lanes = tuple[frozenset[tuple[str, int]], ...]  # for each lane, the lanes of variables of which it is the least
 
@@ -119,13 +119,13 @@ class _Maker:
     # The loop of groups
 
     def in_groups(self, loop: Loop, over: Term) -> list[Stmt]:
-        names, done = self.names, list[Stmt]()
+        names, done, size = self.names, list[Stmt](), group_of(loop)
         trip = loop.trip
         if not isinstance(trip, Const):
             trip = Var(names.fresh("trips"), INTEGER)
             done.append(Let(trip.name, loop.trip))
-        whole = make("shr", (trip, integer(GROUP.bit_length() - 1)), INTEGER)
-        left = make("and", (trip, integer(GROUP - 1)), INTEGER)
+        whole = make("shr", (trip, integer(size.bit_length() - 1)), INTEGER)
+        left = make("and", (trip, integer(size - 1)), INTEGER)
         group, going = names.fresh(f"{loop.iterator}_group"), Var(names.fresh("going"), INTEGER)
         inside = {name: names.fresh(name) for name in dict.fromkeys(bound_names((loop,)))}
         has_rest = left != integer(0)
@@ -137,16 +137,16 @@ class _Maker:
             for c, old in zip(inner.carried, loop.carried, strict=True)
         )
         inner = replace(
-            inner, start=Var(group, INTEGER), trip=integer(GROUP), carried=begun, min_trip=GROUP, max_trip=GROUP
+            inner, start=Var(group, INTEGER), trip=integer(size), carried=begun, min_trip=size, max_trip=size
         )
         now = Substitution({c.name: Var(inside[c.name], c.init.type) for c in loop.carried}, {})
         carried = [Carried(kept[c.name], c.init, Var(inside[c.name], c.init.type)) for c in loop.carried]
         again = Op("select", (now.term(over), integer(0), integer(1)), INTEGER)
-        most = None if loop.max_trip is None else loop.max_trip // GROUP
+        most = None if loop.max_trip is None else loop.max_trip // size
         done.append(
             Loop(
-                group, loop.start, whole, loop.step * GROUP, (*carried, Carried(going.name, integer(1), again)),
-                (inner,), loop.min_trip // GROUP, most, loop.loc, going.name,
+                group, loop.start, whole, loop.step * size, (*carried, Carried(going.name, integer(1), again)),
+                (inner,), loop.min_trip // size, most, loop.loc, going.name,
             )
         )  # fmt: skip
         if has_rest:
@@ -154,13 +154,18 @@ class _Maker:
             start = refold(Op("add", (loop.start, behind), INTEGER))
             rest = tuple(replace(c, init=Var(kept[c.name], c.init.type)) for c in loop.carried)
             times = Op("select", (going, left, integer(0)), INTEGER)
-            done.append(replace(loop, start=start, trip=times, carried=rest, min_trip=0, max_trip=GROUP - 1))
+            done.append(replace(loop, start=start, trip=times, carried=rest, min_trip=0, max_trip=size - 1))
         return done
+
+
+def group_of(loop: Loop) -> int:
+    """How many iterations are in a group of the loop's: a power of two."""
+    return VECTORS if any(c.init.type.vector for c in loop.carried) else NUMBERS
 
 
 def _is_long(loop: Loop) -> bool:
     """Whether it has two groups, or may have them."""
-    return loop.max_trip is None or loop.max_trip >= 2 * GROUP
+    return loop.max_trip is None or loop.max_trip >= 2 * group_of(loop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dspgen.vecdsl.early_exits import GROUP, with_early_exits
+from dspgen.vecdsl.early_exits import NUMBERS, VECTORS, with_early_exits
 from dspgen.vecdsl.evaluate import evaluate
 from dspgen.vecdsl.ir import Loop, Program
 from dspgen.vecdsl.parser import parse_program
@@ -58,10 +58,12 @@ def grouped(program: Program) -> list[Loop]:
     return [s for s in statements(program.body) if isinstance(s, Loop) and s.going]
 
 
-@pytest.mark.parametrize("length", [None, 2 * GROUP, 2 * GROUP + 5, 5 * GROUP])
+@pytest.mark.parametrize("trips", [None, (2, 0), (2, 5)])
 @pytest.mark.parametrize(("text", "lanes", "rest"), [(VECTOR, LANES, (LEAST,)), (SCALAR, 1, ()), (FLAG, 1, ())])
-def test_groups_keep_the_results(text: str, lanes: int, rest: tuple[str, ...], length: int | None) -> None:
-    size = (length or 3 * GROUP + 1) * lanes
+def test_groups_keep_the_results(text: str, lanes: int, rest: tuple[str, ...], trips: tuple[int, int] | None) -> None:
+    group = VECTORS if lanes > 1 else NUMBERS
+    length = None if trips is None else trips[0] * group + trips[1]
+    size = (length or 2 * group + 1) * lanes
     program = made(text, size, length, *rest)
     changed = verify(with_early_exits(program, LANES))
     assert grouped(changed)
@@ -69,8 +71,8 @@ def test_groups_keep_the_results(text: str, lanes: int, rest: tuple[str, ...], l
     whole = verify(
         replace(changed, body=tuple(replace(s, going="") if isinstance(s, Loop) else s for s in changed.body))
     )
-    for count in [size // lanes] if length is not None else [0, 1, GROUP, 2 * GROUP, size // lanes]:
-        for end in (None, 0, 1, GROUP * lanes - 1, GROUP * lanes, size - 1):
+    for count in [size // lanes] if length is not None else [0, 1, group, size // lanes]:
+        for end in (None, 1, group * lanes - 1, group * lanes, size - 1):
             a = np.zeros(size)
             if end is not None:
                 a[end:] = 1  # the first of many
