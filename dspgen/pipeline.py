@@ -62,6 +62,7 @@ from plant_core.beside import beside, forks
 from plant_core.block_tree import Blocks, Part, flat
 from plant_core.canonical.passes import canonical
 from plant_core.defined import with_sizes
+from plant_core.ended import with_whole_searches
 from plant_core.ir import Buf, Func
 from plant_core.lane_sums import with_lane_sums
 from plant_core.loc import PlantError
@@ -212,7 +213,7 @@ def _in_blocks(source: Func, target: Target, options: Options, seen: OnStage) ->
     if target.dma is None:
         what = f"{target.name} has no engine that moves data onto the chip"
         raise NoSchedule(Problem("DG317", what, source.loc, "describe one in [dma], or compile with --data onchip"))
-    sized, sizes = with_sizes(source)
+    sized, sizes = with_sizes(with_whole_searches(source))
     sized, parts = with_quotients(sized)
     for buf in sized.bufs:
         for extent in buf.shape:

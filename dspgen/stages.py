@@ -34,6 +34,7 @@ from dspgen.vecdsl.arithmetic import loop_arithmetic
 from dspgen.vecdsl.build import build
 from dspgen.vecdsl.chains import shorten_chains
 from dspgen.vecdsl.deal import deal, dealer
+from dspgen.vecdsl.early_exits import with_early_exits
 from dspgen.vecdsl.group_masks import Pattern, group_masks
 from dspgen.vecdsl.hoist import hoist
 from dspgen.vecdsl.ir import ELEM_BYTES, Const, Elem, Loop, Program
@@ -170,7 +171,7 @@ def plan_program(
         check_legal(func, plan, reassoc=options.fp == "reassoc", lanes=target.lanes, known=known)
         tree = generate(func, plan, others)
     built = simplify(signed_memory(build(func, tree, target.lanes), _only_signed(target)))
-    promoted = join_once(promote(built, target.lanes))
+    promoted = join_once(with_early_exits(promote(built, target.lanes), target.lanes))
     parts = _sums_side_by_side(promoted, target, strips=strips)
     promoted = shorten_chains(promoted, parts, floats=options.fp == "reassoc")
     straightened = group_masks(straighten(promoted, target.lanes), target.lanes, target.packed, partial(_joins, target))

@@ -11,7 +11,7 @@ import islpy as isl
 
 from plant_core.affine import add as plus
 from plant_core.affine import children, from_linear, integer, linear, rebuild, sub
-from plant_core.boxes import Boxes, accesses_of, in_text
+from plant_core.boxes import Boxes, NoBlocks, accesses_of, in_text
 from plant_core.defined import aligned, used_parameters
 from plant_core.ir import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
 from plant_core.joined import joined
@@ -68,12 +68,20 @@ class Pieces:
             left = (before_name(counter), behind_name(counter), all_name(counter))
             numbers += [ScalarParam(n, "i32", values=values.get(n, ())) for n in left if _reads(comps, n)]
         assert names.isdisjoint(n.name for n in numbers)
+        self._check_given(comps, {p.name for p in (*scalars, *numbers)})
         touched = {a.buf for c in comps for a in accesses_of(c)}
         used = tuple(b for n, b in bufs.items() if n in touched)
         arrays = [b for b in used if b.kind == "param"]
         params: tuple[Buf | ScalarParam, ...] = (*arrays, *scalars, *numbers)
         made = Func(f"{func.name}_block{number}", params, used, comps, func.loc)
         return joined(made) if self.boxes.axes and shape.like is not None else made
+
+    def _check_given(self, comps: Sequence[Comp], given: Collection[str]) -> None:
+        """Raise NoBlocks where statements depend on a parameter that another nest defines."""
+        own = {c.defines for c in comps}
+        for comp in comps:
+            for name in sorted(used_parameters(comp) - own - set(given)):
+                raise NoBlocks(f"{comp.name} depends on '{name}', which other statements compute", loc=comp.loc)
 
     def _parts(self, place: Place) -> list[dict[int, int]]:
         """The parts of a block that come one after the other: of each counter with batches which of them."""

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import islpy as isl
 
-from plant_core.affine import accesses
+from plant_core.affine import accesses, substitute
+from plant_core.defined import aligned, used_parameters
 from plant_core.ir import Binary, Comp, Expr, Func, Iter, Load, Select, Val
-from plant_core.schedule import position
+from plant_core.schedule import position, schedule_map
 
 
 def unavoidable(func: Func, comps: Sequence[Comp]) -> tuple[Comp, ...]:
@@ -55,6 +56,72 @@ def flags(func: Func) -> tuple[str, ...]:
     """The local variables that only become 0 in a loop that they end."""
     found = (c.target.buf for c in func.comps if _ended(func, c) is not None and lowered(c))
     return tuple(dict.fromkeys(found))
+
+
+def with_whole_searches(func: Func) -> Func:
+    """The function with searches whose length only the run tells in one part.
+
+    Before: `for (t < 8) e = min(e, c(t) ? t : n); more = e < n ? 0 : 1; if (more > 0) for (8 <= t < n) ...`
+    After:  `for (t < n) e = min(e, c(t) ? t : n)`
+    """
+    for definition in [c for c in func.comps if c.defines is not None]:
+        func = _joined(func, definition) or func
+    return func
+
+
+def _joined(func: Func, definition: Comp) -> Func | None:
+    """The function with the two parts of a search in one, where `definition` tells whether the second one runs."""
+    match definition.value:
+        case Select(condition=Binary("lt", Load(name, ()), limit), true=Val(value=0), false=Val(value=1)):
+            pass
+        case _:
+            return None
+    guard = definition.defines
+    writers = [c for c in func.comps if c.target.buf == name]
+    using = [c for c in func.comps if guard in used_parameters(c)]
+    if guard is None or len(writers) != 3 or writers[0].value != limit or writers[0].iters or len(using) != 2:
+        return None
+    first, second = (_search(func, c, name) for c in writers[1:])
+    if first is None or second is None:
+        return None
+    (one, least), (other, least_behind) = first, second
+    if {c.name for c in using} != {other.name, least_behind.name} or len(one.iters) != 1 or len(other.iters) != 1:
+        return None
+    if not used_parameters(one):
+        return None
+    renamed = substitute(one.value, {one.iters[0]: Iter(other.iters[0])})
+    if not isinstance(one.value, Select) or one.value.false != limit or renamed != other.value:
+        return None
+    numbers, found = _whole(one, other, guard), _whole(least, least_behind, guard)
+    if numbers is None or found is None:
+        return None
+    instead = {other.name: numbers, least_behind.name: found}
+    gone = {one.name, least.name, definition.name}
+    return replace(func, comps=aligned(tuple(instead.get(c.name, c) for c in func.comps if c.name not in gone)))
+
+
+def _search(func: Func, comp: Comp, name: str) -> tuple[Comp, Comp] | None:
+    """What makes the numbers that a search looks for the least of, and the statement that finds it."""
+    if not _least(func, comp, name) or not isinstance(comp.value, Select) or not isinstance(comp.value.true, Load):
+        return None
+    made = comp.value.true.buf
+    if sum(a.buf == made for c in func.comps for a in accesses(c.value)) != 2:
+        return None
+    return next(c for c in func.comps if c.target.buf == made), comp
+
+
+def _whole(one: Comp, other: Comp, guard: str) -> Comp | None:
+    """The second of two statements with the iterations of both, which are not below those of the first."""
+    params = isl.Set(f"[{guard}] -> {{ : {guard} > 0 }}")
+    free = other.domain.project_out(isl.dim_type.param, other.domain.find_dim_by_name(isl.dim_type.param, guard), 1)
+    if not other.domain.is_equal(free.intersect_params(params)):
+        return None
+    before = one.domain.set_tuple_name(other.name)
+    if not before.lex_ge_set(free).is_empty():
+        return None
+    domain = free.union(before).coalesce()
+    time = schedule_map(other, position(other), other.schedule.dim(isl.dim_type.out))
+    return replace(other, domain=domain, schedule=time.intersect_domain(domain))
 
 
 def _needs(condition: Expr, variables: Collection[str]) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from backends.cpu.context import Lowering, assignment
 from backends.cpu.ir import Effect, Guard, Loop, Stmt
-from plant_core.affine import accesses, add, floordiv, integer, linear, sub
+from plant_core.affine import accesses, add, extremum, floordiv, integer, linear, sub
 from plant_core.ended import flags, guarded, lowered, tests
 from plant_core.ir import Binary, Comp, Expr, Iter, Load, Select, Val, Verbatim
 from plant_core.tree import Do, For, If, Leaf, Seq, Tree
 
 _SHORT = 16  # iterations that are left one by one
+_FIRST = 8  # iterations of others that are left so, too
 _BLOCK = 64  # iterations, which the compiler may run in vectors
 
 
@@ -53,7 +56,8 @@ def _in_blocks(low: Lowering, loop: For, body: tuple[Stmt, ...]) -> tuple[Stmt, 
 
     Before: `for (t = l; t < u; t++) { v = c(t) ? t : u; e = v < e ? v : e; }`
     After:  `for (b = l; b < l + (u - l) / K * K; b += K) { for (t = b; t < b + K; t++) ...; if (e < b + K) break; }
-             if (!(e < u)) for (t = l + (u - l) / K * K; t < u; t++) ...`
+             if (e >= l + (u - l) / K * K) for (t = l + (u - l) / K * K; t < u; t++) ...`
+    One that begins with iteration 0 is left one by one in its first iterations, before there are blocks.
 
     Later iterations have larger values than one that was found, so that they change nothing but `v`, which nothing else
     reads.
@@ -61,16 +65,26 @@ def _in_blocks(low: Lowering, loop: For, body: tuple[Stmt, ...]) -> tuple[Stmt, 
     found = _least(low, loop)
     if found is None:
         return None
-    block, t = low.fresh("block"), loop.iterator
+    t = loop.iterator
     if _is_short(loop):
         leave = Guard(Binary("le", found, Iter(t), "i32"), (Effect(Verbatim("break;")),))
         return (Loop(t, loop.lower, loop.upper, 1, (*body, leave)),)
+    if loop.lower == integer(0):
+        start = integer(_FIRST)
+        leave = Guard(Binary("le", found, Iter(t), "i32"), (Effect(Verbatim("break;")),))
+        first = Loop(t, loop.lower, extremum("min", (start, loop.upper)), 1, (*body, leave))
+        return first, Guard(Binary("ge", found, start, "i32"), _blocks(low, replace(loop, lower=start), found, body))
+    return _blocks(low, loop, found, body)
+
+
+def _blocks(low: Lowering, loop: For, found: Load, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    block, t = low.fresh("block"), loop.iterator
     whole = add(loop.lower, _whole(sub(loop.upper, loop.lower)))
     end = add(Iter(block), integer(_BLOCK))
     leave = Guard(Binary("lt", found, end, "i32"), (Effect(Verbatim("break;")),))
     inside = Loop(t, Iter(block), end, 1, body)
     blocks = Loop(block, loop.lower, whole, _BLOCK, (inside, leave))
-    return blocks, Guard(Binary("ge", found, loop.upper, "i32"), (Loop(t, whole, loop.upper, 1, body),))
+    return blocks, Guard(Binary("ge", found, whole, "i32"), (Loop(t, whole, loop.upper, 1, body),))
 
 
 def _whole(length: Expr) -> Expr:

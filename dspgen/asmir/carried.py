@@ -1,11 +1,12 @@
-"""Registers of the variables that a loop's iterations hand on."""
+"""Registers of the variables that a loop's iterations hand on, and the exit of a loop that one of them ends."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dspgen.asmir.ir import Reg, VReg
+from dspgen.asmir.ir import Instr, Item, Jump, Label, Mark, Predicate, Reg, VReg
+from dspgen.target.query import Index
 from dspgen.vecdsl.ir import Carried, Const, Let, Loop, Op, Term, Var
 from dspgen.vecdsl.terms import children
 
@@ -85,6 +86,24 @@ def end_carried(stmt: Loop, registers: list[Reg], emitter: Emitter) -> None:
                 reads[id(later)] = reads[id(later)] - {register.vreg}
     for carried, register in zip(stmt.carried, registers, strict=True):
         emitter.names[carried.name] = register
+
+
+def exit_of(stmt: Loop, registers: list[Reg], emitter: Emitter, name: str, body: list[Item]) -> Mark | None:
+    """Append the branch out of the loop to its body, taken where no more iterations need to run. Returns the place of
+    this name behind the loop to which it leads; None where nothing ends the loop."""
+    if not stmt.going or stmt.max_trip == 1:
+        return None
+    going = next(r for c, r in zip(stmt.carried, registers, strict=True) if c.name == stmt.going)
+    branch = Index(emitter.target).branch()
+    if branch is None:
+        raise emitter.missing("branch", "i32")
+    predicate = emitter.fresh(going.vreg.cls, "going")
+    saved, emitter.items = emitter.items, body
+    emitter.move(Reg(predicate), going)
+    emitter.items = saved
+    jump = Instr(branch.instruction, (Label(name),), Predicate(predicate, negated=True))
+    body.append(Jump(jump, tuple(dict.fromkeys(r.vreg for r in registers))))
+    return Mark(name)
 
 
 def _variables(term: Term, emitter: Emitter) -> frozenset[VReg]:

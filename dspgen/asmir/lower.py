@@ -24,7 +24,7 @@ from dspgen.asmir.accesses import (
     uses_value,
     with_registers,
 )
-from dspgen.asmir.carried import begin_carried, end_carried
+from dspgen.asmir.carried import begin_carried, end_carried, exit_of
 from dspgen.asmir.coalesce import coalesce_moves
 from dspgen.asmir.emitter import Emitter
 from dspgen.asmir.extend import InWord, extend
@@ -281,6 +281,7 @@ class _Lowering:
             mode, body = emitter.shuffles.hoisted(body)
             emitter.items += mode
         keep = frozenset(r.vreg for r in carried) | set(level.scaled.values())
+        behind = exit_of(stmt, carried, emitter, f"{self.program.name}_exit{self.labels}", body)
         if isinstance(trip, VReg) and stmt.max_trip == 1 and not (level.scaled or streams):  # a condition with results
             emitter.items.append(If(trip, tuple(coalesce_moves(predicate_operations(body, keep), keep))))
             return
@@ -297,12 +298,14 @@ class _Lowering:
                 streams=streams,
                 body=tuple(coalesce_moves(predicate_operations(body, keep), keep)),
                 min_trip=trip if isinstance(trip, int) else stmt.min_trip,
-                pipeline=self.pipeline and not _always_short(stmt),
+                pipeline=self.pipeline and behind is None and not _always_short(stmt),
                 loc=stmt.loc or next((x.loc for x in stores_below(stmt.body) if x.loc), None),
                 fixed=isinstance(stmt.start, Const),
                 varying=frozenset(made_below(stmt.body)),
             )
         )
+        if behind is not None:
+            emitter.items.append(behind)
 
     def _trip(self, stmt: v.Loop) -> int | VReg:
         if isinstance(stmt.trip, Const):

@@ -38,7 +38,7 @@ from dspgen.frontend.simplify_ast import (
     variable,
 )
 
-ENDS = (8, 256)  # where parts of a search end; the last one goes to the loop's end
+ENDS = (8, 256)  # where parts of a search end, of unknown length only the first; the last one goes to the loop's end
 _PURE = ("+", "-", "*", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "&", "|", "^", "<<", ">>")
 _CALLS = ("fabsf", "fabs", "abs")
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -79,9 +79,10 @@ def searched(node: c_ast.Node, function: c_ast.FuncDef, kinds: Kinds, fresh: Fre
     divided = _divided(counted, function)
     if divided is None:
         return None
-    # Of loops of unknown length, no part may depend on what is only known when the code runs.
-    outermost = _known(counted.trips) is not None and _at_top(function.body, node)
-    if not outermost and (_acts(divided.onward) or _reads(divided.last)):
+    outermost = _at_top(function.body, node)
+    # Of loops of unknown length, what follows the search may not depend on what is only known when the code runs.
+    known = outermost and _known(counted.trips) is not None
+    if not known and (_acts(divided.onward) or _reads(divided.last)):
         return None
     maker = _Maker(counted, divided, _room(divided, kinds), fresh, node.coord)
     return c_ast.Compound(maker.made(in_parts=outermost), node.coord)
@@ -390,7 +391,9 @@ class _Maker:
         coord, trips = self.coord, self.trips
         known = _known(trips)
         room = self.room if known is None else known
-        ends = [end for end in ENDS if room is None or 4 * end < room] if in_parts else []
+        ends = [end for end in ENDS[: len(ENDS) if known is not None else 1] if room is None or 4 * end < room]
+        if not in_parts:
+            ends = []
         nodes: list[c_ast.Node] = []
         for low, end in zip((0, *ends), (*ends, None), strict=True):
             high = cloned(trips) if end is None else _constant(end, coord)

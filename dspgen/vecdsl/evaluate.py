@@ -107,6 +107,8 @@ class _Machine:
             inner = {**names, **current, loop.iterator: np.asarray(start + number * loop.step, dtype=np.int32)}
             self.block(loop.body, inner)
             current = {c.name: self.term(c.next, inner) for c in loop.carried}
+            if loop.going and not current[loop.going]:
+                break
         names.update(current)
 
     def integer(self, term: Term, names: dict[str, Value]) -> int:

@@ -2,7 +2,7 @@
 
     Program ::= arrays: ArrayDecl*, scalars: ScalarDecl*, body: Stmt*
     Stmt    ::= Let(name, value) | Store(array, address, stride, value, active) | Loop | If
-    Loop    ::= iterator, start, trip, step, carried: (name, init, next)*, body: Stmt*
+    Loop    ::= iterator, start, trip, step, carried: (name, init, next)*, body: Stmt*, going: name?
     Term    ::= Const | Var | Load | Op
 
 A term has a `VType`: an element type and whether it is one scalar or one vector of `lanes` elements; the number of
@@ -306,6 +306,8 @@ class Loop:
     """`iterator` runs start, start + step, ...: `trip` times (both scalar i32 terms, Const where known).
 
     `max_trip` is an upper bound of the trip where one is known; `min_trip` a lower bound (0 when unknown).
+    `going` names a carried scalar of type i32: behind an iteration that makes it 0, others change nothing that is read,
+    and need not run.
     """
 
     iterator: str
@@ -317,6 +319,7 @@ class Loop:
     min_trip: int = 0
     max_trip: int | None = None
     loc: Loc | None = None
+    going: str = ""
 
 
 @dataclass(frozen=True, slots=True)

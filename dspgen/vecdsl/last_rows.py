@@ -62,11 +62,11 @@ def _parted(loop: Loop, names: Names) -> list[Stmt]:
     first = replace(loop, trip=integer(trip), min_trip=trip, max_trip=trip)
     start = integer(int(loop.start.value) + trip * loop.step)
     last = replace(loop, start=start, trip=integer(1), min_trip=1, max_trip=1)
-    bound = dict.fromkeys(_bound((last,)))
-    return [first, _renamed(last, {name: names.fresh(name) for name in bound})]
+    bound = dict.fromkeys(bound_names((last,)))
+    return [first, renamed(last, {name: names.fresh(name) for name in bound})]
 
 
-def _bound(body: tuple[Stmt, ...]) -> Iterator[str]:
+def bound_names(body: tuple[Stmt, ...]) -> Iterator[str]:
     for stmt in statements(body):
         if isinstance(stmt, Let):
             yield stmt.name
@@ -75,7 +75,7 @@ def _bound(body: tuple[Stmt, ...]) -> Iterator[str]:
             yield from (c.name for c in stmt.carried)
 
 
-def _renamed(stmt: Stmt, names: Mapping[str, str]) -> Stmt:
+def renamed(stmt: Stmt, names: Mapping[str, str]) -> Stmt:
     """The statement with other names for those that it binds."""
 
     def term(old: Term) -> Term:
@@ -108,7 +108,7 @@ def _renamed(stmt: Stmt, names: Mapping[str, str]) -> Stmt:
                 start=term(stmt.start),
                 trip=term(stmt.trip),
                 carried=tuple(Carried(names[c.name], term(c.init), term(c.next)) for c in stmt.carried),
-                body=tuple(_renamed(s, names) for s in stmt.body),
+                body=tuple(renamed(s, names) for s in stmt.body),
             )
         case If():
-            return If(term(stmt.condition), tuple(_renamed(s, names) for s in stmt.then))
+            return If(term(stmt.condition), tuple(renamed(s, names) for s in stmt.then))

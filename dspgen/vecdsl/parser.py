@@ -170,6 +170,7 @@ class _Parser:
         self.take("min")
         least = self.integer()
         most = self.integer() if self.accept("max") else None
+        going = self.take() if self.accept("going") else ""
         loc = self.loc()
         self.take("{")
         initial = dict[str, Term]()
@@ -181,7 +182,7 @@ class _Parser:
         if initial.keys() != following.keys():
             raise self.error(f"loop '{iterator}' has a 'carry' without its 'next', or the reverse")
         carried = tuple(Carried(n, init, following[n]) for n, init in initial.items())
-        return Loop(iterator, start, trip, step, carried, body, least, most, loc)
+        return Loop(iterator, start, trip, step, carried, body, least, most, loc, going)
 
     def loc(self) -> Loc | None:
         if not self.accept("@"):

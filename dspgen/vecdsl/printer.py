@@ -96,7 +96,8 @@ def _block(body: tuple[Stmt, ...]) -> Iterator[str]:
             case Loop():
                 most = "" if stmt.max_trip is None else f" max {stmt.max_trip}"
                 head = f"loop {stmt.iterator} start {print_term(stmt.start)} trip {print_term(stmt.trip)}"
-                yield f"{head} step {stmt.step} min {stmt.min_trip}{most}{_loc(stmt.loc)} {{"
+                going = f" going {stmt.going}" if stmt.going else ""
+                yield f"{head} step {stmt.step} min {stmt.min_trip}{most}{going}{_loc(stmt.loc)} {{"
                 yield from (f"  carry {c.name} = {print_term(c.init)}" for c in stmt.carried)
                 yield from (f"  {line}" for line in _block(stmt.body))
                 yield from (f"  next {c.name} = {print_term(c.next)}" for c in stmt.carried)

@@ -106,7 +106,8 @@ class _Cleaner:
         new = Loop(loop.iterator, start, trip, loop.step, (), (), low, high, loop.loc)
         body = self.block(loop.body, ranges.inside(new), known)
         following = tuple(Carried(c.name, c.init, self.term(c.next, known)) for c in carried)
-        return [*before, replace(new, body=body, carried=following)]
+        going = loop.going if any(c.name == loop.going for c in following) else ""
+        return [*before, replace(new, body=body, carried=following, going=going)]
 
     def once(self, body: tuple[Stmt, ...], carried: list[Carried], ranges: Ranges, known: Substitution) -> list[Stmt]:
         """The body of a loop's only iteration; its carried names mean one value in it and another after it."""
@@ -201,7 +202,7 @@ def _needed(body: tuple[Stmt, ...]) -> set[str]:
             case If():
                 waiting += names_of(stmt.condition)
             case Loop():
-                waiting += [*names_of(stmt.start), *names_of(stmt.trip)]
+                waiting += [*names_of(stmt.start), *names_of(stmt.trip), *([stmt.going] if stmt.going else [])]
                 for c in stmt.carried:
                     uses[c.name] = [*names_of(c.init), *names_of(c.next)]
     needed = set[str]()

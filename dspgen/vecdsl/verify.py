@@ -106,6 +106,8 @@ class _Checker:
             count = int(loop.trip.value)
             if count < 0 or loop.min_trip > count or (loop.max_trip is not None and loop.max_trip < count):
                 raise InvalidProgram(f"loop '{loop.iterator}' has {count} iterations, outside its declared range")
+        if loop.going and not any(c.name == loop.going and c.init.type == INTEGER for c in loop.carried):
+            raise InvalidProgram(f"loop '{loop.iterator}' carries no integer '{loop.going}'")
         inner = dict(scope)
         self.bind(loop.iterator)
         self.indices.add(loop.iterator)

@@ -24,6 +24,13 @@ PROGRAMS = {
     "in each row": """void k(const float a[5][15], float b[5], int r[5]) {
       for (int j = 0; j < 5; j++) { int at = -1; for (int i = 0; i < 15; i++) if (a[j][i] > 0.5f) { at = i; break; }
         r[j] = at; b[j] += at; } }""",
+    "of any length": """void k(int n, const float a[n], int r[2]) { int at = -1; r[1] = 0;
+      for (int i = 0; i < n; i++) if (a[i] > 0.5f) { at = i; r[1] = 1; break; } r[0] = at; }""",
+    "a sum of any length": """void k(int n, const float a[n], float r[2]) { float s = 0; int i;
+      for (i = 0; i < n; i++) { s += a[i]; if (a[i] - s > 0.5f) return; r[1] = s; if (s > 40) break; } r[0] = i; }""",
+    "down, from within": """void k(const float a[75], float r[2]) { r[0] = 1;
+      for (int j = 0; j < 3; j++) for (int i = 24; i >= 0; i--) { if (a[25 * j + i] > 0.5f) { r[1] = i; return; } }
+      r[0] = 2; }""",
     "a largest that is enough": """void k(const float a[75], float r[2]) { float m = 0; int at = -1;
       for (int i = 0; i < 75; i++) { if (a[i] > m) { m = a[i]; at = i; } if (m > 0.5f) break; }
       r[0] = m; r[1] = at; }""",
@@ -37,9 +44,10 @@ def elements(size: int, end: int | None) -> np.ndarray:
     return a
 
 
-def given(name: str, end: int | None) -> dict[str, np.ndarray]:
+def given(name: str, end: int | None) -> dict[str, np.ndarray | int]:
     a = elements(75, end)
-    return {"a": a.reshape(5, 15) if name == "in each row" else a}
+    n = {"n": 75} if "of any length" in name else {}
+    return {"a": a.reshape(5, 15) if name == "in each row" else a, **n}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -49,6 +57,17 @@ def test_on_this_computer(tmp_path: Path, name: str) -> None:
     for end in (None, 0, 7, 8, 40, 74):
         result = run_cpu(str(path), Options(function="k"), cache=tmp_path, inputs=given(name, end), repeats=1)
         assert result.verified, (end, result.details)
+
+
+def test_rows_on_this_computer(tmp_path: Path) -> None:
+    """Each row is left by itself, in its first iterations and behind blocks."""
+    path = tmp_path / "k.c"
+    path.write_text("""void k(int n, const float a[7][n], int r[7]) { for (int j = 0; j < 7; j++) { int at = -1;
+      for (int i = 0; i < n; i++) if (a[j][i] > 0.5f) { at = i; break; } r[j] = at; } }""")
+    for n in (1, 8, 75, 200):
+        a = np.stack([elements(n, end if end is None or end < n else None) for end in (0, 7, 8, 71, 72, 199, None)])
+        result = run_cpu(str(path), Options(function="k"), cache=tmp_path, inputs={"a": a, "n": n}, repeats=1)
+        assert result.verified, (n, result.details)
 
 
 @pytest.mark.parametrize(
@@ -77,3 +96,31 @@ def test_a_search_ends_where_it_has_found_something(tmp_path: Path) -> None:
         cycles.append(result.cycles)
     assert cycles[0] < 60
     assert cycles[1] < 640
+
+
+def cycles_of(tmp_path: Path, text: str, ends: tuple[int | None, ...], length: int, **sizes: int) -> list[int]:
+    path, target, options = tmp_path / "k.c", load_target("ft_m7002"), Options(function="k", data="onchip")
+    path.write_text(text)
+    compiled = compile_file(str(path), target, options)
+    cycles = []
+    for end in ends:
+        result = run_compiled(compiled, str(path), target, options, inputs={"a": elements(length, end), **sizes})
+        assert result.verified, result.details
+        assert result.bound_cycles <= result.cycles
+        cycles.append(result.cycles)
+    return cycles
+
+
+def test_a_search_of_any_length_leaves_behind_the_group_that_hits(tmp_path: Path) -> None:
+    text = SEARCH.replace("const float a[640]", "int n, const float a[n]").replace("i < 640", "i < n")
+    at_once, soon, late, never = cycles_of(tmp_path, text, (0, 40, 1100, None), 1200, n=1200)
+    assert at_once < 90
+    assert soon < 500
+    assert soon < late <= never
+
+
+def test_a_loop_with_a_flag_leaves_behind_its_group(tmp_path: Path) -> None:
+    text = """void k(const float a[320], float r[1]) { float s = 0;
+      for (int i = 0; i < 320; i++) { s += a[i]; if (s > 4) break; } r[0] = s; }"""
+    soon, never = cycles_of(tmp_path, text.replace("> 4", "> 2"), (0,), 320)[0], 320 * 7
+    assert 4 * soon < never
