@@ -20,6 +20,7 @@ from plant_core.ir import Func
 CLEARLY = 2.0  # times the cycles of cut nests: nests as they are that the model expects to take more aren't tried
 GAINED = 1.25  # times the cycles that are enough: what takes more by the fewest rules takes more by all
 FAR = 2.0  # times the cycles of unrolled code: nests of which the model expects more are not looked at
+SURE_OF_FEW = 4.0  # the same of few nests, which are quick to try; also of what their first code takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Chosen:
     plain: float | None
 
 
-def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
+def compile_nests(chooser: Chooser, *, known: float = math.inf, sure: float = SURE) -> Chosen:
     """The function by its loop nests, each under the best plan that was found for it.
 
     Plans are searched with the fewest rules first, only a few of them, and then with all; what is best is tried with
@@ -40,8 +41,8 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     Several nests are compiled together by those sets of rules that gain cycles in one of them, and by others only if
     that fails. `known` are the cycles of other code by the fewest rules.
 
-    Raises NoSchedule; Outdone where the nests by the fewest rules take many times `known`, or more than rules make of
-    what is enough.
+    Raises NoSchedule; Outdone where the first nests by the fewest rules take over `sure` times `known`, or more than
+    rules make of what is enough.
     """
     best: tuple[Compiled, int | None] | None = None
     surplus = 0.0  # the cycles of the best above those of its nests one by one
@@ -54,7 +55,7 @@ def compile_nests(chooser: Chooser, *, known: float = math.inf) -> Chosen:
     first = REWRITE_MODES[:1] if min(known, chooser.enough) < math.inf or (few and not chooser.small) else ()
     for mode in dict.fromkeys((*first, chooser.options.rewrite)):
         try:
-            found = chooser.choices(mode, enough=SURE * known if mode == REWRITE_MODES[0] else math.inf)
+            found = chooser.choices(mode, enough=sure * known if mode == REWRITE_MODES[0] else math.inf)
         except NoSchedule as error:
             refusal = error
             continue
@@ -102,18 +103,19 @@ def best_nests(chooser: Chooser, known: float) -> tuple[Chooser, Chosen]:
     whichever takes fewer cycles; raises what `compile_nests` does. `known` are the cycles of other code by the fewest
     rules."""
     options = chooser.options
-    if chooser.expected > FAR * known:
+    sure = SURE_OF_FEW if len(chooser.searches) <= FEW_NESTS else SURE
+    if chooser.expected > max(FAR, sure) * known:
         raise Outdone(chooser.expected)
     cut = isolated(chooser.func, reassoc=options.fp == "reassoc") if options.vectorize else None
     if cut is None:
-        return chooser, compile_nests(chooser, known=known)
+        return chooser, compile_nests(chooser, known=known, sure=sure)
     apart = chooser.of(spaced(cut), chooser.scalars)
     try:
-        first = compile_nests(apart, known=known)
+        first = compile_nests(apart, known=known, sure=sure)
     except (NoSchedule, Outdone) as reason:
         if isinstance(reason, Outdone) and known == math.inf:
             raise  # it takes more than is enough
-        return chooser, compile_nests(chooser, known=known)
+        return chooser, compile_nests(chooser, known=known, sure=sure)
     if first.cycles is None or first.cycles * CLEARLY < chooser.expected:
         return apart, first
     try:

@@ -83,8 +83,11 @@ class Abilities:
                 self._spread[name] = place
             case Var(other) if other in self._spread:
                 self._spread[name] = self._spread[other]
-        if isinstance(value, Op) and value.name == "mask_first":
-            self._first[name] = value
+        match value:
+            case Op(name="mask_first"):
+                self._first[name] = value
+            case Var(other) if other in self._first:
+                self._first[name] = self._first[other]
         if isinstance(value, Op) and value.name == "alike" or isinstance(value, Var) and value.name in self._alike:
             self._alike.add(name)
 

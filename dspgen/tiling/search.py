@@ -285,11 +285,13 @@ class _Search:
                 return
 
     def visit_with_room(self) -> None:
-        """Where lanes are in no code, for want of room for it or for its search, the least that were refused, with
-        several times as much, until one of them works out."""
-        over = sorted(enumerate(self.over), key=lambda x: (x[1][1].size, x[1][0], x[1][1].rank, x[0]))
-        for _, (_, least) in over[:_MOST_WITH_ROOM]:
-            if self.done or (self.best is not None and self.best[1].laned):
+        """Where statements have lanes in no code, for want of room for it or for its search, the least candidates that
+        were refused of those with the most lanes, with several times as much, until one of them works out."""
+        over = [(-len(c.laned), c.size, times, c.rank, k) for k, (times, c) in enumerate(self.over)]
+        for key in sorted(over)[:_MOST_WITH_ROOM]:
+            least = self.over[key[-1]][1]
+            worked = {name for t in self.trials if t.cycles is not None or t.least is not None for name in t.laned}
+            if self.done or set(least.laned) <= worked:
                 return
             self.trials = [t for t in self.trials if t.title != least.title]
             self.failed.discard(least.title)

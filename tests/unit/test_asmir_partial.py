@@ -212,14 +212,19 @@ def test_lane_predicates_are_used_where_there_are_some(ft_m7002: Target) -> None
 
 @pytest.mark.parametrize(("count", "stride"), [(8, 16), (5, 3), (15, 7), (3, -40), (8, 1), (1, 9)])
 @pytest.mark.parametrize("name", ["ft_m7002", "hexagon_v66"])
-def test_strided_vectors_longer_than_their_loop_load_only_its_lanes(name: str, count: int, stride: int) -> None:
-    """The first lanes are loaded as scalars, where windows under masks would be as many as there are lanes."""
+@pytest.mark.parametrize("copied", [False, True])
+def test_strided_vectors_longer_than_their_loop_load_only_its_lanes(
+    name: str, count: int, stride: int, copied: bool
+) -> None:
+    """The first lanes are loaded as scalars, where windows under masks would be as many as there are lanes; a copy of
+    the mask tells as much as the mask itself."""
     target = load_target(name)
     last = (count - 1) * abs(stride)
     first = Let("first", Op("mask_first", (), VI32, (count,)))
-    load = Load("a", Address(last if stride < 0 else 0), stride, "i32", VI32, mask=Var("first", VI32))
+    lets = (first, Let("again", Var("first", VI32))) if copied else (first,)
+    load = Load("a", Address(last if stride < 0 else 0), stride, "i32", VI32, mask=Var(lets[-1].name, VI32))
     arrays = (ArrayDecl("a", "i32", last + 1, False, True), ArrayDecl("b", "i32", target.lanes, False))
-    body = (first, Store("b", Address(0), 1, "i32", load))
+    body = (*lets, Store("b", Address(0), 1, "i32", load))
     program = Program("f", ("a", "b"), arrays, (), body)
     check(program, target)
     loads = [s.value for s in legal(program, target) if isinstance(s, Let) and isinstance(s.value, Load)]

@@ -318,3 +318,23 @@ def test_the_least_tile_gets_more_room_where_none_with_lanes_works_out_for_want_
     assert all(room == 1 for _, room in seen)  # nobody asks for room where lanes work out without
     choice = search(finalists, [FALLBACK], lambda candidate, limit: evaluate(candidate, limit, needed=99))
     assert choice.candidate.title == "plain"
+
+
+@pytest.mark.parametrize("needed", [2, 99])
+def test_statements_without_lanes_get_more_room_than_those_that_work_out(needed: int) -> None:
+    both = (*_plans(16), ("S1", _plans(16)[0][1]))
+    without = (*_plans(16), ("S1", CompPlan(("i",), ((("i", LoopShape(1)),),))))
+    finalists = [Candidate(both, 90.0, "both", size=2), Candidate(without, 100.0, "one", size=1)]
+    finalists += [Candidate(both, 95.0, "wide", size=4), Candidate((), 300.0, "plain")]
+    seen: list[tuple[str, int]] = []
+
+    def evaluate(candidate: Candidate, limit: float) -> float:
+        seen.append((candidate.title, candidate.room))
+        if "S1" in candidate.laned and candidate.room < needed:
+            raise TooLarge(Problem("DG308", "large"), 1.3)
+        return {"both": 200.0, "wide": 200.0, "one": 500.0, "plain": 900.0}[candidate.title]
+
+    choice = search(finalists, [FALLBACK], evaluate)
+    assert choice.candidate.title == ("both" if needed == 2 else "one")
+    roomy = [title for title, room in seen if room > 1]
+    assert roomy == (["both"] if needed == 2 else ["both", "wide"])
