@@ -30,7 +30,7 @@ from dspgen.target.operations import OperationTable
 from dspgen.vecdsl.ir import ArrayDecl, Const, Op, Program, ScalarDecl, Term, Var
 from plant_core.windows import Size, Window
 
-_FRAME = "frame of the blocks"
+_FRAME = "room of the blocks"
 _FITS = "fits"
 _ANY = "any"
 _WAITING = 4  # one register of so many may keep a value until data are there

@@ -123,10 +123,13 @@ class Pointers:
         memory = self.target.memory(self.target.abi.stack_memory)
         room = memory.size - memory.size // 8
         if below > room:
-            message = (
-                f"the array '{array.name}' doesn't fit the stack: local arrays may take {room} bytes of {memory.name}"
+            own = array.name.isidentifier()
+            found = f"the array '{array.name}'" if own else f"the {array.name}"
+            remedy = (
+                "make it a parameter of the function, or smaller" if own else "use smaller arrays, or --data onchip"
             )
-            raise NoSchedule(Problem("DG305", message, None, "make it a parameter of the function, or smaller"))
+            message = f"{found} doesn't fit the stack: local arrays may take {room} bytes of {memory.name}"
+            raise NoSchedule(Problem("DG305", message, None, remedy))
 
     def _offset(self, stack: Reg, delta: int, array: ArrayDecl) -> Reg:
         emitter = self.emitter

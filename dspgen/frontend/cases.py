@@ -21,6 +21,7 @@ from dspgen.frontend.affine import Nest, NotAffine, condition, is_irregular, pie
 from dspgen.frontend.terms import accesses, children, rebuild
 from plant_core.ir import Binary, Expr, Extent, Load, Select, Val
 
+_CHOSEN = "a condition on data doesn't keep it from being read, as elements are read ahead of it"
 Shapes = Mapping[str, tuple[Extent, ...]]
 
 
@@ -37,11 +38,22 @@ def cases(nest: Nest, target: Load, value: Expr, shapes: Shapes) -> tuple[list[C
     problems = []
     for case in found:
         inner = (a for index in case.target.indices for a in accesses(index))
+        chosen = _chosen(case.value)
         for access, writes in [(case.target, True), *((a, False) for a in (*inner, *accesses(case.value)))]:
             wrong = check_bounds.problem(access, shapes[access.buf], case.nest, writes=writes)
             if wrong is not None:
+                if access in chosen and not writes:
+                    wrong = replace(wrong, remedy=f"{wrong.remedy}; {_CHOSEN}")
                 problems.append(wrong)
     return found, problems
+
+
+def _chosen(value: Expr) -> set[Load]:
+    """The accesses that a condition chooses, which is no affine one here."""
+    found = (
+        {a for branch in (value.true, value.false) for a in accesses(branch)} if isinstance(value, Select) else set()
+    )
+    return found.union(*(_chosen(child) for child in children(value)))
 
 
 def _split(nest: Nest, target: Load, value: Expr, shapes: Shapes) -> Iterator[Case]:

@@ -98,7 +98,9 @@ def _extent(func: Func, buf: Buf) -> Extent | Problem:
     largest = reached.dim_max(0).coalesce()
     found = _simple(largest)
     if found is None:
-        return _problem(buf, f"it is no maximum of sums of parameters, but {largest}", None)
+        forms = dict.fromkeys(_behind(aff, Nest((), largest.domain())) for _, aff in largest.get_pieces())
+        told = " or ".join(print_expr(form) for form in forms)
+        return _problem(buf, f"by the parameters' values it is {told}, which isn't their maximum", None)
     return int(found.value) if isinstance(found, Val) else with_parameters(found, sizes)
 
 
@@ -116,12 +118,16 @@ def _simple(largest: isl.PwAff) -> Expr | None:
             for aff in chosen[1:]:
                 whole = whole.max(isl.PwAff.from_aff(aff))
             if domain.is_subset(whole.eq_set(largest)):
-                terms = [to_expr(aff.add_constant_val(isl.Val(1)), nest) for aff in chosen]
+                terms = [_behind(aff, nest) for aff in chosen]
                 total = terms[0]
                 for term in terms[1:]:
                     total = Binary("max", total, term, "i32")
                 return total
     return None
+
+
+def _behind(last: isl.Aff, nest: Nest) -> Expr:
+    return to_expr(last.add_constant_val(isl.Val(1)), nest)
 
 
 def _unproven(func: Func, buf: Buf) -> list[Problem]:

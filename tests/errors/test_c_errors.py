@@ -108,6 +108,8 @@ FILES = [
     ("void k(float x[1L << 40]) { x[0] = 5; }", 1, 14, "DG007", "the array is too large: 1099511627776 elements"),
     ("void k(const float *x, float y[9]) { for (int i = 0; i < 9; i++) y[i] = x[i - 1]; }",
      1, 73, "DG012", "reads x[-1] when i = 0, before the first element of 'x'"),
+    ("void k(int n, float *x) { if (n > 0) for (int i = 0; i < n; i++) x[2 * i + 38] = 1; else x[25] = 1; }",
+     1, 21, "DG007", "by the parameters' values it is 26 or 2 * n + 37, which isn't their maximum"),
     ("void k(unsigned long x[4]) { x[0] = 5; }", 1, 22, "DG006", "64-bit unsigned"),
     ("void k(float x[4], ...) { x[0] = 5; }", 1, 6, "DG006", "number of arguments"),
 ]  # fmt: skip
@@ -144,6 +146,9 @@ def test_file(tmp_path: Path, text: str, line: int, column: int, code: str, part
 REMEDIES = {
     "void k(float x[4]) { float *t = (float *)malloc(16); t[0] = 1; x[0] = t[0]; }": "declare a local array",
     "void k(const float x[4][4], float y[4]) { y[0] = x[1] + 1.0f; }": "as many subscripts as it has dimensions",
+    "void k(const int m[4], const float x[4], float y[4]) { for (int i = 0; i < 4; i++) if (m[i]) y[i] = x[i + 1]; }": (
+        "a condition on data doesn't keep it from being read"
+    ),
 }
 
 
