@@ -55,7 +55,7 @@ def legalise(program: Program, emitter: Emitter, readable: Readable | None = Non
     elements `address + low` to `address + high` may be read, though the program may not."""
     worker = _Legaliser(program, Abilities(emitter), readable)
     body = worker.block(program.body)
-    body = (*worker.slots.entry, *worker.blends.entry, *body)
+    body = worker.slots.with_constants((*worker.blends.entry, *body))
     return replace(program, arrays=program.arrays + worker.slots.arrays(), body=body)
 
 

@@ -2,16 +2,17 @@
 scalars are stored and loaded as one vector.
 
 The slots of one element type are one local array: first the slot that all vectors go through, then those of vectors of
-constants, which are written at the program's entry.
+constants, which are written at the program's entry, or at the beginning of the only branch that reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.forms import lane_constants
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Elem, Load, Op, Stmt, Store, Term, VType
+from dspgen.vecdsl.footprint import loads_in, term_loads
+from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Elem, If, Load, Op, Stmt, Store, Term, VType
 from dspgen.vecdsl.terms import Names
 
 CROSSING = frozenset({"lane", "insert", "vec", "iota", "mask_first", "mask_period"})
@@ -36,7 +37,7 @@ class Slots:
     bound: Callable[[Term], Term]
     emit: Callable[[Stmt], None]
     overwritten: Callable[[str], None]
-    entry: list[Stmt] = field(default_factory=list)
+    _written: list[tuple[Load, tuple[Stmt, ...]]] = field(default_factory=list)
     _arrays: dict[Elem, _Array] = field(default_factory=dict)
 
     def arrays(self) -> tuple[ArrayDecl, ...]:
@@ -84,11 +85,18 @@ class Slots:
         if key not in array.constants:
             array.constants[key] = start = self.lanes * (1 + len(array.constants))
             scalar = VType(type.elem, False)
-            self.entry += [
+            stores = tuple(
                 Store(array.name, Address(start + lane), 1, type.elem, Const(value, scalar))
                 for lane, value in enumerate(values)
-            ]
+            )
+            self._written.append((self._load(array, type, start), stores))
         return self._load(array, type, array.constants[key])
+
+    def with_constants(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The program's body with the stores of its vectors of constants."""
+        for load, stores in reversed(self._written):
+            body = _stored_before(body, load, stores)
+        return body
 
     def _array(self, elem: Elem) -> _Array:
         if elem not in self._arrays:
@@ -98,3 +106,13 @@ class Slots:
     @staticmethod
     def _load(array: _Array, type: VType, place: int) -> Load:
         return Load(array.name, Address(place), 1, type.elem, type)
+
+
+def _stored_before(body: Sequence[Stmt], load: Load, stores: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The statements behind the stores of a vector that some of them load, or with these in the branch that does."""
+    using = [k for k, stmt in enumerate(body) if any(found == load for found, _ in loads_in((stmt,)))]
+    if len(using) == 1 and isinstance(branch := body[using[0]], If):
+        if not any(found == load for found, _ in term_loads(branch.condition)):
+            inner = replace(branch, then=_stored_before(branch.then, load, stores))
+            return (*body[: using[0]], inner, *body[using[0] + 1 :])
+    return (*stores, *body)

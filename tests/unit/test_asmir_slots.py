@@ -16,7 +16,7 @@ from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.target.views import views
 from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
+from dspgen.vecdsl.ir import Address, ArrayDecl, Const, If, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
 from tests.support.access_programs import Accesses, inputs_for, run_assembly
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +59,29 @@ def test_a_vector_in_memory_is_stored_once(plain: Target) -> None:
     made = legalise(program, Emitter(plain, OperationTable(plain)))
     assert sum(isinstance(s, Store) and s.value.type.vector for s in made.body) <= 4
     check(program, plain, 1)
+
+
+@pytest.mark.parametrize("readers", ["one branch", "two branches", "a branch and what follows"])
+def test_constants_are_written_in_the_only_branch_that_reads_them(plain: Target, readers: str) -> None:
+    numbers = Op("iota", (), VI32)
+
+    def stored(place: int) -> Store:
+        return Store("b", Address(4 * place), 1, "i32", Op("add", (numbers, Const(place, VI32)), VI32))
+
+    condition = Op("lt", (Load("a", Address(0), 1, "i32", I32), Const(0, I32)), I32)
+    nested = If(Op("lt", (Load("a", Address(1), 1, "i32", I32), Const(0, I32)), I32), (stored(0),))
+    body: tuple[Stmt, ...] = (If(condition, (nested,)),)
+    if readers == "two branches":
+        body += (If(Op("le", condition.args, I32), (stored(1),)),)
+    elif readers != "one branch":
+        body += (stored(1),)
+    arrays = (ArrayDecl("a", "i32", SIZE, False, True), ArrayDecl("b", "i32", SIZE, False))
+    program = Program("f", ("a", "b"), arrays, (), body)
+    made = legalise(program, Emitter(plain, OperationTable(plain)))
+    at_entry = any(isinstance(s, Store) and isinstance(s.value, Const) for s in made.body)
+    assert at_entry == (readers != "one branch")
+    for seed in range(4):
+        check(program, plain, seed)
 
 
 def test_halves_of_lanes_are_extended_where_their_sign_counts() -> None:
