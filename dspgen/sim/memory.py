@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +48,7 @@ class MemoryObject:
         return (self.low, self.high) if store else (self.read_low, self.read_high)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class MemoryMap:
     """All memories, as far as they are allocated, and behind them the words of the DMA engine. `named` lists (name,
     address, size) of what was placed, for messages; `objects` are what the program may access; `whole` has the
@@ -73,7 +74,13 @@ class MemoryMap:
             whole=tuple((m.base, m.base + m.size) for m in target.memories),
         )
         if target.dma is not None:
-            found.transfers = Transfers(target.dma, found.bytes_at, found.stray_transfer)
+            # Not held by its engine, so that memories go with their last user, and not when garbage is looked for.
+            held = weakref.proxy(found)
+            found.transfers = Transfers(
+                target.dma,
+                lambda address, size: held.bytes_at(address, size),
+                lambda address, size, *, store: held.stray_transfer(address, size, store=store),
+            )
             words = found.transfers.words
             name = "the words of the DMA engine"
             found.regions.append(Region(name, target.dma.base, len(words), ("scalar",), words))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
 from dspgen.sched.facts import LoopSchedules
-from dspgen.target.load import load_target
+from dspgen.sim.memory import MemoryMap
+from dspgen.target.load import isa_names, load_target
 
 TEXT = "void k(const int a[64], int y[64]) { for (int i = 0; i < 64; i++) y[i] += a[i]; }\n"
 MOST = 1_000  # objects for each more, once a few machines are known; their garbage alone was fourteen times as many
@@ -32,3 +36,16 @@ def test_numbers_of_loops_are_not_given_twice() -> None:
     assert schedules.number("a") == first != schedules.number("b")
     schedules.drop()
     assert len({first, schedules.number("b"), schedules.number("a")}) == 3
+
+
+@pytest.mark.parametrize("isa", isa_names())
+def test_memories_go_with_their_last_user(isa: str) -> None:
+    """Those of a machine are megabytes, but few objects, so that garbage is seldom looked for."""
+    memories = MemoryMap.of(load_target(isa))
+    known = weakref.ref(memories)
+    gc.disable()
+    try:
+        del memories
+        assert known() is None
+    finally:
+        gc.enable()
