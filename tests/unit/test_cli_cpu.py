@@ -185,7 +185,7 @@ def test_bad_extents_in_inputs(refused: Callable[..., str], tmp_path: Path) -> N
     (tmp_path / "scale.c").write_text(SYMBOLIC)
     x = np.zeros((3, 4), np.float32)
     for given, said in (
-        ({"x": x}, "has 'x', but an extent depends on"),
+        ({"x": x}, "has 'x', but an extent needs the parameter 'n'"),
         ({"x": x, "n": np.int32(3), "m": np.int32(5)}, "'x' of shape (3, 4); the parameter's is (3, 5)"),
         ({"n": np.int32(-3), "m": np.int32(5)}, "'x' would have the extents (-3, 5)"),
     ):
