@@ -20,6 +20,7 @@ from tests.support.any_size import verified_at
 
 OWN = Path(__file__).parent.parent / "isa"
 MACHINES = ("ft_m7002", "ft_mt3000", "ft_lite", "hexagon_v66", *(str(OWN / f"{n}.toml") for n in ("quad", "scalar")))
+QUICK = Options(tile="one", rewrite="off")  # how arguments are passed is the question here
 SIZES = ({"n": 0}, {"n": 3}, {"n": 37})
 
 
@@ -28,7 +29,7 @@ def test_on_chip(name: str, tmp_path: Path) -> None:
     target = load_target(name)
     seed = MACHINES.index(name)
     text = many_arguments(seed, 9 + 2 * (seed % 3), "fis", sized=False, result=seed % 2 == 1)
-    verified_at(text, tmp_path, target, Options(), [{}])
+    verified_at(text, tmp_path, target, QUICK, [{}])
 
 
 @pytest.mark.parametrize("name", [m for m in MACHINES if load_target(m).dma is not None])
