@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dspgen.asmir.forms import lane_constants
-from dspgen.vecdsl.footprint import loads_in, term_loads
 from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Elem, If, Load, Op, Stmt, Store, Term, VType
-from dspgen.vecdsl.terms import Names
+from dspgen.vecdsl.terms import Names, children, terms_in
 
 CROSSING = frozenset({"lane", "insert", "vec", "iota", "mask_first", "mask_period"})
 
@@ -110,9 +109,12 @@ class Slots:
 
 def _stored_before(body: Sequence[Stmt], load: Load, stores: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements behind the stores of a vector that some of them load, or with these in the branch that does."""
-    using = [k for k, stmt in enumerate(body) if any(found == load for found, _ in loads_in((stmt,)))]
-    if len(using) == 1 and isinstance(branch := body[using[0]], If):
-        if not any(found == load for found, _ in term_loads(branch.condition)):
-            inner = replace(branch, then=_stored_before(branch.then, load, stores))
-            return (*body[: using[0]], inner, *body[using[0] + 1 :])
+    using = [k for k, stmt in enumerate(body) if any(_has(t, load) for t in terms_in((stmt,)))]
+    if len(using) == 1 and isinstance(branch := body[using[0]], If) and not _has(branch.condition, load):
+        inner = replace(branch, then=_stored_before(branch.then, load, stores))
+        return (*body[: using[0]], inner, *body[using[0] + 1 :])
     return (*stores, *body)
+
+
+def _has(term: Term, load: Load) -> bool:
+    return term == load or any(_has(child, load) for child in children(term))
