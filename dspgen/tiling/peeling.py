@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from dspgen.tiling.nests import CompInfo, nests
-from dspgen.tiling.splitting import in_two, innermost
+from dspgen.tiling.splitting import in_two, innermost, one_way
 from plant_core.ir import Func
 from plant_core.schedule import Loop, common_loops
 
@@ -31,6 +31,8 @@ def align_stores(func: Func, granule: Granule, lanes: int) -> Func:
         return func
     infos = {c.comp.name: c for nest in nests(func) for c in nest.comps}
     for loop in innermost(common_loops(func)):
+        if not one_way(func, loop):
+            continue
         at = _first_aligned([infos[name] for name, _ in loop.members], loop, granule, lanes)
         if at is not None:
             func = in_two(func, loop, at)

@@ -21,7 +21,7 @@ from plant_core.affine import access_key, accesses, all_bufs, children, from_lin
 from plant_core.components import strong_components
 from plant_core.dependence import Dependence, flows, memory_dependences
 from plant_core.ir import Buf, Comp, Expr, Func, Load
-from plant_core.schedule import Loop, Position, common_loops, position, schedule_map, shared_depth
+from plant_core.schedule import Line, Loop, Position, common_loops, position, schedule_map, shared_depth
 
 # Elements that the values read beforehand may take up.
 _MOST_ELEMENTS = 65536
@@ -191,7 +191,7 @@ def _crossing(func: Func, loop: Loop, known: Sequence[Dependence]) -> int | None
     iterators = dict(loop.members)
     if any(len(func.comp(name).iters) != loop.depth + 1 for name in iterators):
         return None
-    if any(position(func.comp(n)).loops[loop.depth].terms != ((i, 1),) for n, i in loop.members):
+    if any(position(func.comp(n)).loops[loop.depth] != Line(0, ((i, 1),)) for n, i in loop.members):
         return None
     lasts, firsts = [], []
     for d in known:
@@ -216,8 +216,15 @@ def _crossing(func: Func, loop: Loop, known: Sequence[Dependence]) -> int | None
     return at if max(v.to_python() for v in lasts) < at and longest >= _FEWEST_ITERATIONS else None
 
 
+def one_way(func: Func, loop: Loop) -> bool:
+    """Whether an iteration has one number in all statements of the loop, and these go up in all of them, or down."""
+    lines = [(position(func.comp(name)).loops[loop.depth], iterator) for name, iterator in loop.members]
+    return any(all(line == Line(0, ((iterator, step),)) for line, iterator in lines) for step in (1, -1))
+
+
 def in_two(func: Func, loop: Loop, at: int) -> Func:
-    """`func` with the loop in two, its iterations from `at` on apart: all positions doubled, those at the odd ones."""
+    """`func` with the loop in two, its iterations from `at` on apart: all positions doubled, those of the half that
+    runs later are odd. Requires: `one_way(func, loop)`."""
     members = dict(loop.members)
     names = {c.name for c in func.comps}
     comps: list[Comp] = []
@@ -233,7 +240,8 @@ def in_two(func: Func, loop: Loop, at: int) -> Func:
         constants[loop.depth] += 1
         name = fresh(f"{comp.name}_then", names)
         names.add(name)
-        halves = ((before, doubled, comp.name), (after, replace(doubled, constants=tuple(constants)), name))
+        first, second = (before, after) if place.loops[loop.depth].terms[0][1] > 0 else (after, before)
+        halves = ((first, doubled, comp.name), (second, replace(doubled, constants=tuple(constants)), name))
         comps += [_placed(comp, d, p, n) for d, p, n in halves if not d.is_empty()]
     return func.with_comps(tuple(comps))
 

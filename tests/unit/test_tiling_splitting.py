@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
+from dspgen.tiling.peeling import align_stores
 from dspgen.tiling.splitting import split, split_loops, split_reads
 from plant_core.dependence import lane_candidates
 from plant_core.evaluate import evaluate
@@ -94,3 +95,20 @@ def test_random_bodies_keep_their_values(seed: int, tmp_path: Path) -> None:
     body = " ".join(statement() for _ in range(random.choice([1, 2, 2, 3])))
     func = func_of(f"for (int i = 1; i < 98; i++) {{ {body} }}", tmp_path)
     check_same(func, split(func))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 3; i < 90; i++) a[i] = a[i - 3] + b[i];",
+        "for (int i = 90; i > 2; i--) a[i] = a[i + 3] + b[i];",
+        "for (int i = 90; i > 2; i--) a[i] = a[i - 3] + b[i];",
+        "for (int i = 90; i > 2; i--) { b[i] = a[i - 3]; a[i] = b[i + 1] + c[i]; }",
+    ],
+)
+def test_first_iterations_apart_keep_their_order(body: str, tmp_path: Path) -> None:
+    """Those of a loop that counts down run last."""
+    func = func_of(body, tmp_path)
+    changed = align_stores(func, lambda _: 2, 4)
+    assert len(changed.comps) > len(func.comps)
+    check_same(func, changed)
