@@ -66,12 +66,11 @@ def _in_blocks(low: Lowering, loop: For, body: tuple[Stmt, ...]) -> tuple[Stmt, 
     if found is None:
         return None
     t = loop.iterator
+    leave = Guard(Binary("le", found, Iter(t), "i32"), (Effect(Verbatim("break;")),))
     if _is_short(loop):
-        leave = Guard(Binary("le", found, Iter(t), "i32"), (Effect(Verbatim("break;")),))
         return (Loop(t, loop.lower, loop.upper, 1, (*body, leave)),)
     if loop.lower == integer(0):
         start = integer(_FIRST)
-        leave = Guard(Binary("le", found, Iter(t), "i32"), (Effect(Verbatim("break;")),))
         first = Loop(t, loop.lower, extremum("min", (start, loop.upper)), 1, (*body, leave))
         return first, Guard(Binary("ge", found, start, "i32"), _blocks(low, replace(loop, lower=start), found, body))
     return _blocks(low, loop, found, body)
