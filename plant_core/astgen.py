@@ -281,7 +281,7 @@ class _Converter:
         upper = from_ast(condition.get_op_arg(1), values)
         if condition.get_op_type() == isl.ast_expr_op_type.le:
             upper = add(upper, integer(1))
-        if _far(lower) or _far(upper):
+        if any(isinstance(end, Val) and abs(int(end.value)) >= _FAR for end in (lower, upper)):
             raise PlantError("a loop is outside of the one in which its bounds are defined", code="DG299")
         step = _constant(from_ast(node.for_get_inc(), values))
         body = self.tree(node.for_get_body(), inner)

@@ -224,3 +224,11 @@ def test_loops_whose_bounds_are_computed_in_any_legal_order(name, tmp_path):
             ran += 1
             assert np.array_equal(evaluate_tree(func, tree, inputs, lanes=4)["r"], expected), print_tree(tree)
     assert ran >= (1 if name == "rows" else 2)
+
+
+def test_more_iterations_than_32_bits_count(tmp_path):
+    """A constant bound is no value that a definition could have had."""
+    path = tmp_path / "f.c"
+    path.write_text("void f(int x[1]) { for (long i = 0; i < 5000000000L; i++) x[0] += 1; }")
+    func = read_c(str(path))
+    assert "5000000000" in print_tree(generate(func, plan_default(func)))
