@@ -204,7 +204,7 @@ class _Maker:
             counters = tuple(map(without_batches, counters))
         if buf := next((b for b in local if b.name in others), None):
             raise NoBlocks(f"'{buf.name}' is of use to several groups", loc=boxes.func.loc)
-        if strips == every == (0,) and not wheres and self._with_ends(boxes, counters[0], iterators, local):
+        if strips == every == (0,) and not wheres and self._with_ends(boxes, counters[0], iterators, local, others):
             return
         # Where groups are all that the innermost loop runs over, they follow each other at a constant distance.
         ways = [_AGAIN if counters[k].batches is None else _BATCHES for k in strips]
@@ -249,11 +249,16 @@ class _Maker:
         return shapes
 
     def _with_ends(
-        self, boxes: Boxes, counter: Counter, iterators: dict[str, list[str | None]], local: Sequence[Buf]
+        self,
+        boxes: Boxes,
+        counter: Counter,
+        iterators: dict[str, list[str | None]],
+        local: Sequence[Buf],
+        others: set[str],
     ) -> bool:
         """A nest of one loop in groups, its last vectors on copies; False where that can't be. One nest of a function:
         what flows between statements whose places are parameters takes long to find."""
-        ends = ends_of(boxes, counter, iterators) if self.ends is None else None
+        ends = ends_of(boxes, counter, iterators, others) if self.ends is None else None
         if ends is None or not all(self.anywhere(boxes.bufs[n].dtype) for n in boxes.written):
             return False
         if not all(map(self.on_lanes, boxes.func.comps)):

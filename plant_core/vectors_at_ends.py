@@ -14,7 +14,7 @@ code tells apart how many vectors there are, and none masks their lanes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -32,9 +32,12 @@ from plant_core.windows import Counter
 _MOST = 64
 
 
-def ends_of(boxes: Boxes, counter: Counter, iterators: Mapping[str, Sequence[str | None]]) -> Ends | None:
+def ends_of(
+    boxes: Boxes, counter: Counter, iterators: Mapping[str, Sequence[str | None]], others: Collection[str]
+) -> Ends | None:
     """The last iterations of a nest of the one loop `counter`, as many as a group has; None where iterations have more
-    than an element of an array each, a group is no whole vectors, or it takes too many statements."""
+    than an element of an array each, a group is no whole vectors, or it takes too many statements. `others`: the arrays
+    that other nests use."""
     along = {name: found for name, (found, *_) in iterators.items() if found is not None}
     written = [boxes.bufs[n] for n in sorted(boxes.written)]
     vectors, comps = counter.group // boxes.granule, boxes.func.comps
@@ -52,21 +55,24 @@ def ends_of(boxes: Boxes, counter: Counter, iterators: Mapping[str, Sequence[str
 
     copies = {b.name: name(f"{b.name}_ends") for b in written}
     starts = tuple(name(f"start{k}") for k in range(vectors))
-    made = Ends(boxes, along, counter.low, counter.extent, copies, name("first"), starts)
+    outside = tuple(b.name for b in written if b.kind == "param" or b.name in others)
+    made = Ends(boxes, along, counter.low, counter.extent, copies, outside, name("first"), starts)
     return made if made.statements <= _MOST else None
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
     """The last vectors of a nest of one loop: `along`, of each statement its iterator, `low` its first iteration,
-    and `extent` how many there are. `copies`: the local array of each that is written; `first`, `starts`: the
-    parameters that tell where the first vector would begin, and where each does, counted from the first iteration."""
+    and `extent` how many there are. `copies`: the local array of each that is written; `outside`: the arrays
+    among these that other code uses; `first`, `starts`: the parameters that tell where the first vector would begin, and
+    where each does, counted from the first iteration."""
 
     boxes: Boxes
     along: Mapping[str, str]
     low: int
     extent: Expr
     copies: Mapping[str, str]
+    outside: tuple[str, ...]
     first: str
     starts: tuple[str, ...]
 
@@ -77,13 +83,8 @@ class Ends:
     @property
     def statements(self) -> int:
         """How many there are for all vectors."""
-        each = len(self.boxes.func.comps) + sum(1 + self.boxes.is_live(name) for name, _ in self.outside)
+        each = len(self.boxes.func.comps) + sum(1 + self.boxes.is_live(name) for name in self.outside)
         return self.vectors * each
-
-    @property
-    def outside(self) -> Iterator[tuple[str, str]]:
-        """The arrays that are no local ones, and their copies."""
-        yield from ((name, copy) for name, copy in self.copies.items() if self.boxes.bufs[name].kind == "param")
 
     def bufs(self) -> Iterator[Buf]:
         for name, copy in self.copies.items():
@@ -103,7 +104,8 @@ class Ends:
     def before(self, number: int) -> Iterator[tuple[Comp, Position]]:
         """The copies of what the statements update, and these themselves on copies; `number`: the outermost constant
         of their places."""
-        for at, (name, copy) in enumerate(self.outside):
+        for at, name in enumerate(self.outside):
+            copy = self.copies[name]
             if self.boxes.is_live(name):
                 for k in range(self.vectors):
                     comp = self._moved(f"S_{copy}_{k}", name, copy, k, back=False)
@@ -114,7 +116,8 @@ class Ends:
 
     def after(self, number: int) -> Iterator[tuple[Comp, Position]]:
         """What brings copies back, each vector in a loop of its own, as they may have elements in common."""
-        for at, (name, copy) in enumerate(self.outside):
+        for at, name in enumerate(self.outside):
+            copy = self.copies[name]
             for k in range(self.vectors):
                 comp = self._moved(f"S_{copy}_back_{k}", name, copy, k, back=True)
                 loops = tuple(Line(0, ((i, 1),)) for i in comp.iters)
@@ -158,7 +161,7 @@ class Ends:
         made = self._comp(f"{comp.name}_{number}_{k}", comp.iters, [lanes], target, value)
         place = self.boxes.places[comp.name]
         # After the copies, which are in the same loop.
-        inside = place.constants[1] + len(list(self.outside))
+        inside = place.constants[1] + len(self.outside)
         return replace(made, loc=comp.loc), Position((number, self.vectors * inside + k), place.loops)
 
     def _rewritten(self, expr: Expr, along: str, k: int) -> Expr:

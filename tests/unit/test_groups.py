@@ -138,6 +138,13 @@ def test_batches_leave_the_same_arrays(text: str, sizes: dict[str, int], most: i
         """void f(int n, int x[200], int y[200]) {
            for (int i = 2; i < n; i++) { int s = x[i - 1]; x[i - 1] = y[i]; y[i] += s * i; } }""",
         "void f(int n, const int x[200], int y[200]) { for (int i = 0; i < n - 1; i++) y[i + 1] = x[i] + x[i + 1]; }",
+        """void f(int n, const int x[200], int y[200]) { int t[200] = {0};
+           for (int i = 0; i < n; i++) t[i] = 3 * x[i];
+           y[0] = 0; for (int i = 0; i < n; i++) y[0] += t[i]; }""",
+        """void f(int n, const int x[200], int y[200]) { int t[200];
+           for (int i = 0; i < 200; i++) t[i] = i - x[i];
+           for (int i = 0; i < n; i++) { t[i] += x[i]; y[i] = t[i]; }
+           for (int i = 100; i < 200; i++) y[i] = t[i]; }""",
     ],
 )
 def test_last_vectors_leave_the_same_arrays(text: str, tmp_path: Path) -> None:
