@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+_KNOWN = 50_000  # matchings that are kept
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -20,6 +22,10 @@ class Limits:
     groups: tuple[tuple[int, int], ...] = ()
     more: Mapping[int, int] = field(default_factory=dict, hash=False)
     heavy: tuple[tuple[int, int, int], ...] = field(init=False, compare=False, repr=False)
+    _closed: dict[int, int] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _matched: dict[tuple[tuple[int, ...], int], tuple[int, ...] | None] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         weights = [(u, group, most, self.weight(u, group)) for u in self.more for group, most in self.groups]
@@ -40,14 +46,18 @@ class Limits:
 
     def closed(self, taken: int) -> int:
         """Units on which nothing more may start."""
-        found = 0
-        for units, most in self.groups:
-            if (taken >> self.shift & units).bit_count() >= most:
-                found |= units
-        for unit, units, most in self.heavy:
-            if (taken >> self.shift & units).bit_count() > most:
-                found |= unit
-        return found
+        starts = taken >> self.shift
+        known = self._closed.get(starts)
+        if known is None:
+            known = 0
+            for units, most in self.groups:
+                if (starts & units).bit_count() >= most:
+                    known |= units
+            for unit, units, most in self.heavy:
+                if (starts & units).bit_count() > most:
+                    known |= unit
+            self._closed[starts] = known
+        return known
 
     def divide(self, units: int) -> bool:
         """Whether some of these units count for a limit and others do not, or for less."""
@@ -55,6 +65,14 @@ class Limits:
 
     def matched(self, masks: Sequence[int], taken: int) -> tuple[int, ...] | None:
         """One unit of each mask, all different, within the limits; None where there are none."""
+        question = tuple(masks), taken
+        if question not in self._matched:
+            if len(self._matched) >= _KNOWN:
+                self._matched.clear()
+            self._matched[question] = self._match(masks, taken)
+        return self._matched[question]
+
+    def _match(self, masks: Sequence[int], taken: int) -> tuple[int, ...] | None:
         order = sorted(range(len(masks)), key=lambda k: masks[k].bit_count())
         chosen = [0] * len(masks)
         vain: set[tuple[int, int]] = set()
