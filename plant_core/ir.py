@@ -186,7 +186,7 @@ class Buf:
         if len(fixed) == len(self.shape):
             return fixed
         raise PlantError(
-            f"the extents of '{self.name}' depend on parameters, and this needs them fixed",
+            f"the size of '{self.name}' is known at run time only, and numbers are needed here",
             loc=self.loc,
             code="DG205",
             remedy="give the parameters' values with -D NAME=VALUE",

@@ -64,8 +64,8 @@ def ends_of(
 class Ends:
     """The last vectors of a nest of one loop: `along`, of each statement its iterator, `low` its first iteration,
     and `extent` how many there are. `copies`: the local array of each that is written; `outside`: the arrays
-    among these that other code uses; `first`, `starts`: the parameters that tell where the first vector would begin, and
-    where each does, counted from the first iteration."""
+    among these that other code uses; `first`, `starts`: the parameters that tell where the first vector would begin,
+    and where each does, counted from the first iteration."""
 
     boxes: Boxes
     along: Mapping[str, str]
