@@ -65,9 +65,9 @@ def on_vector_units(scheduled: Scheduled, target: Target) -> dict[Loc, float]:
 def unrolled_remarks(source: Func, unrolled: Unrolled, instead: str, target: Target) -> tuple[Remark, ...]:
     """One verdict for each loop that holds statements; `instead` tells what the nests take. Statements share vectors
     in code without loops."""
-    message = f"{unrolled.title}: {unrolled.compiled.scheduled.cycles} cycles{instead}"
     lanes = any(on_vector_units(unrolled.compiled.scheduled, target).values())
-    kind = "vectorized" if lanes else "not-vectorized"
+    kind, title = ("vectorized", unrolled.title) if lanes else ("not-vectorized", "unrolled, nothing of it on lanes")
+    message = f"{title}: {unrolled.compiled.scheduled.cycles} cycles{instead}"
     return tuple(Remark(loc, kind, message) for loc in dict.fromkeys(_loops_of(source).values()))
 
 
