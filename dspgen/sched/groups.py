@@ -35,7 +35,7 @@ class Kinds:
         self.part = part
         self.clash = [[_clash(a, b) for b in number] for a in number]
         self.clashing = any(map(any, self.clash))
-        self._matched: dict[tuple[tuple[int, ...], int], tuple[int, ...] | None] = {}
+        self._matched: dict[tuple[int, ...], tuple[int, ...] | None] = {}
 
     def usable(self, kind: int, taken: Sequence[int], cycle: int) -> int:
         """The units on which an operation of a kind can issue, given what is taken from `cycle` on."""
@@ -62,11 +62,11 @@ class Kinds:
 
     def matched(self, masks: tuple[int, ...], taken: int) -> tuple[int, ...] | None:
         """One unit of each mask, all different, in a packet that has what is taken; None where there are none."""
-        starts = taken >> self.limits.shift if self.limits.groups else 0
-        key = masks, starts
-        if key not in self._matched:
-            self._matched[key] = self.limits.matched(masks, taken) if self.limits.groups else _matching(masks)
-        return self._matched[key]
+        if self.limits.groups:
+            return self.limits.matched(masks, taken)
+        if masks not in self._matched:
+            self._matched[masks] = _matching(masks)
+        return self._matched[masks]
 
 
 def _clash(a: Reservation, b: Reservation) -> bool:

@@ -32,6 +32,10 @@ class Limits:
         heavy = tuple((1 << unit, group, most - w) for unit, group, most, w in weights if w > 1)
         object.__setattr__(self, "heavy", heavy)
 
+    def __reduce__(self) -> tuple[type[Limits], tuple[object, ...]]:
+        """What is known of packets stays out of pickles."""
+        return Limits, (self.shift, self.groups, self.more)
+
     def start(self, unit: int) -> int:
         """The bits of a start on a unit."""
         return (1 << unit | self.more.get(unit, 0)) << self.shift if self.groups else 0
@@ -65,7 +69,7 @@ class Limits:
 
     def matched(self, masks: Sequence[int], taken: int) -> tuple[int, ...] | None:
         """One unit of each mask, all different, within the limits; None where there are none."""
-        question = tuple(masks), taken
+        question = tuple(masks), taken >> self.shift
         if question not in self._matched:
             if len(self._matched) >= _KNOWN:
                 self._matched.clear()
