@@ -18,6 +18,7 @@ from dspgen.target.model import Target
 from dspgen.target.operations import OperationTable
 from dspgen.tiling.bound import count
 from dspgen.tiling.candidates import Candidate
+from dspgen.tiling.code_budget import CodeBudget
 from dspgen.tiling.deal import alike, in_parts, neighbours
 from dspgen.tiling.machine import Machine
 from dspgen.tiling.nests import Nest, nests
@@ -41,6 +42,7 @@ THIN = 0.02  # the part of all cycles: nests that take less keep what fewer rule
 LARGEST_CANDIDATE = 800  # instructions
 LARGEST_STRIPS = 1200  # those of nests in strips or versions, some of which may be there twice
 LARGEST_REPEATED = 1200  # instructions of a function that is compiled again, with fewer rules
+MOST_INSTRUCTIONS = 5000  # of the candidates of a nest, by all rules, that are compiled
 SURE = 1.5  # times the cycles of other code: no more is tried for nests that take so many
 CROWDED = 1.05  # times the cycles of nests one by one: so many together show that they lack registers
 HOPELESS = 1.1  # times the best cycles: nests are not compiled together that would take more, gaining by that as others
@@ -331,6 +333,7 @@ class _Search:
         self.most = None if all(c.box for c in nest.comps) else SIMULATED_FINALISTS
         self.made: dict[tuple[Plan, bool, int], Variants] = {}
         self.packets = chooser.packets
+        self.code = CodeBudget(MOST_INSTRUCTIONS)  # by the rules of all modes
 
     @cached_property
     def known(self) -> tuple[Dependence, ...]:
@@ -380,6 +383,7 @@ class _Search:
                 tiler=self.chooser.options.tiler,
                 several=len(self.chooser.searches) > 1,
                 begin=evaluate.begin if ahead else None,
+                code=self.code,
             )
         except Slower as bound:
             raise Outdone(bound.cycles, known=False) from None
@@ -440,9 +444,13 @@ class _Evaluate:
         patient = self.search.chooser.options.tiler in PATIENT
         if patient:
             self.search.chooser.seen(f"tile {self.tried}, of {len(self.search.finalists)} that there are", None)
-        compiled = self.search.variants(candidate).least(
-            self.mode, fresh=False, limit=limit, certain=patient, others=self.worked and not patient
-        )
+        variants = self.search.variants(candidate)
+        try:
+            compiled = variants.least(
+                self.mode, fresh=False, limit=limit, certain=patient, others=self.worked and not patient
+            )
+        finally:
+            self.search.code.spend(variants.size(self.mode))
         self.worked = True
         cycles = compiled.scheduled.cycles
         return float(cycles) if cycles is not None else self._unscheduled(compiled, candidate)

@@ -251,9 +251,12 @@ def assemble(planned: Planned, rewritten: Optimised, target: Target, options: Op
     """
     program = rewritten.program
     room = None if most is None else SPARE * most
-    function = lower(
-        program, target, pipeline=options.pipeline, readable=readable(program), in_word=in_word(program), most=room
-    )  # fmt: skip
+    try:
+        function = lower(
+            program, target, pipeline=options.pipeline, readable=readable(program), in_word=in_word(program), most=room
+        )  # fmt: skip
+    except TooLarge as refusal:
+        raise TooLarge(refusal.problems[0], SPARE) from None
     if most is not None and (size := instruction_count(function.body)) > most:
         problem = Problem("DG308", f"the plan makes {size} instructions; a candidate may have {most}", planned.func.loc)
         raise TooLarge(problem, size / most)
@@ -295,9 +298,7 @@ def pack(
         known[key] = scheduled
     if isinstance(scheduled, NoSchedule):
         raise scheduled
-    return Compiled(
-        planned.func, planned, (), rewritten.program, function, scheduled, "", rewritten.remarks, 0.0
-    )  # fmt: skip
+    return Compiled(planned.func, planned, (), rewritten.program, function, scheduled, "", rewritten.remarks, 0.0)
 
 
 def tell(compiled: Compiled, seen: OnStage) -> None:

@@ -132,6 +132,20 @@ class Variants:
         except (NoSchedule, PlantError):
             return math.inf
 
+    def size(self, mode: RewriteMode) -> int:
+        """Count the instructions that the plan makes by the rules of a mode: the most that it may make where rewriting
+        or lowering refuses it, 0 where the plan itself is refused."""
+        self._finish()
+        rewritten = self.rewritten.get(mode)
+        for form in self.forms:
+            if rewritten is None or form.program != rewritten.program:
+                continue
+            if isinstance(form.assembled, Assembled):
+                return instruction_count(form.assembled.function.body)
+            if isinstance(form.assembled, TooLarge):
+                return math.ceil(form.assembled.times * (form.most or 0))
+        return self.most or 0 if isinstance(self.planned, Planned) else 0
+
     def busy(self, mode: RewriteMode) -> float:
         """The part of the cycles, by the rules of a mode that was made, that units need at least; 1 if not known."""
         self._finish()

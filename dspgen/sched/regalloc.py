@@ -306,17 +306,31 @@ def _failure(register: VReg, nodes: _Nodes) -> Failure:
 
 def _pressure(nodes: _Nodes, cls: str, block: int, available: int) -> tuple[tuple[VReg, int], ...]:
     """In how many of the block's crowded cycles each register of a class is occupied."""
-    masks: dict[VReg, int] = {}
-    union = 0
-    for register, atoms in nodes.atoms.items():
-        if nodes.facts.counted_as(register.cls) == cls:
-            masks[register] = sum(1 << a for a in atoms if a >= 0)
-            union |= masks[register]
-    counts = [(occupied & union).bit_count() for occupied in nodes.found.cycles[block]]
+    owner = {
+        atom: register
+        for register, atoms in nodes.atoms.items()
+        if nodes.facts.counted_as(register.cls) == cls
+        for atom in atoms
+        if atom >= 0
+    }
+    union = sum(1 << atom for atom in owner)
+    present = [occupied & union for occupied in nodes.found.cycles[block]]
+    counts = [atoms.bit_count() for atoms in present]
     limit = min(available - available // 8, max(counts, default=0))
-    crowded = [o for o, count in zip(nodes.found.cycles[block], counts, strict=True) if count >= limit]
-    found = {r: sum(1 for occupied in crowded if occupied & mask) for r, mask in masks.items()}
+    found: dict[VReg, int] = dict.fromkeys(owner.values(), 0)
+    for atoms, count in zip(present, counts, strict=True):
+        if count >= limit:
+            for register in {owner[atom] for atom in _bits(atoms)}:
+                found[register] += 1
     return tuple((r, cycles) for r, cycles in found.items() if cycles)
+
+
+def _bits(mask: int) -> Iterator[int]:
+    """Yield the places of the ones of a number."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
 
 
 __all__ = ["Atom", "Failure", "allocate"]

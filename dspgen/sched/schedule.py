@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from dspgen.asmir.ir import Function, Instr, Item, Phys, VReg
+from dspgen.asmir.ir import Function, Instr, Item, Phys, VReg, instruction_count
 from dspgen.errors import NoSchedule, Problem
 from dspgen.sched.budget import Budget
 from dspgen.sched.elsewhere import begin_with, told, waiting
@@ -33,6 +33,7 @@ from dspgen.sched.windows import free_after
 from dspgen.target.model import Target
 
 ATTEMPTS = 60
+_SMALL, _FEWEST = 400, 4  # operations: larger code is laid out fewer times in proportion, but so often
 _SPILLS = 4  # times that registers are put into memory before the order of the text is tried
 _LOOK = 200_000
 _SPARE = 32  # one register in so many is kept back where they did not suffice
@@ -60,11 +61,11 @@ def schedule(
 ) -> Scheduled:
     """Schedule a function for `target`. Raises NoSchedule when registers or instructions are lacking.
 
-    `attempts` bounds how often it is tried anew, each time asking for less; `most` bounds the operations placed in
-    search of loop schedules, `look` those looked at in search of short straight code; the searches for a loop's
-    schedule at one interval give up `times` as late. `method` "order" leaves loops as they are and packs what is
-    independent in the order of the text. `lessons`: what schedules of the loops asked for less for; `blocks`: how
-    straight code was packed before; `elsewhere`: what made room for values in a schedule of the same code. Straight
+    `attempts` bounds how often it is tried anew, each time asking for less (large code less often); `most` bounds the
+    operations placed in search of loop schedules, `look` those looked at in search of short straight code; the searches
+    for a loop's schedule at one interval give up `times` as late. `method` "order" leaves loops as they are and packs
+    what is independent in the order of the text. `lessons`: what schedules of the loops asked for less for; `blocks`:
+    how straight code was packed before; `elsewhere`: what made room for values in a schedule of the same code. Straight
     code of over `largest` operations is given up where the order that needs few registers lacks some. Raises TooSlow
     where the intervals of loops, or packets that lack registers, show that it takes about `limit` cycles or more; and
     where values must wait in memory, though other code, of which `instead` tells the cycles, takes hardly more than
@@ -90,7 +91,8 @@ def schedule(
     stack = Stack(facts, kit, function.below, moved_by_itself(function, target.abi))
     if elsewhere is not None:
         begin_with(elsewhere, settings, kit, stack)
-    for _ in range(attempts):
+    size = max(instruction_count(function.body), 1)
+    for _ in range(max(min(attempts, attempts * _SMALL // size), min(attempts, _FEWEST))):
         laid, inputs = _laid_out(function, facts, kit, settings, stack, laid)
         found = _allocate(laid.blocks, facts, inputs, [*settings.borrowed, *settings.saved])
         if isinstance(found, dict):

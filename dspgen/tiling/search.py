@@ -15,6 +15,7 @@ from typing import Literal
 
 from dspgen.errors import NoSchedule, TooHard, TooLarge
 from dspgen.tiling.candidates import Candidate
+from dspgen.tiling.code_budget import CodeBudget
 from dspgen.tiling.evolution import evolve
 from plant_core.loc import IllegalSchedule, PlantError
 
@@ -145,6 +146,7 @@ def search(
     tiler: Tiler = "feedback",
     several: bool = False,
     begin: Begin | None = None,
+    code: CodeBudget | None = None,
 ) -> Choice:
     """The best of `finalists` by `evaluate`, or of the `fallbacks` where none of them works out. No more are
     tried once `most` of them have worked out, or one has and `tries` were tried; but the smallest with lanes and the
@@ -158,7 +160,17 @@ def search(
 
     Raises what the last fallback's evaluation raises: then the machine can't run the nest at all.
     """
-    found = _Search(evaluate, most, tries, experience or Experience(), enough, tiler in PATIENT, several, begin)
+    found = _Search(
+        evaluate,
+        most,
+        tries,
+        experience or Experience(),
+        enough,
+        tiler in PATIENT,
+        several,
+        begin,
+        code or CodeBudget(),
+    )
     if tiler == "feedback":
         try:
             _by_feedback(found, finalists, before)
@@ -225,6 +237,7 @@ class _Search:
     patient: bool = False  # no candidate is tried in vain
     several: bool = False  # there are other nests
     begin: Begin | None = None
+    code: CodeBudget = field(default_factory=CodeBudget)  # of all candidates
     begun: dict[str, Callable[[], None]] = field(default_factory=dict)  # by title, what gives it up
     outdone: Slower | None = None
     trials: list[Trial] = field(default_factory=list)
@@ -239,7 +252,7 @@ class _Search:
     work: int = 0
     tried: int = 0
     stood_in: list[Candidate] = field(default_factory=list)
-    over: list[tuple[float, Candidate]] = field(default_factory=list)  # refused for the code or search that they take
+    over: list[tuple[int, Candidate]] = field(default_factory=list)  # refused for their instructions or their search
 
     @property
     def done(self) -> bool:
@@ -285,17 +298,20 @@ class _Search:
                 return
 
     def visit_with_room(self) -> None:
-        """Where statements have lanes in no code, for want of room for it or for its search, the least candidates that
-        were refused of those with the most lanes, with several times as much, until one of them works out."""
-        over = [(-len(c.laned), c.size, times, c.rank, k) for k, (times, c) in enumerate(self.over)]
-        for key in sorted(over)[:_MOST_WITH_ROOM]:
+        """Where statements have lanes in no code, for want of room for it or for its search, the least code that was
+        refused of candidates with the most lanes, with several times as much room, until one works out or lacks
+        registers: larger ones would lack more."""
+        over = sorted((-len(c.laned), code, c.size, c.rank, k) for k, (code, c) in enumerate(self.over))
+        for key in over[:_MOST_WITH_ROOM]:
             least = self.over[key[-1]][1]
             worked = {name for t in self.trials if t.cycles is not None or t.least is not None for name in t.laned}
-            if self.done or set(least.laned) <= worked:
+            if self.done or self.code.spent or set(least.laned) <= worked:
                 return
             self.trials = [t for t in self.trials if t.title != least.title]
             self.failed.discard(least.title)
             self.visit(replace(least, room=_ROOM), True, last=True)
+            if least.title in self.failed and self.over[-1][1].title != least.title:
+                return
 
     def visit(
         self,
@@ -347,7 +363,7 @@ class _Search:
                 self.large.append((pattern_of(candidate)[0], size))
             large = refusal.times if isinstance(refusal, TooLarge) else 0.0
             if candidate.laned and isinstance(refusal, TooLarge | TooHard):
-                self.over.append((max(large, 1.0), candidate))
+                self.over.append((self.code.last, candidate))
             self.trials.append(_trial(candidate, None, str(refusal), large=large))
             self.failed.add(candidate.title)
             self.seen.append((candidate, math.inf))
@@ -393,6 +409,8 @@ class _Search:
 
     def _vain(self, candidate: Candidate, certain: bool) -> str:
         """Why the candidate is not tried; empty where it is."""
+        if self.code.spent and not certain and not self.patient:
+            return "over the budget of code to try"
         worked = sum(t.cycles is not None for t in self.trials)
         if worked == self.most and not self.patient:
             return "enough others were tried"

@@ -11,6 +11,7 @@ import pytest
 from dspgen.errors import NoSchedule, Problem, TooHard, TooLarge
 from dspgen.options import TILERS, Tiler
 from dspgen.tiling.candidates import Candidate
+from dspgen.tiling.code_budget import CodeBudget
 from dspgen.tiling.deal import alike, in_parts, neighbours
 from dspgen.tiling.register_tiles import Plans
 from dspgen.tiling.search import Choice, Experience, Slower, search
@@ -318,6 +319,43 @@ def test_the_least_tile_gets_more_room_where_none_with_lanes_works_out_for_want_
     assert all(room == 1 for _, room in seen)  # nobody asks for room where lanes work out without
     choice = search(finalists, [FALLBACK], lambda candidate, limit: evaluate(candidate, limit, needed=99))
     assert choice.candidate.title == "plain"
+
+
+def test_only_the_smallest_tile_and_scalar_code_are_tried_once_the_budget_of_code_is_spent() -> None:
+    code = CodeBudget(most=1000)
+    finalists = [_laned(f"large{k}", 90.0 + k, 8 + k) for k in range(6)]
+    finalists += [_laned("least", 120.0, 1), Candidate((), 600.0, "plain")]
+    seen: list[str] = []
+
+    def evaluate(candidate: Candidate, limit: float) -> float:
+        seen.append(candidate.title)
+        code.spend(600)
+        raise NoSchedule(Problem("DG303", "no registers"))
+
+    with pytest.raises(NoSchedule):
+        search(finalists, [FALLBACK], evaluate, code=code)
+    assert seen == ["large0", "plain", "least", "plain", "scalar"]
+    assert code.spent and code.made == 600 * len(seen)
+
+
+def test_no_larger_code_gets_room_where_the_least_lacks_registers() -> None:
+    code = CodeBudget()
+    made = {"wide": 1500, "least": 900, "other": 1100}
+    finalists = [_laned("wide", 100.0, 4), _laned("least", 120.0, 2), _laned("other", 110.0, 3)]
+    finalists.append(Candidate((), 600.0, "plain"))
+    with_room: list[str] = []
+
+    def evaluate(candidate: Candidate, limit: float) -> float:
+        code.spend(made.get(candidate.title, 10))
+        if not candidate.laned:
+            return 600.0
+        if candidate.room == 1:
+            raise TooHard(Problem("DG308", "hard"))
+        with_room.append(candidate.title)
+        raise NoSchedule(Problem("DG303", "no registers"))
+
+    choice = search(finalists, [FALLBACK], evaluate, code=code)
+    assert choice.candidate.title == "plain" and with_room == ["least"]
 
 
 @pytest.mark.parametrize("needed", [2, 99])
