@@ -1,11 +1,11 @@
-"""Loops that the data end: left behind the iteration that does so, searches behind the block that hits."""
+"""Early exits of loops that the data end: at the statement that ends them, of searches behind the block that hits."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from backends.cpu.context import Lowering, assignment
-from backends.cpu.ir import Effect, Guard, Loop, Stmt
+from backends.cpu.ir import Accumulate, Effect, Guard, Loop, Put, Stmt
 from plant_core.affine import accesses, add, extremum, floordiv, integer, linear, sub
 from plant_core.ended import flags, guarded, lowered, tests
 from plant_core.ir import Binary, Comp, Expr, Iter, Load, Select, Val, Verbatim
@@ -21,9 +21,34 @@ def left_early(low: Lowering, loop: For, body: tuple[Stmt, ...]) -> tuple[Stmt, 
     if loop.tag == "parallel" or loop.tag == "vectorize":
         return None
     if (flag := _flag(low, loop)) is not None:
-        leave = Guard(Binary("eq", flag, integer(0), "i32"), (Effect(Verbatim("break;")),))
-        return (Loop(loop.iterator, loop.lower, loop.upper, loop.step, (*body, leave)),)
+        return _left_where_lowered(flag, loop, body)
     return _in_blocks(low, loop, body)
+
+
+def _left_where_lowered(flag: Load, loop: For, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Leave the loop right behind each statement that lowers its flag.
+
+    Before: `for (...) { f = c ? 0 : f; x = f ? y : x; }`
+    After:  `if (f != 0) for (...) { f = c ? 0 : f; if (f == 0) break; x = f ? y : x; }`
+    The flag is never low where the others run, so that the C compiler drops their tests of it.
+    """
+    leave = Guard(Binary("eq", flag, integer(0), "i32"), (Effect(Verbatim("break;")),))
+    left: list[Stmt] = []
+    for statement in body:
+        left += (statement, leave) if _stores(statement, flag.buf) else (statement,)
+    loops = Loop(loop.iterator, loop.lower, loop.upper, loop.step, tuple(left))
+    return (Guard(Binary("ne", flag, integer(0), "i32"), (loops,)),)
+
+
+def _stores(statement: Stmt, name: str) -> bool:
+    """Tell whether a statement may store a variable."""
+    match statement:
+        case Put(cell=cell) | Accumulate(cell=cell):
+            return cell.buf == name
+        case Loop(body=body) | Guard(body=body):
+            return any(_stores(inner, name) for inner in body)
+        case _:
+            return False
 
 
 def _flag(low: Lowering, loop: For) -> Load | None:
@@ -57,21 +82,23 @@ def _in_blocks(low: Lowering, loop: For, body: tuple[Stmt, ...]) -> tuple[Stmt, 
     Before: `for (t = l; t < u; t++) { v = c(t) ? t : u; e = v < e ? v : e; }`
     After:  `for (b = l; b < l + (u - l) / K * K; b += K) { for (t = b; t < b + K; t++) ...; if (e < b + K) break; }
              if (e >= l + (u - l) / K * K) for (t = l + (u - l) / K * K; t < u; t++) ...`
-    One that begins with iteration 0 is left one by one in its first iterations, before there are blocks.
+    One that begins with iteration 0 is left one by one in its first iterations, before there are blocks:
+    `{ v = c(t) ? t : u; if (v < e) { e = v; break; } }`.
 
     Later iterations have larger values than one that was found, so that they change nothing but `v`, which nothing else
     reads.
     """
-    found = _least(low, loop)
-    if found is None:
+    variables = _least(low, loop)
+    if variables is None:
         return None
+    value, found = variables
     t = loop.iterator
-    leave = Guard(Binary("le", found, Iter(t), "i32"), (Effect(Verbatim("break;")),))
+    leave = Guard(Binary("lt", value, found, "i32"), (body[-1], Effect(Verbatim("break;"))))
     if _is_short(loop):
-        return (Loop(t, loop.lower, loop.upper, 1, (*body, leave)),)
+        return (Loop(t, loop.lower, loop.upper, 1, (*body[:-1], leave)),)
     if loop.lower == integer(0):
         start = integer(_FIRST)
-        first = Loop(t, loop.lower, extremum("min", (start, loop.upper)), 1, (*body, leave))
+        first = Loop(t, loop.lower, extremum("min", (start, loop.upper)), 1, (*body[:-1], leave))
         return first, Guard(Binary("ge", found, start, "i32"), _blocks(low, replace(loop, lower=start), found, body))
     return _blocks(low, loop, found, body)
 
@@ -94,8 +121,9 @@ def _whole(length: Expr) -> Expr:
     return Binary("mul", blocks, integer(_BLOCK), "i32")
 
 
-def _least(low: Lowering, loop: For) -> Load | None:
-    """The variable that becomes the least iteration with a property, where that is all that the loop does."""
+def _least(low: Lowering, loop: For) -> tuple[Load, Load] | None:
+    """Find the iteration's value and the variable that becomes the least of these, the least iteration with a property,
+    where that is all that the loop does."""
     match loop:
         case For(step=1, tag=None, body=Seq((Leaf() as first, Leaf() as second))):
             pass
@@ -120,7 +148,7 @@ def _least(low: Lowering, loop: For) -> Load | None:
     local = {b.name for b in low.func.bufs if b.kind == "local"}
     if read != [second.comp.name] or not {value.buf, least.buf} <= local or least.buf in _bufs(chosen):
         return None
-    return least
+    return Load(value.buf, (), value.dtype), least
 
 
 def _at_least(value: Expr, bound: Expr) -> bool:
