@@ -16,7 +16,7 @@ from dspgen import oracle, pipeline
 from dspgen.errors import OutOfBounds
 from dspgen.options import Options
 from dspgen.padding import vector_bytes
-from dspgen.pipeline import compile_file, run_compiled
+from dspgen.pipeline import compile_file, run_compiled, run_file
 from dspgen.sim.run import Engine
 from dspgen.stages import Compiled, Padding, simulate_kernel
 from dspgen.target.load import load_target
@@ -86,3 +86,17 @@ def test_runs_where_little_address_space_is_given(given: tuple[str, ...]) -> Non
     command = [sys.executable, "-m", "dspgen", "run", str(EXAMPLES / "saxpy.c"), "-D", "N=67", *given]
     done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit)  # noqa: PLW1509
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("size, place", [(1, "13 * j"), (4, "j * j"), (20, "13 * j + i")])
+def test_loads_that_no_lane_makes_keep_to_their_arrays(size: int, place: str, tmp_path: Path) -> None:
+    """Iterations that don't run for small `n` read nothing, though all lanes would read one element."""
+    path = tmp_path / "kernel.c"
+    path.write_text(f"""void k(int n, const int x[{size}], int y[20]) {{
+      for (int i = 1; i < 20; i++) {{
+        int v = 0;
+        for (int j = 0; j < (i < n ? i : n); j += 4) v = x[{place}] % 8;
+        y[i] = v;
+      }} }}""")
+    target = load_target(str(EXAMPLES.parent / "tests" / "isa" / "quad.toml"))
+    assert run_file(str(path), target, Options(), inputs={"n": 2}).verified

@@ -13,7 +13,7 @@ import numpy as np
 
 from dspgen import oracle
 from dspgen.cpu_road import run_cpu
-from dspgen.errors import DspgenError, problems_of
+from dspgen.errors import DspgenError, OutOfBounds, problems_of
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.pipeline import run_file
@@ -97,7 +97,11 @@ def verdict_on(text: str, case: Case) -> Verdict:
             made = _run(path, case, Path(folder))
         except (DspgenError, PlantError) as error:
             problem = problems_of(error)[0]
-            made = Verdict("refused", problem.code, problem.render().replace(folder + "/", ""))
+            made = Verdict(
+                "wrong" if isinstance(error, OutOfBounds) else "refused",
+                problem.code,
+                problem.render().replace(folder + "/", ""),
+            )
         except BaseException as error:  # a panic of an extension module is no Exception
             made = Verdict("fault", _place(error), traceback.format_exc().replace(folder + "/", ""))
     return replace(made, seconds=time.process_time() - started)
