@@ -64,15 +64,23 @@ class CpuResult:
 
 
 def compile_cpu(
-    path: str, options: Options, *, threads: int = 1, on_stage: OnStage | None = None, caches: Caches | None = None
+    path: str,
+    options: Options,
+    *,
+    threads: int = 1,
+    on_stage: OnStage | None = None,
+    caches: Caches | None = None,
+    width: int | None = None,
 ) -> CpuCompiled:
-    """C text in, C++ text out. `on_stage` is called with each stage's name and result. `caches`: for which arrays are
-    packed, this computer's by default."""
+    """Compile C text to C++ text. `on_stage` is called with each stage's name and result.
+
+    `caches`, for which arrays are packed, and `width`, bytes of a vector, are those of this computer by default.
+    """
     started = time.perf_counter()
     seen: OnStage = on_stage or (lambda name, value: None)
     func = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", func)
-    width = vector_width(find_compiler())
+    width = vector_width(find_compiler()) if width is None else width
     machine = Machine.of(width, threads)
     scheduled = default_schedule(
         func, reassoc=options.fp == "reassoc", machine=machine, panels=options.pack == "panels"

@@ -23,3 +23,8 @@ class CodeBudget:
     def spent(self) -> bool:
         """Tell whether the limit is passed."""
         return self.made > self.most
+
+    @property
+    def exhausted(self) -> bool:
+        """Tell whether half as much again was made, which is left for statements that have lanes in no code yet."""
+        return self.made > 1.5 * self.most

@@ -305,7 +305,7 @@ class _Search:
         for key in over[:_MOST_WITH_ROOM]:
             least = self.over[key[-1]][1]
             worked = {name for t in self.trials if t.cycles is not None or t.least is not None for name in t.laned}
-            if self.done or self.code.spent or set(least.laned) <= worked:
+            if self.done or self.code.exhausted or set(least.laned) <= worked:
                 return
             self.trials = [t for t in self.trials if t.title != least.title]
             self.failed.discard(least.title)

@@ -338,6 +338,21 @@ def test_only_the_smallest_tile_and_scalar_code_are_tried_once_the_budget_of_cod
     assert code.spent and code.made == 600 * len(seen)
 
 
+def test_one_and_a_half_times_the_budget_is_left_for_statements_without_lanes() -> None:
+    for made, room in ((1400, True), (1600, False)):
+        code = CodeBudget(most=1000)
+        finalists = [_laned("only", 100.0, 4), Candidate((), 600.0, "plain")]
+
+        def evaluate(candidate: Candidate, limit: float, code: CodeBudget = code, made: int = made) -> float:
+            code.spend(made if candidate.laned else 0)
+            if candidate.laned and candidate.room == 1:
+                raise TooHard(Problem("DG308", "hard"))
+            return 200.0 if candidate.laned else 600.0
+
+        choice = search(finalists, [FALLBACK], evaluate, code=code)
+        assert choice.candidate.title == ("only" if room else "plain")
+
+
 def test_no_larger_code_gets_room_where_the_least_lacks_registers() -> None:
     code = CodeBudget()
     made = {"wide": 1500, "least": 900, "other": 1100}
