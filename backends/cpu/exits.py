@@ -1,14 +1,14 @@
-"""Early exits of loops that the data end: at the statement that ends them, of searches behind the block that hits."""
+"""Early exits of loops that the data end: behind the statement or iteration that does so, or its block in searches."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from backends.cpu.context import Lowering, assignment
-from backends.cpu.ir import Accumulate, Effect, Guard, Loop, Put, Stmt
+from backends.cpu.ir import Effect, Guard, Loop, Stmt
 from plant_core.affine import accesses, add, extremum, floordiv, integer, linear, sub
 from plant_core.ended import flags, guarded, lowered, tests
-from plant_core.ir import Binary, Comp, Expr, Iter, Load, Select, Val, Verbatim
+from plant_core.ir import Binary, Comp, Expr, Iter, Load, Select, Unary, Val, Verbatim
 from plant_core.tree import Do, For, If, Leaf, Seq, Tree
 
 _SHORT = 16  # iterations that are left one by one
@@ -26,29 +26,54 @@ def left_early(low: Lowering, loop: For, body: tuple[Stmt, ...]) -> tuple[Stmt, 
 
 
 def _left_where_lowered(flag: Load, loop: For, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Leave the loop right behind each statement that lowers its flag.
+    """Leave the loop right behind the statement that lowers its flag, if those behind it do nothing then; else behind
+    all of them, as they belong to the iteration that lowers it.
 
-    Before: `for (...) { f = c ? 0 : f; x = f ? y : x; }`
-    After:  `if (f != 0) for (...) { f = c ? 0 : f; if (f == 0) break; x = f ? y : x; }`
+    Before: `for (...) { f = f && c ? 0 : f; x = f && !c ? y : x; }`
+    After:  `if (f != 0) for (...) { f = f && c ? 0 : f; if (f == 0) break; x = f && !c ? y : x; }`
     The flag is never low where the others run, so that the C compiler drops their tests of it.
     """
     leave = Guard(Binary("eq", flag, integer(0), "i32"), (Effect(Verbatim("break;")),))
-    left: list[Stmt] = []
-    for statement in body:
-        left += (statement, leave) if _stores(statement, flag.buf) else (statement,)
-    loops = Loop(loop.iterator, loop.lower, loop.upper, loop.step, tuple(left))
-    return (Guard(Binary("ne", flag, integer(0), "i32"), (loops,)),)
+    place = _lowering(flag, loop.body, len(body))
+    left = Loop(loop.iterator, loop.lower, loop.upper, loop.step, (*body[:place], leave, *body[place:]))
+    return (Guard(Binary("ne", flag, integer(0), "i32"), (left,)),)
 
 
-def _stores(statement: Stmt, name: str) -> bool:
-    """Tell whether a statement may store a variable."""
-    match statement:
-        case Put(cell=cell) | Accumulate(cell=cell):
-            return cell.buf == name
-        case Loop(body=body) | Guard(body=body):
-            return any(_stores(inner, name) for inner in body)
-        case _:
+def _lowering(flag: Load, tree: Tree, statements: int) -> int:
+    """Count the statements up to the one that lowers the flag; all of them where others do, or later ones may run."""
+    if not isinstance(tree, Seq) or len(tree.children) != statements:
+        return statements
+    comps = [child.comp for child in tree.children if isinstance(child, Leaf)]
+    writers = [k for k, comp in enumerate(comps) if comp.target.buf == flag.buf]
+    if len(comps) != statements or len(writers) != 1 or not _idle(comps[writers[0]], comps[writers[0] + 1 :]):
+        return statements
+    return writers[0] + 1
+
+
+def _idle(lowering: Comp, later: list[Comp]) -> bool:
+    """Tell whether each later statement keeps its target under a condition that the lowering one has negated."""
+    assert isinstance(lowering.value, Select)
+    held, written = _conjuncts(lowering.value.condition), {lowering.target.buf}
+    for comp in later:
+        match comp.value:
+            case Select(condition=condition, false=Load(buf=kept, indices=indices)):
+                denied = [c.operand for c in _conjuncts(condition) if isinstance(c, Unary) and c.op == "lnot"]
+            case _:
+                return False
+        keeps = (kept, indices) == (comp.target.buf, comp.target.indices)
+        if not keeps or not any(c in held and not written & _bufs(c) for c in denied):
             return False
+        written.add(comp.target.buf)
+    return True
+
+
+def _conjuncts(condition: Expr) -> list[Expr]:
+    """Return the conditions that all hold where this one does."""
+    match condition:
+        case Binary("land", left, right):
+            return [*_conjuncts(left), *_conjuncts(right)]
+        case _:
+            return [condition]
 
 
 def _flag(low: Lowering, loop: For) -> Load | None:

@@ -31,6 +31,9 @@ PROGRAMS = {
     "down, from within": """void k(const float a[75], float r[2]) { r[0] = 1;
       for (int j = 0; j < 3; j++) for (int i = 24; i >= 0; i--) { if (a[25 * j + i] > 0.5f) { r[1] = i; return; } }
       r[0] = 2; }""",
+    "the last iteration whole": """void k(const float a[75], float b[75], float r[2]) { int going = 1; float s = 0;
+      for (int i = 0; i < 75; i++) if (going) { if (a[i] > 0.5f) going = 0; b[i] = a[i] + 1; s += 1; }
+      r[0] = s; r[1] = going; }""",
     "a largest that is enough": """void k(const float a[75], float r[2]) { float m = 0; int at = -1;
       for (int i = 0; i < 75; i++) { if (a[i] > m) { m = a[i]; at = i; } if (m > 0.5f) break; }
       r[0] = m; r[1] = at; }""",
