@@ -70,17 +70,16 @@ def compile_cpu(
     threads: int = 1,
     on_stage: OnStage | None = None,
     caches: Caches | None = None,
-    width: int | None = None,
 ) -> CpuCompiled:
     """Compile C text to C++ text. `on_stage` is called with each stage's name and result.
 
-    `caches`, for which arrays are packed, and `width`, bytes of a vector, are those of this computer by default.
+    `caches`, for which arrays are packed, are this computer's by default.
     """
     started = time.perf_counter()
     seen: OnStage = on_stage or (lambda name, value: None)
     func = read_c(path, function=options.function, defines=options.defines, includes=options.includes)
     seen("scop", func)
-    width = vector_width(find_compiler()) if width is None else width
+    width = vector_width(find_compiler())
     machine = Machine.of(width, threads)
     scheduled = default_schedule(
         func, reassoc=options.fp == "reassoc", machine=machine, panels=options.pack == "panels"

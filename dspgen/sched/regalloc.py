@@ -9,6 +9,7 @@ from heapq import heapify, heappop, heappush
 from dspgen.asmir.ir import VReg
 from dspgen.sched.facts import Atom, Facts
 from dspgen.sched.flow import Occupancy
+from dspgen.sched.limits import bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,17 +321,9 @@ def _pressure(nodes: _Nodes, cls: str, block: int, available: int) -> tuple[tupl
     found: dict[VReg, int] = dict.fromkeys(owner.values(), 0)
     for atoms, count in zip(present, counts, strict=True):
         if count >= limit:
-            for register in {owner[atom] for atom in _bits(atoms)}:
+            for register in {owner[atom] for atom in bits(atoms)}:
                 found[register] += 1
     return tuple((r, cycles) for r, cycles in found.items() if cycles)
-
-
-def _bits(mask: int) -> Iterator[int]:
-    """Yield the places of the ones of a number."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
 
 
 __all__ = ["Atom", "Failure", "allocate"]

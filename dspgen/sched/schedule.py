@@ -92,7 +92,7 @@ def schedule(
     if elsewhere is not None:
         begin_with(elsewhere, settings, kit, stack)
     size = max(instruction_count(function.body), 1)
-    for _ in range(max(min(attempts, attempts * _SMALL // size), min(attempts, _FEWEST))):
+    for _ in range(min(attempts, max(attempts * _SMALL // size, _FEWEST))):
         laid, inputs = _laid_out(function, facts, kit, settings, stack, laid)
         found = _allocate(laid.blocks, facts, inputs, [*settings.borrowed, *settings.saved])
         if isinstance(found, dict):

@@ -369,10 +369,11 @@ class _Point:
         """Where the access may be made: C leaves it out, or its lanes that don't run have no place."""
         masks = list[Term]()
         size = size_of(self.leaf.buffers[access.buf])
+        rows = self.lanes.mask() if vector and not located.near(size, self.lanes, self.leaf.ranges) else None
+        if rows is not None:
+            masks.append(rows)
         limit = self.lanes.limit
-        if vector and not located.near(size, self.lanes, self.leaf.ranges):
-            masks += [m for m in (self.lanes.mask(),) if m is not None]
-        elif not vector and limit is not None and not located.inside(size, self.lanes, self.leaf.ranges):
+        if not vector and limit is not None and not located.inside(size, self.lanes, self.leaf.ranges):
             masks.append(Op("reduce_or", (limit,), INTEGER) if limit.type.vector else limit)
         numbers = self.leaf.guards.get(access, {})
         guards = tuple(guard for guard, number in numbers.items() if number < self.before)
