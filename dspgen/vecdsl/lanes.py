@@ -18,7 +18,7 @@ class Lanes:
     Lane k runs iteration k // period of `outer` and k % period of `inner` after these. Without `inner`, it runs
     iteration k * `direction` of `outer`: -1 where lanes run down, more than 1 where vectors take turns. `active`: how
     many lanes run, None for all `count`; `present`: how many at run time, as a term, where only that tells; `limit`: a
-    mask of those that run, where they need not be the first ones.
+    mask of those that run, where they need not be the first ones; `certain`: under a limit, a lane that always runs.
     """
 
     count: int
@@ -30,6 +30,7 @@ class Lanes:
     active: int | None = None
     present: Term | None = None
     limit: Term | None = None
+    certain: int | None = None
 
     @property
     def varying(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dspgen.errors import NoSchedule, Problem
@@ -72,8 +72,8 @@ class LeafBuilder:
             raise self.refuse(f"{self.period} iterations of '{leaf.tile.inner}' can't share {lanes} lanes")
         self.present = None if leaf.count is None else self._count(leaf.count, scope)
         self.subscripts = Subscripts(buffers, leaf.comp.iters, scope.ranges)
-        if leaf.guards and (self.tile.flip or self.period > 1):
-            raise self.refuse("a box with holes has lanes that run down, or of two loops")
+        if leaf.guards and (self.tile.flip or self.period > 1 or self.tile.deal > 1):
+            raise self.refuse("a box with holes has lanes that run down, take turns, or are of two loops")
         lane = leaf.tile.lane
         self.across = {} if lane is None else vectors_of(self.spans[lane], lanes // self.period, leaf.tile.deal)
         self.guards = guards_of(leaf.comp)
@@ -102,16 +102,8 @@ class LeafBuilder:
     def runs(self, offset: dict[str, int]) -> tuple[Term, ...] | None:
         """The lanes that run of one vector of the box, as masks of which all must hold; None where none runs."""
         masks = list[Term]()
-        lane = self.tile.lane
-        first = {n: self.origin[n].plus(o) for n, o in offset.items()}
-        last = 0 if lane is None else min(self.spans[lane] - offset[lane], self.lanes) - 1
-        second = first if lane is None else {**first, lane: first[lane].plus(1)}
-        for guard in self.leaf.guards:
-            here, next_ = (affine(guard, place, self.ranges) for place in (first, second))
-            if here is None or next_ is None:
-                raise self.refuse("what limits a box is not affine")
-            step = next_.constant - here.constant
-            low, high = (here, here.plus(step * last)) if step >= 0 else (here.plus(step * last), here)
+        for here, there, step in self._limits(offset):
+            low, high = (here, there) if step >= 0 else (there, here)
             least, most = self.ranges.minimum(low), self.ranges.maximum(high)
             if least is not None and least >= 0:
                 continue
@@ -119,6 +111,32 @@ class LeafBuilder:
                 return None
             masks.append(_at_least_zero(here, step))
         return tuple(dict.fromkeys(masks))
+
+    def _limits(self, offset: dict[str, int]) -> Iterator[tuple[Address, Address, int]]:
+        """Yield each guard's value on the first and on the last lane of a vector, and its step from lane to lane."""
+        lane, last = self.tile.lane, self._last_lane(offset)
+        first = {n: self.origin[n].plus(o) for n, o in offset.items()}
+        second = first if lane is None else {**first, lane: first[lane].plus(1)}
+        for guard in self.leaf.guards:
+            here, next_ = (affine(guard, place, self.ranges) for place in (first, second))
+            if here is None or next_ is None:
+                raise self.refuse("what limits a box is not affine")
+            step = next_.constant - here.constant
+            yield here, here.plus(step * last), step
+
+    def _last_lane(self, offset: dict[str, int]) -> int:
+        lane = self.tile.lane
+        return 0 if lane is None else min(self.spans[lane] - offset[lane], self.lanes) - 1
+
+    def _surely_runs(self, offset: dict[str, int]) -> int | None:
+        """Return a lane of a vector that runs whenever the box does: the first one or the last one; None for none."""
+        values = [(here, there) for here, there, _ in self._limits(offset)]
+        ends = ([here for here, _ in values], [there for _, there in values])
+        for lane, forms in zip((0, self._last_lane(offset)), ends, strict=True):
+            least = [self.ranges.minimum(form) for form in forms]
+            if all(x is not None and x >= 0 for x in least):
+                return lane
+        return None
 
     def around(self, stmts: list[Stmt]) -> list[Stmt]:
         """The statements below the loops that name origins."""
@@ -152,7 +170,8 @@ class LeafBuilder:
             first[lane] = add(first[lane], last)
         direction = -1 if self.tile.flip else self.tile.deal
         limit = both([as_vector(m) for m in self.runs(offset) or ()]) if self.leaf.guards else None
-        return Lanes(self.lanes, first, lane, self.tile.inner, self.period, direction, active, present, limit)
+        certain = None if limit is None else self._surely_runs(offset)
+        return Lanes(self.lanes, first, lane, self.tile.inner, self.period, direction, active, present, limit, certain)
 
     def stores(self) -> list[Stmt]:
         if not self.tile.scan:
@@ -373,7 +392,8 @@ class _Point:
         if rows is not None:
             masks.append(rows)
         limit = self.lanes.limit
-        if not vector and limit is not None and not located.inside(size, self.lanes, self.leaf.ranges):
+        doubtful = self.lanes.certain is None and not vector
+        if limit is not None and doubtful and not located.inside(size, self.lanes, self.leaf.ranges):
             masks.append(Op("reduce_or", (limit,), INTEGER) if limit.type.vector else limit)
         numbers = self.leaf.guards.get(access, {})
         guards = tuple(guard for guard, number in numbers.items() if number < self.before)

@@ -41,13 +41,15 @@ class Located:
 
     def near(self, size: int, lanes: Lanes, ranges: Ranges) -> bool:
         """Whether lanes that don't run access elements of an array of `size`, too, or some no further from an end of
-        what the others access than a few vectors. Under a limit, maybe no lane runs."""
+        what the others access than a few vectors. Under a limit, only one lane is known to run, or none."""
         if self.index is not None:
             return False
         spare = SPARE_VECTORS * lanes.count
         every = self._offsets(lanes, lanes.count)
         running = every[: lanes.running] if lanes.present is None else every[:1]
-        if lanes.limit is None and min(every) >= min(running) - spare and max(every) <= max(running) + spare:
+        if lanes.limit is not None:
+            running = [] if lanes.certain is None else [every[lanes.certain]]
+        if running and min(every) >= min(running) - spare and max(every) <= max(running) + spare:
             return True
         return self._within(every, ranges, size, spare)
 
