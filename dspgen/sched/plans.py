@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from dspgen.asmir.ir import Instr, Loop, VReg, loops_in
+from dspgen.asmir.ir import Instr, Loop, VReg, instruction_count, loops_in
 from dspgen.sched.attempts import FewRegisters
 from dspgen.sched.control import LoopControl
 from dspgen.sched.expand import Pipelined
@@ -32,6 +32,7 @@ from dspgen.sched.unroll import (
 )
 
 _NONE: Mapping[str, int] = MappingProxyType({})
+_MOST_OVERLAPPED = 1024  # operations of a loop's body: overlap of longer ones gains little, and takes minutes to find
 _MOST_FLAT = 320  # operations of all iterations of a loop that may become straight code
 _NEVER = 1 << 64  # cycles: more than those of any loop, which runs up to two to the power of 32 times
 _CROWDED = 2  # one register in so many of a class is taken by what waits across a loop: too many
@@ -130,6 +131,8 @@ class Plans:
         least = settings.least_interval.get(loop.label, 1)
         given = settings.text(loop), len(settings.saved)
         key = (loop.label, factor, least, seen, tuple(sorted(through.items())), given, loop.label in settings.scarce)
+        if key not in settings.plans and (size := instruction_count(loop.body)) > _MOST_OVERLAPPED:
+            settings.plans[key] = [(least, f"iterations of {size} operations are not overlapped")]
         if key not in settings.plans:
             lacking: list[FewRegisters] = []
             try:

@@ -18,7 +18,7 @@ from dspgen.errors import NoSchedule
 from dspgen.options import Options
 from dspgen.pipeline import compile_file
 from dspgen.polishing import outdone
-from dspgen.sched import attempts, prepared
+from dspgen.sched import attempts, plans, prepared
 from dspgen.sched.ddg import overlap_distance
 from dspgen.sched.facts import Facts
 from dspgen.sched.fit import fit_block
@@ -115,6 +115,15 @@ def run_product(
     result = simulate(text, target, function="product", arguments=[("a", a), ("b", b), ("c", c)], engine="python")
     np.testing.assert_array_equal(result.outputs["c"].reshape(c.shape), a @ b)
     return result.cycles
+
+
+def test_long_iterations_are_not_overlapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And still right: loops that need more registers than there are grow to thousands of loads and stores."""
+    monkeypatch.setattr(plans, "_MOST_OVERLAPPED", 4)
+    scheduled = schedule(matrix_product(TARGET, 3, 4, 64), TARGET)
+    found = report(scheduled, "product_k")
+    assert not found.pipelined and "not overlapped" in found.tried[-1][1]
+    run_product(scheduled, TARGET, 3, 4 * TARGET.lanes, 64)
 
 
 @pytest.mark.parametrize(("rows", "vectors", "interval"), [(9, 4, 12), (6, 6, 12), (3, 4, 6), (1, 2, 6), (8, 3, 8)])
