@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from plant_core.affine import linear
+from plant_core.affine import access_map, linear
 from plant_core.behind import Behind
 from plant_core.boxes import Boxes, Form, Moves, NoBlocks, Use, apart, covers, surely_written
 from plant_core.in_step import Meeting, meetings, put_back_order
@@ -214,7 +214,7 @@ class Windows:
         shared = writes and not apart(reach)
         if shared and not (self.in_step and outside):
             return None
-        if self.cut and not clipped and not self._inside(reach, buf.shape):
+        if self.cut and not clipped and not (self._inside(reach, buf.shape) and self._touched(reach, buf.shape, users)):
             return None
         again = self._revisited(reach)
         if writes and outside and again and self.counters[max(k for d in reach for k, _ in d.steps)].extent is not None:
@@ -283,6 +283,19 @@ class Windows:
             for k, less in reach.extent.less:
                 high -= less * (self.counters[k].span - self.counters[k].last)
             if low < 0 or (isinstance(extent, int) and high > extent):
+                return False
+        return True
+
+    def _touched(self, dims: Sequence[Reach], shape: Sequence[Extent], users: Sequence[Use]) -> bool:
+        """Whether statements touch the ends of a window of an array whose size only the run tells: it has these."""
+        for d, (reach, extent) in enumerate(zip(dims, shape, strict=True)):
+            if isinstance(extent, int):
+                continue
+            places = [access_map(u.comp, u.access)[0].range().coalesce() for u in users]
+            last = max(int(p.dim_max_val(d).to_python()) for p in places if not p.is_empty())
+            moved = sum(max(step * (self.counters[k].trips - 1), 0) for k, step in reach.steps)
+            less = sum(n * (self.counters[k].span - self.counters[k].last) for k, n in reach.extent.less)
+            if reach.low + reach.extent.full - 1 + moved - less > last:
                 return False
         return True
 
