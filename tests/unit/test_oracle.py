@@ -11,6 +11,7 @@ from dspgen.errors import DspgenError, SourceError
 from dspgen.frontend.read import read_c
 from dspgen.oracle import Reference, Verdict, compare, default_inputs, random_inputs, reference, run_c
 from dspgen.oracle.reference import perturb
+from dspgen.oracle.run import host_program
 from plant_core.loc import PlantError
 
 TEXT = """/* Mixes.
@@ -250,3 +251,14 @@ def test_a_program_that_a_signal_ends_is_told(tmp_path: Path, value: str) -> Non
         assert caught.value.problems[0].code == "DG523"
     if "/" in value:
         assert list(run_c(str(file), func, {"a": np.full(4, 6), "b": np.full(4, 3)})["a"]) == [2] * 4
+
+
+def test_the_compiler_drops_no_program(tmp_path: Path) -> None:
+    """gcc 12.2 takes this function for one without effect where it sees the call."""
+    path = tmp_path / "f.c"
+    path.write_text(
+        "void f(double y[102], const double x[11]) {\n"
+        "  for (int i = 0; i < 6; i++) { y[40 - i] -= x[2 * i] * 1.5; y[17 * i] = x[i]; } }"
+    )
+    made = host_program(str(path), read_c(str(path)))({"y": np.zeros(102), "x": np.arange(11.0) + 1})
+    assert made["y"][[0, 17, 34, 40]].tolist() == [1, 2, 3, -1.5]
