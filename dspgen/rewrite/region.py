@@ -187,7 +187,9 @@ class _Maker:
                 elem = args[0].type.elem if name in COMPARISONS else type.elem
                 numbers = tuple(self.known[id(a)] for a in args)
                 if name == "bcast" and (scalar := self.graph.nodes[numbers[0]]).kind == "const":
-                    return self.graph.add(Node("const", "const", scalar.elem, True, text=scalar.text))
+                    # A narrow one is in each part of a word, where the scalar is in the lowest part only.
+                    if type.elem == scalar.elem:
+                        return self.graph.add(Node("const", "const", scalar.elem, True, text=scalar.text))
                 return self.graph.add(Node("op", name, elem, type.vector, numbers, imm))
 
     def _load(self, load: Load, position: int) -> int:

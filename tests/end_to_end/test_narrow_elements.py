@@ -70,3 +70,14 @@ def test_narrow_elements(name: str, tmp_path: Path) -> None:
     path.write_text(text)
     result = run_file(str(path), load_target("hexagon_v66"), Options(tiler="model"))
     assert result.verified and result.cycles is not None and result.cycles <= most
+
+
+def test_narrow_constants_are_in_all_parts_of_a_word(tmp_path: Path) -> None:
+    """What is subtracted is known at compile time, and half of what it is subtracted from."""
+    path = tmp_path / "f.c"
+    path.write_text("""static const short c[1] = {1};
+void f(const short x[2], short y[70]) {
+  short v = x[0];
+  for (int i = 0; i < 70; i++) { y[i] = v - c[0]; v = c[0]; }
+}""")
+    assert run_file(str(path), load_target("hexagon_v66"), Options(data="onchip")).verified
