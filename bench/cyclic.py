@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 import sys
 
-from dspgen.sched.exact_modulo import exact_modulo_schedule
-from dspgen.sched.facts import Facts
-from dspgen.sched.modulo import ModuloSchedule
-from dspgen.sched.prepared import HEURISTICS
+from dspgen.sched.loops.loop_body import HEURISTICS
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.modulo.exact import exact_modulo_schedule
+from dspgen.sched.modulo.modulo import ModuloSchedule
 from dspgen.target.load import load_target
 from tests.support.cyclic_graphs import CyclicGraph, cyclic_graph
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from backends.cpu.build import build
-from dspgen.cpu_road import compile_cpu
+from dspgen.driver.cpu import compile_cpu
 from dspgen.options import Options
 
 HEAD = "void k(int n, float a[n], float b[n], int r[2])"

@@ -16,12 +16,12 @@ from pathlib import Path
 from tables import write_table
 
 from dspgen.bench import breakdown
+from dspgen.driver.pipeline import compile_file
 from dspgen.errors import DspgenError
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sched.ir import LoopReport
+from dspgen.sched.ir.packets import LoopReport
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 
 ROOT = Path(__file__).parent.parent
 QUICKER = re.compile(r"the (?:whole loop|function) is quicker at \d+: (\d+) cycles against (\d+)")

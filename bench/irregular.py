@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tables import write_table
 
+from dspgen.driver.pipeline import run_file
 from dspgen.options import Options
-from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
 
 ROOT = Path(__file__).parent.parent

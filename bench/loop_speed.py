@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 from tables import write_table
 
-from dspgen.asmir.ir import Function, Instr, Loop, Mem, MemRef, OperandValue, Reg, Stream, VReg
+from dspgen.asmir.ir.function import Function, Instr, Loop, Mem, MemRef, OperandValue, Reg, Stream, VReg
 from dspgen.errors import NoSchedule
-from dspgen.sched.schedule import schedule
+from dspgen.sched.scheduler import schedule
+from dspgen.target.isa.model import Side, Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Side, Target
 from tests.support.straight_blocks import Blocks
 
 MACHINES = ("ft_m7002", "ft_mt3000")

@@ -25,14 +25,14 @@ from backends.cpu.kernel import Kernel, compile_cpu
 from dspgen import oracle
 from dspgen.bench import polybench
 from dspgen.frontend.read import read_c
-from plant_core.autoschedule import Machine, default_schedule
-from plant_core.ir import Buf, Func
-from plant_core.loc import IllegalSchedule
-from plant_core.nest import Scheduled, as_written
-from plant_core.packing import Caches, Packing, pack
-from plant_core.packing.nests import regions
-from plant_core.program import Program
-from plant_core.verbs import tag
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.scheduled import Scheduled, as_written
+from plant_core.lang.program import Program
+from plant_core.schedule.auto import Machine, default_schedule
+from plant_core.schedule.packing import Caches, Packing, pack
+from plant_core.schedule.packing.nests import regions
+from plant_core.schedule.verbs import tag
+from plant_core.support.location import IllegalSchedule
 
 ROOT = Path(__file__).parent.parent
 ROUNDS = (5, 31)

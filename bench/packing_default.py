@@ -20,8 +20,8 @@ from backends.cpu.caches import caches
 from dspgen import oracle
 from dspgen.bench import polybench
 from dspgen.frontend.read import read_c
-from plant_core.autoschedule import Machine, default_schedule
-from plant_core.packing import pack
+from plant_core.schedule.auto import Machine, default_schedule
+from plant_core.schedule.packing import pack
 
 HEAD = [
     "| kernel | size | packed by GPAT | nothing ms | panels ms | GPAT ms | over nothing | over panels |",

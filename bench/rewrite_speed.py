@@ -13,15 +13,16 @@ import time
 from pathlib import Path
 from unittest.mock import patch
 
-from dspgen import pipeline, stages
+from dspgen.backend import stages
+from dspgen.backend.garbage import seldom_collecting
 from dspgen.bench.tiles import TILES
-from dspgen.collecting import seldom_collecting
+from dspgen.driver import pipeline
 from dspgen.options import Options
-from dspgen.rewrite.optimise import MissingOperation, Optimised, forget, optimise
+from dspgen.rewrite.optimize import MissingOperation, Optimised, forget, optimise
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from dspgen.vecdsl.ir import Loop, Program, Stmt
-from dspgen.vecdsl.ranges import readable
+from dspgen.vecdsl.analysis.integer_ranges import readable
+from dspgen.vecdsl.ir.program import Loop, Program, Stmt
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DEFAULT = ("matmul", "conv2d_valid", "fir", "autocor_history", "fft256", "matvec")

@@ -12,8 +12,8 @@ from pathlib import Path
 from tables import write_table
 
 from dspgen.bench.outcomes import geometric_mean
+from dspgen.driver.pipeline import RunResult, run_file
 from dspgen.options import Options
-from dspgen.pipeline import RunResult, run_file
 from dspgen.target.load import load_target
 
 ROOT = Path(__file__).parent.parent

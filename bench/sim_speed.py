@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dspgen.sim.parse import assemble
 from dspgen.sim.run import Engine, simulate
+from dspgen.sim.text.parse import assemble
 from dspgen.target.load import load_target
 
 SOURCE = Path(__file__).with_suffix(".s")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from tables import write_table
 
+from dspgen.driver.pipeline import compile_file, run_compiled
 from dspgen.errors import DspgenError
 from dspgen.options import Data, Options
-from dspgen.pipeline import compile_file, run_compiled
 from dspgen.target.load import load_target
 
 HEAD = ["| kernel | size | any size | one size | one / any |", "|---|---|---|---|---|"]

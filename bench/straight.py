@@ -18,17 +18,17 @@ from unittest.mock import patch
 
 from tables import write_table
 
+from dspgen.driver.pipeline import compile_file
 from dspgen.errors import DspgenError
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sched.bounds import Bounds
-from dspgen.sched.exact_straight import proven
-from dspgen.sched.facts import Facts
-from dspgen.sched.fit import Searches, fit_block
-from dspgen.sched.list_sched import Block, Fitted
-from dspgen.sched.ops import Op
+from dspgen.sched.machine.operations import Op
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.straight.block_packing import Searches, fit_block
+from dspgen.sched.straight.bounds import Bounds
+from dspgen.sched.straight.exact import proven
+from dspgen.sched.straight.list_scheduling import Block, Fitted
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.support.straight_blocks import Blocks
 
 ROOT = Path(__file__).parent.parent
@@ -113,7 +113,7 @@ def captured(path: Path, name: str, target: Target) -> list[tuple[list[Op], Fact
             found[str(given["without"]), block.instance().key()] = ops, facts, ends
         return fitted
 
-    with patch("dspgen.sched.appender.fit_block", capture):
+    with patch("dspgen.sched.layout.appender.fit_block", capture):
         try:
             compile_file(str(path), target, replace(Options(), function=name, sched="exact"))
         except DspgenError as error:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from tables import write_table
 
 from dspgen.bench.programs import program
+from dspgen.driver.pipeline import RunResult, run_file
 from dspgen.options import TILERS, Options
-from dspgen.pipeline import RunResult, run_file
 from dspgen.target.load import load_target
 
 KERNELS: dict[str, tuple[str, dict[str, int]]] = {

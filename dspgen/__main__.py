@@ -9,7 +9,7 @@ from typing import NoReturn
 def main() -> NoReturn:
     """The command line. Its libraries take a second to load, in which an interrupt is no fault either."""
     try:
-        from dspgen.cli import main as command_line
+        from dspgen.cli.main import main as command_line
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)

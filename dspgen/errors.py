@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from plant_core.loc import Loc, PlantError
+from plant_core.support.location import Loc, PlantError
 
 Severity = Literal["error", "warning"]
 _WIDTH, _CUT = 110, "..."  # of a source line, what is shown at most; and what stands for the rest

@@ -30,7 +30,7 @@ class Options:
     program, loops as they are, for the benches to compare with. `tiler` tells which register tiles are compiled:
     "feedback" those that the model, corrected by what others took, expects to win; "model" its first that works;
     "exhaustive" all that it knows; "evolve" some of all, bred from the best. `pack`, on this computer: copied is
-    what the analysis of `plant_core.packing` chooses, or the default schedule's own "panels", or nothing.
+    what the analysis of `plant_core.schedule.packing` chooses, or the default schedule's own "panels", or nothing.
     """
 
     function: str | None = None

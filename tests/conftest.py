@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from plant_core.beside import limit_processes
-from plant_core.remembered import forget
+from plant_core.support.fork_join import limit_processes
+from plant_core.support.memoize import forget
 from tests.support.tools import see_to
 
 ROOT = Path(__file__).parent.parent
@@ -70,7 +70,7 @@ def one_process() -> None:
 @pytest.fixture(autouse=True)
 def packets_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a test compiles and runs is judged by the schedule checker, too, if it doesn't run for long."""
-    from dspgen import pipeline
+    from dspgen.driver import pipeline
     from tests.support.checking import STEPS, assert_checked
 
     simulate_kernel = pipeline.simulate_kernel
@@ -90,7 +90,7 @@ def packets_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def dspgen(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Runs the command line in this process: exit status, stdout, stderr."""
-    from dspgen.cli import main
+    from dspgen.cli.main import main
 
     def run(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as exit:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dspgen.oracle.run import _guard
-from plant_core.beside import limit_processes
+from plant_core.support.fork_join import limit_processes
 from tests.generators.program_files import Source
 from tests.support.fuzz_cases import (
     CPU,

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from plant_core.loc import PlantError
+from plant_core.support.location import PlantError
 
 COMPILERS = (
     "g++",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from backends.cpu.context import FloatRules, Lowering, lowering
-from backends.cpu.contract import contracted
-from backends.cpu.cse import shared
-from backends.cpu.fold import written_out
-from backends.cpu.ir import (
+from backends.cpu.ir.context import FloatRules, Lowering, lowering
+from backends.cpu.ir.names import identifier, symbol
+from backends.cpu.ir.statements import (
     Accumulate,
     Cell,
     Define,
@@ -31,17 +29,19 @@ from backends.cpu.ir import (
     stored,
     walk,
 )
-from backends.cpu.locals import place_locals
 from backends.cpu.lower import lower
-from backends.cpu.names import identifier, symbol
+from backends.cpu.passes.array_contraction import contracted
+from backends.cpu.passes.common_subexpressions import shared
+from backends.cpu.passes.constant_folding import written_out
+from backends.cpu.passes.local_placement import place_locals
+from backends.cpu.passes.register_promotion import promoted, settled
 from backends.cpu.prelude import prelude
-from backends.cpu.promote import promoted, settled
 from backends.cpu.text import C_TYPES, Writer, type_name
-from plant_core.affine import accesses, children
-from plant_core.ir import Alloc, Buf, Expr, Free, Func, Iter, Memcpy, Param, ScalarParam, Val, Verbatim
-from plant_core.loc import PlantError
-from plant_core.tree import Tree
-from plant_core.values import size_of
+from plant_core.ir.accesses import accesses, children
+from plant_core.ir.c_semantics import size_of
+from plant_core.ir.func import Alloc, Buf, Expr, Free, Func, Iter, Memcpy, Param, ScalarParam, Val, Verbatim
+from plant_core.ir.loop_tree import Tree
+from plant_core.support.location import PlantError
 
 _STACK_BYTES = 16 << 10
 _LARGEST_ON_STACK = 256 << 10

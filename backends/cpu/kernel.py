@@ -11,13 +11,13 @@ import numpy as np
 
 from backends.cpu.build import build, find_compiler, vector_width
 from backends.cpu.emit import emit
-from backends.cpu.names import symbol
-from plant_core.ir import Binary, Buf, Cast, DType, Expr, Func, Param, ScalarParam, Select, Unary, Val
-from plant_core.loc import PlantError
-from plant_core.nest import Scheduled, as_written
+from backends.cpu.ir.names import symbol
+from plant_core.ir.c_semantics import NUMPY, apply_binary, apply_unary, convert, dtype_of, is_float, limits
+from plant_core.ir.func import Binary, Buf, Cast, DType, Expr, Func, Param, ScalarParam, Select, Unary, Val
+from plant_core.ir.scheduled import Scheduled, as_written
 from plant_core.scan import scan
-from plant_core.shared_objects import unload
-from plant_core.values import NUMPY, apply_binary, apply_unary, convert, dtype_of, is_float, limits
+from plant_core.support.location import PlantError
+from plant_core.support.shared_objects import unload
 
 _C_TYPES: dict[DType, Any] = {
     "f32": ctypes.c_float, "f64": ctypes.c_double, "i8": ctypes.c_int8, "i16": ctypes.c_int16,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
-from backends.cpu.alias import Ranges
-from backends.cpu.context import Lowering, assignment, value_of
-from backends.cpu.exits import leaves, left_early
-from backends.cpu.ir import Cell, Define, Effect, Guard, Loop, Note, Put, Stmt
-from backends.cpu.vectorize import vectorized
-from plant_core.affine import add, integer
-from plant_core.ir import Alloc, Iter
-from plant_core.tree import Do, For, If, Leaf, Seq, Tree
+from backends.cpu.ir.alias_analysis import Ranges
+from backends.cpu.ir.context import Lowering, assignment, value_of
+from backends.cpu.ir.statements import Cell, Define, Effect, Guard, Loop, Note, Put, Stmt
+from backends.cpu.passes.early_exits import leaves, left_early
+from backends.cpu.vector.vectorize import vectorized
+from plant_core.ir.accesses import add, integer
+from plant_core.ir.func import Alloc, Iter
+from plant_core.ir.loop_tree import Do, For, If, Leaf, Seq, Tree
 
 _UNROLL = 8
 

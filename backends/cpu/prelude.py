@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backends.cpu.math import VECTOR_FORMS, base_name
+from backends.cpu.ir.math import VECTOR_FORMS, base_name
 from backends.cpu.text import C_TYPES, Writer, type_name
-from plant_core.ir import DType
-from plant_core.values import size_of
+from plant_core.ir.c_semantics import size_of
+from plant_core.ir.func import DType
 
 _OPERATORS = {"add": "a + b", "mul": "a * b", "and": "a & b", "or": "a | b", "xor": "a ^ b"}
 

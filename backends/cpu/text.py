@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backends.cpu.context import value_of
-from backends.cpu.ir import Cell, Const, Get, Index, Lane, Op, Pack, Reverse, Scalar, Splat, Temp, Value
-from backends.cpu.math import function
-from backends.cpu.names import identifier
-from plant_core.ir import Binary, Buf, Cast, DType, Expr, Iter, Load, Param, Select, Unary, Val
-from plant_core.loc import PlantError
-from plant_core.values import is_float, size_of
+from backends.cpu.ir.context import value_of
+from backends.cpu.ir.math import function
+from backends.cpu.ir.names import identifier
+from backends.cpu.ir.statements import Cell, Const, Get, Index, Lane, Op, Pack, Reverse, Scalar, Splat, Temp, Value
+from plant_core.ir.c_semantics import is_float, size_of
+from plant_core.ir.func import Binary, Buf, Cast, DType, Expr, Iter, Load, Param, Select, Unary, Val
+from plant_core.support.location import PlantError
 
 C_TYPES: dict[DType, str] = {
     "f32": "float",

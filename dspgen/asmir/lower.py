@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.accesses import (
+from dspgen.asmir.ir.function import Function, If, Item, Loop, Mem, MemRef, Predicate, Reg, Stream, VReg
+from dspgen.asmir.legalize.legalize import Readable, legalise
+from dspgen.asmir.legalize.sign_extension import InWord, extend
+from dspgen.asmir.passes.constant_hoisting import constants_apart
+from dspgen.asmir.passes.copy_coalescing import coalesce_moves
+from dspgen.asmir.passes.merge_branches import with_other_sides
+from dspgen.asmir.passes.predication import predicate_operations
+from dspgen.asmir.select.access_rows import is_pair_term, pair_reach, scattered, store_forms
+from dspgen.asmir.select.access_streams import (
     Access,
     StreamKey,
     accesses_below,
@@ -24,24 +32,16 @@ from dspgen.asmir.accesses import (
     uses_value,
     with_registers,
 )
-from dspgen.asmir.carried import begin_carried, end_carried, exit_of
-from dspgen.asmir.coalesce import coalesce_moves
-from dspgen.asmir.emitter import Emitter
-from dspgen.asmir.extend import InWord, extend
-from dspgen.asmir.forms import is_pair_term, pair_reach, scattered, store_forms
-from dspgen.asmir.grouping import by_mode
-from dspgen.asmir.invariant import constants_apart
-from dspgen.asmir.ir import Function, If, Item, Loop, Mem, MemRef, Predicate, Reg, Stream, VReg
-from dspgen.asmir.legalise import Readable, legalise
-from dspgen.asmir.pointers import Pointers, address_registers
-from dspgen.asmir.predicated import predicate_operations
-from dspgen.asmir.sides import with_other_sides
-from dspgen.target.model import Side, Target
-from dspgen.target.operations import Form, OperationTable
-from dspgen.target.query import Index
-from dspgen.vecdsl import ir as v
-from dspgen.vecdsl.congruence import Congruences
-from dspgen.vecdsl.ir import ELEM_BYTES, Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType, covered
+from dspgen.asmir.select.base_pointers import Pointers, address_registers
+from dspgen.asmir.select.carried_registers import begin_carried, end_carried, exit_of
+from dspgen.asmir.select.emitter import Emitter
+from dspgen.asmir.select.shuffle_mode_order import by_mode
+from dspgen.target.isa.model import Side, Target
+from dspgen.target.query.instructions import Index
+from dspgen.target.query.operations import Form, OperationTable
+from dspgen.vecdsl.analysis.congruence import Congruences
+from dspgen.vecdsl.ir import program as v
+from dspgen.vecdsl.ir.program import ELEM_BYTES, Const, Let, Load, Op, Program, Stmt, Store, Term, Var, VType, covered
 
 I32 = VType("i32", False)
 _KEPT = 2  # one address register in so many is kept from one statement to the next, outside of loops

@@ -17,9 +17,9 @@ from typing import Literal
 from dspgen.bench.outcomes import Outcome, Row, first_refusal, geometric_mean, outcome_or_refusal
 from dspgen.bench.programs import Kernel, autocor, by_name, conv2d, fft, matmul
 from dspgen.bench.spread import spread
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import DspgenError
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
-from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
 
 TileMode = Literal["one", "search"]

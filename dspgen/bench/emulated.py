@@ -18,21 +18,22 @@ from typing import Any
 
 import numpy as np
 
-from dspgen import oracle, report
+from dspgen import oracle
+from dspgen.backend.stages import passed, simulate_kernel
 from dspgen.bench import halide_kernels
 from dspgen.bench.outcomes import Outcome, Row, first_refusal, geometric_mean, outcome_or_refusal
 from dspgen.bench.programs import Kernel, by_name, program
 from dspgen.bench.spread import spread
-from dspgen.emulated_road import emulated
-from dspgen.emulator import emulate_c, missing_tools
+from dspgen.driver.emulator import emulated
+from dspgen.driver.pipeline import compile_file
 from dspgen.errors import DspgenError, Problem
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.stages import passed, simulate_kernel
+from dspgen.report import output
+from dspgen.sim.external import emulate_c, missing_tools
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from plant_core.ir import Buf, Func, ScalarParam
+from plant_core.ir.func import Buf, Func, ScalarParam
 
 MACHINE = "hexagon_v66"
 FOLDER = "bench/hexagon"
@@ -113,7 +114,7 @@ def _ours(task: Task, target: Target) -> Outcome:
     )
     simulated = simulate_kernel(compiled, target, values)
     same = all(np.array_equal(result.outputs[name], array) for name, array in simulated.outputs.items())
-    facts = report.emulated_object(result) | {"simulated_packets": simulated.packets}
+    facts = output.emulated_object(result) | {"simulated_packets": simulated.packets}
     facts["agree"] = same and result.packets == simulated.packets
     return Outcome(result.packets, facts, result.details)
 
@@ -190,7 +191,7 @@ def _halide_call(func: Func) -> str:
 def _row(
     kernel: Kernel, ours: Outcome, rivals: Outcome, task: Task, on_refusal: Callable[[str, DspgenError], None]
 ) -> Row:
-    row = ours.facts or report.result_object(isa=load_target(task.isa, task.sets).name, packets=None, agree=None)
+    row = ours.facts or output.result_object(isa=load_target(task.isa, task.sets).name, packets=None, agree=None)
     peers = rivals.facts.get("peers", {})
     row |= {"kernel": kernel.name, "cycles": None, "efficiency": None, "peers": peers, "best_peer": rivals.cycles}
     row["halide"] = rivals.facts.get("halide")

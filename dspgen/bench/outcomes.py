@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dspgen.errors import DspgenError, Problem, problems_of
-from dspgen.faults import message_of
-from plant_core.loc import PlantError
+from dspgen.internal_error import message_of
+from plant_core.support.location import PlantError
 
 Row = dict[str, Any]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dspgen.errors import DspgenError, Problem
-from dspgen.files import write_files
+from dspgen.io import write_files
 
 Row = Mapping[str, Any]
 Draw = Callable[[Any, Sequence[Row]], None]  # on matplotlib's axes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dspgen.bench.programs import program
 from dspgen.errors import DspgenError, Problem
-from dspgen.target.structure import suggest
+from dspgen.target.schema.structure import suggest
 
 SIZES = ("mini", "small", "medium", "large", "odd")
 Defines = tuple[tuple[str, str], ...]

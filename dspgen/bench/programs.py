@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from dspgen.errors import DspgenError, Problem
-from dspgen.target.structure import suggest
+from dspgen.target.schema.structure import suggest
 
 SEED_MACHINE = "ft_m7002"  # the file of the machine that the paper's tables are of: what a bench takes, told no other
 _PACKAGE = Path(__file__).resolve().parent.parent

@@ -15,20 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu.names import symbol
-from dspgen import oracle, report
+from backends.cpu.ir.names import symbol
+from dspgen import oracle
 from dspgen.bench import polybench
-from dspgen.bench.apart import apart
 from dspgen.bench.outcomes import geometric_mean
 from dspgen.bench.peers import Blas, Compiler, compilers
 from dspgen.bench.verify import OnRefusal
-from dspgen.cpu_road import build_cpu, compile_cpu
+from dspgen.driver.cpu import build_cpu, compile_cpu
 from dspgen.errors import DspgenError
-from dspgen.faults import is_of_the_computer, message_of
+from dspgen.internal_error import is_of_the_computer, message_of
 from dspgen.options import Options
-from plant_core.ir import Buf, DType, Func
-from plant_core.loc import PlantError
-from plant_core.values import is_float
+from dspgen.report import output
+from plant_core.ir.c_semantics import is_float
+from plant_core.ir.func import Buf, DType, Func
+from plant_core.support.interruptible import apart
+from plant_core.support.location import PlantError
 
 Row = dict[str, Any]
 Arrays = Mapping[str, np.ndarray]
@@ -109,7 +110,7 @@ def measure(
                 on_refusal(f"{problem.kernel} {problem.size}", error)
                 found = {"refused": message_of(error), "judge": None, **_seconds({})}
             row = {"kernel": problem.kernel, "backend": "cpu", "size": problem.size, "threads": setting.threads}
-            rows.append(report.result_object(**row, **found))
+            rows.append(output.result_object(**row, **found))
             on_row(rows[-1])
     return rows
 

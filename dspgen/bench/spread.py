@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from dspgen.errors import DspgenError, Problem
-from plant_core.beside import limit_processes
+from plant_core.support.fork_join import limit_processes
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -14,18 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dspgen import oracle, report
+from dspgen import oracle
+from dspgen.backend.stages import Compiled, arguments_of, stack_of
 from dspgen.bench.outcomes import Outcome, Row, first_refusal, geometric_mean, outcome_or_refusal
 from dspgen.bench.programs import Kernel, autocor, by_name, conv2d, fft, fft_loop, matmul
 from dspgen.bench.spread import spread
-from dspgen.check.least import least_cycles
+from dspgen.check.lower_bound import least_cycles
+from dspgen.driver.pipeline import compile_file, run_compiled
 from dspgen.errors import DspgenError
 from dspgen.options import Data, Options
-from dspgen.pipeline import compile_file, run_compiled
-from dspgen.sim.parse import assemble
-from dspgen.stages import Compiled, arguments_of, stack_of
+from dspgen.report import output
+from dspgen.sim.text.parse import assemble
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 
 Way = Literal["full", "chip", "scalar", "vector", "apart"]
 BASELINES: tuple[Way, ...] = ("scalar", "vector", "apart")
@@ -140,7 +141,7 @@ def _options(task: Task) -> Options:
 
 def _judged(compiled: Compiled, task: Task, target: Target, options: Options) -> Outcome:
     result = run_compiled(compiled, task.kernel.source, target, options)
-    facts = report.run_object(result)
+    facts = output.run_object(result)
     facts["candidates"] = sum(t.cycles is not None for c in compiled.choices for t in c.trials)
     if task.kernel.side <= SMALL and task.data == "onchip":
         facts["least_cycles"] = _least(compiled, task, target, options)
@@ -170,7 +171,7 @@ def _row(outcomes: Mapping[Task, Outcome], on_refusal: Callable[[str, DspgenErro
     ways = {task.way: outcome for task, outcome in outcomes.items()}
     first = next(iter(outcomes))
     full = ways["full"]
-    row = full.facts or report.result_object(isa=load_target(first.isa, first.sets).name)
+    row = full.facts or output.result_object(isa=load_target(first.isa, first.sets).name)
     rounds, minutes = SEED.get(first.kernel.name.replace("fft_loop", "fft"), (None, None))
     row |= {"kernel": first.kernel.name, "data": first.data, "seed_rounds": rounds, "seed_minutes": minutes}
     row |= {f"{way}_cycles": ways[way].cycles if way in ways else None for way in BASELINES}

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dspgen import report
 from dspgen.bench.outcomes import Outcome, Row, first_refusal, outcome_or_refusal
 from dspgen.bench.programs import Kernel, autocor, by_name, conv2d, fft, matmul
 from dspgen.bench.spread import spread
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import DspgenError, Problem
 from dspgen.options import Data, Options
-from dspgen.pipeline import run_file
+from dspgen.report import output
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
+from dspgen.target.query.operations import OperationTable
 
 Point = tuple[int, int]  # lanes, and units of multiply-adds
 
@@ -108,11 +108,11 @@ def outcome_of(task: Task) -> Outcome:
 def _simulated(task: Task) -> Outcome:
     options = Options(defines=task.kernel.defines, data=task.data)
     result = run_file(task.kernel.source, load_target(task.isa, task.sets), options)
-    return Outcome(result.cycles, report.run_object(result), result.details)
+    return Outcome(result.cycles, output.run_object(result), result.details)
 
 
 def _row(task: Task, outcome: Outcome, base: int | None, on_refusal: Callable[[str, DspgenError], None]) -> Row:
-    row = outcome.facts or report.result_object(isa=load_target(task.isa, task.sets).name)
+    row = outcome.facts or output.result_object(isa=load_target(task.isa, task.sets).name)
     lanes, macs = task.point
     row |= {"kernel": task.kernel.name, "data": task.data, "lanes": lanes, "macs": macs}
     row |= {"speedup": _ratio(base, row["cycles"]), "speedup_limit": _ratio(base, row["bound_cycles"])}

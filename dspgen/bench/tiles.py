@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dspgen.vecdsl.ir import Address, ArrayDecl, Carried, Const, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
+from dspgen.vecdsl.ir.program import (
+    Address,
+    ArrayDecl,
+    Carried,
+    Const,
+    Load,
+    Loop,
+    Op,
+    Program,
+    Stmt,
+    Store,
+    Term,
+    Var,
+    VType,
+)
 
 _FLOATS = VType("f32", True)
 _FLOAT = VType("f32", False)

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from dspgen import report
 from dspgen.bench import polybench
-from dspgen.cpu_road import run_cpu
+from dspgen.driver.cpu import run_cpu
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import DspgenError
-from dspgen.faults import is_of_the_computer, message_of
+from dspgen.internal_error import is_of_the_computer, message_of
 from dspgen.options import Options, Pack
-from dspgen.pipeline import run_file
-from dspgen.target.model import Target
-from plant_core.loc import PlantError
+from dspgen.report import output
+from dspgen.target.isa.model import Target
+from plant_core.support.location import PlantError
 
 Row = dict[str, Any]
 Run = Callable[[str, str], Row]
@@ -36,7 +36,7 @@ def verify(
             if is_of_the_computer(error):
                 raise
             on_refusal(f"{kernel} {size}", error)
-            found = report.result_object(refused=message_of(error))
+            found = output.result_object(refused=message_of(error))
         rows.append(found | facts | {"kernel": kernel, "size": size})
         on_row(rows[-1])
     return rows
@@ -47,7 +47,7 @@ def on_cpu(fp: str, threads: int, cache: Path | None, pack: Pack) -> Run:
         rounding: Literal["strict", "reassoc"] = "strict" if fp == "strict" else "reassoc"
         options = Options(defines=polybench.defines(kernel, size), fp=rounding, pack=pack)
         result = run_cpu(polybench.source(kernel), options, threads=threads, cache=cache)
-        return report.cpu_object(result) | {"refused": None, "details": list(result.details)}
+        return output.cpu_object(result) | {"refused": None, "details": list(result.details)}
 
     return run
 
@@ -56,7 +56,7 @@ def on_isa(target: Target, fp: str) -> Run:
     def run(kernel: str, size: str) -> Row:
         options = Options(defines=polybench.defines(kernel, size), fp="strict" if fp == "strict" else "reassoc")
         result = run_file(polybench.source(kernel), target, options)
-        return report.run_object(result) | {"refused": None, "details": list(result.details)}
+        return output.run_object(result) | {"refused": None, "details": list(result.details)}
 
     return run
 

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from dspgen.errors import Problem, SourceError
-from dspgen.sched.ir import Address, Placed
-from dspgen.sim.ir import Cell, Op
-from dspgen.sim.lower import lower_one
-from dspgen.sim.registers import Place, RegisterFile
-from dspgen.sim.symbols import literal_value
-from dspgen.sim.text import Line, Reader, Token
-from dspgen.target.forwarding import new_operand
-from dspgen.target.hardware import started_by
-from dspgen.target.model import Instruction, Operand, RegisterClass, Target
+from dspgen.sched.ir.packets import Address, Placed
+from dspgen.sim.ir.program import Cell, Op
+from dspgen.sim.ir.registers import Place, RegisterFile
+from dspgen.sim.ir.symbols import literal_value
+from dspgen.sim.lowering.lower_instructions import lower_one
+from dspgen.sim.text.statements import Line, Reader, Token
+from dspgen.target.isa.model import Instruction, Operand, RegisterClass, Target
+from dspgen.target.query.forwarding import new_operand
+from dspgen.target.query.hardware_loops import started_by
 
 Kind = tuple[str, int]  # a register class's kind and bits; offsets are addresses
 LISTS = (".input", ".output", ".gen_var", ".add_var")

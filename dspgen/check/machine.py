@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from dspgen.check.terms import BYTES, UNKNOWN, UNKNOWN_BYTE, Mask, Terms, first_byte
 from dspgen.check.transfers import Engine
 from dspgen.check.values import Leaf, Value, value_of
-from dspgen.sim.ir import Cell, Op
-from dspgen.target.model import Dma
-from plant_core.loc import Loc
-from plant_core.remembered import few_by_identity
+from dspgen.sim.ir.program import Cell, Op
+from dspgen.target.isa.model import Dma
+from plant_core.support.location import Loc
+from plant_core.support.memoize import few_by_identity
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from dspgen.check.machine import Effect, Ready, State, ready
 from dspgen.check.terms import UNKNOWN, Mask
 from dspgen.errors import Problem
-from dspgen.sim.interlock import Scoreboard
-from dspgen.sim.ir import Code, Op, Slot
-from dspgen.sim.memory import MemoryMap
-from plant_core.remembered import few_by_identity
+from dspgen.sim.ir.memory import MemoryMap
+from dspgen.sim.ir.program import Code, Op, Slot
+from dspgen.sim.machine.interlock import Scoreboard
+from plant_core.support.memoize import few_by_identity
 
 
 @few_by_identity

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dspgen.errors import Problem
-from dspgen.sim.flight import InFlight
-from dspgen.sim.ir import Code
-from dspgen.sim.states import Step, explore
+from dspgen.sim.cgen.static_states import Step, explore
+from dspgen.sim.ir.program import Code
+from dspgen.sim.machine.in_flight import InFlight
 
 
 def on_all_paths(code: Code, entry: int, delay: int) -> list[Problem]:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dspgen.sim.ir import Node
-from dspgen.sim.semantics import compile_node
+from dspgen.sim.ir.program import Node
+from dspgen.sim.ir.semantics import compile_node
 
 Array = Any
 Key = tuple[Any, ...]

@@ -2,7 +2,7 @@
 
 Times are left to the simulator: a transfer takes what its rows hold as it starts, and is done when the core first asks
 whether it is. So both texts ask once, and packets that touch what moves, or read it before they have asked, are told
-from those that don't. What the engine's words mean stands in `dspgen.sim.dma`.
+from those that don't. What the engine's words mean stands in `dspgen.sim.ir.dma`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dspgen.sim.dma import Span
-from dspgen.target.model import Dma
+from dspgen.sim.ir.dma import Span
+from dspgen.target.isa.model import Dma
 
 Codes = dict[int, int]  # of bytes of memory, by their addresses
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.sim.ir import Node
+from dspgen.sim.ir.program import Node
 
 Compute = Callable[[Sequence[int]], int]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from dspgen.emit.header import Signature, place_text, signature_of
 from dspgen.emit.needs import Line, needs
 from dspgen.emit.text import print_lines
-from dspgen.sched.ir import CommentLine, LabelLine, LoopReport, Packet, Placed, Scheduled
-from dspgen.target.model import Target
-from plant_core.ir import Func
-from plant_core.loc import Loc
+from dspgen.sched.ir.packets import CommentLine, LabelLine, LoopReport, Packet, Placed, Scheduled
+from dspgen.target.isa.model import Target
+from plant_core.ir.func import Func
+from plant_core.support.location import Loc
 
 _RULE = "*" + "-" * 76 + "*"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from dspgen.target.arguments import Place, argument_places, by_structure, structure_register
-from dspgen.target.model import Target
-from plant_core.ir import Buf, Func
-from plant_core.printer import print_expr
+from dspgen.target.isa.model import Target
+from dspgen.target.query.arguments import Place, argument_places, by_structure, structure_register
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.printer import print_expr
 
 _C_TYPES = {
     "f32": "float",

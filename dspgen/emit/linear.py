@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from dspgen.asmir.ir import (
+from dspgen.asmir.ir.function import (
     Function,
     If,
     Imm,
@@ -31,9 +31,9 @@ from dspgen.asmir.ir import (
     VReg,
 )
 from dspgen.emit.text import format_operand, format_predicate
-from dspgen.sched.ir import Address
-from dspgen.target.model import Instruction, Operand, Target
-from dspgen.target.query import Index, Match, Step
+from dspgen.sched.ir.packets import Address
+from dspgen.target.isa.model import Instruction, Operand, Target
+from dspgen.target.query.instructions import Index, Match, Step
 
 _INDENT = 8
 _LIST_WIDTH = 100

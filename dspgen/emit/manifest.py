@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 
 from dspgen.emit.header import Signature
-from dspgen.sched.ir import LoopReport, Scheduled
-from dspgen.target.arguments import (
+from dspgen.sched.ir.packets import LoopReport, Scheduled
+from dspgen.target.isa.model import Target
+from dspgen.target.query.arguments import (
     Member,
     Place,
     by_structure,
@@ -15,7 +16,6 @@ from dspgen.target.arguments import (
     structure_bytes,
     structure_register,
 )
-from dspgen.target.model import Target
 
 
 def manifest(

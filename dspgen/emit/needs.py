@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dspgen.sched.ir import Address, CommentLine, LabelLine, Nop, Packet, Placed, Scheduled
-from dspgen.target.hardware import goes_back
-from dspgen.target.model import Target
-from plant_core.ir import Extent
+from dspgen.sched.ir.packets import Address, CommentLine, LabelLine, Nop, Packet, Placed, Scheduled
+from dspgen.target.isa.model import Target
+from dspgen.target.query.hardware_loops import goes_back
+from plant_core.ir.func import Extent
 
 Line = LabelLine | CommentLine | Packet | Nop
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from dspgen.sched.ir import Address, CommentLine, LabelLine, Nop, Packet, Placed
-from dspgen.target.model import Operand, Target
+from dspgen.sched.ir.packets import Address, CommentLine, LabelLine, Nop, Packet, Placed
+from dspgen.target.isa.model import Operand, Target
 
 _MODES = {
     "plus": "*+{base}[{offset}]",

@@ -1,4 +1,4 @@
-"""A C file as a polyhedral program. Error numbers are in `dspgen.frontend.codes`."""
+"""A C file as a polyhedral program. Error numbers are in `dspgen.frontend.parse.error_codes`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 from pycparser import c_ast, c_parser
 
 from dspgen.errors import Problem, SourceError
-from dspgen.frontend import declarations
-from dspgen.frontend.affine import Nest
-from dspgen.frontend.assigned import counters, names, targets
-from dspgen.frontend.codes import fail
-from dspgen.frontend.expressions import ExpressionReader
-from dspgen.frontend.lower_all import lower
-from dspgen.frontend.lower_extents import infer_extents
-from dspgen.frontend.lower_returns import in_one_return
-from dspgen.frontend.outline import External, outline, pruned
-from dspgen.frontend.preprocess import Preprocessed, preprocess, read_source
-from dspgen.frontend.recorder import Recorder
-from dspgen.frontend.scope import Scope
-from dspgen.frontend.statements import StatementReader
-from dspgen.frontend.types import is_open
-from plant_core.ir import Buf, Func, ScalarParam
-from plant_core.loc import Loc
+from dspgen.frontend.desugar.early_returns import in_one_return
+from dspgen.frontend.desugar.pipeline import lower
+from dspgen.frontend.infer_extents import infer_extents
+from dspgen.frontend.parse.assigned_names import counters, names, targets
+from dspgen.frontend.parse.error_codes import fail
+from dspgen.frontend.parse.preprocess import Preprocessed, preprocess, read_source
+from dspgen.frontend.parse.prune_declarations import External, outline, pruned
+from dspgen.frontend.scop import declarations
+from dspgen.frontend.scop.affine_sets import Nest
+from dspgen.frontend.scop.c_types import is_open
+from dspgen.frontend.scop.expressions import ExpressionReader
+from dspgen.frontend.scop.func_builder import Recorder
+from dspgen.frontend.scop.scope import Scope
+from dspgen.frontend.scop.statements import StatementReader
+from plant_core.ir.func import Buf, Func, ScalarParam
+from plant_core.support.location import Loc
 
 _OLD_STYLE = re.compile(r"[^;{}()]*?\b(\w+)\s*\(\s*\w+(?:\s*,\s*\w+)*\s*\)\s*[A-Za-z_]")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.ir import Function, Instr, Item, Loop, Mem, OperandValue, Place
+from dspgen.asmir.ir.function import Function, Instr, Item, Loop, Mem, OperandValue, Place
 from dspgen.errors import Problem, SourceError
-from dspgen.lasm.build import Builder, with_keeps, without_idle_marks
-from dspgen.lasm.doubts import behind_branches, unset
-from dspgen.lasm.forms import classify
+from dspgen.lasm.flat_code import Builder, with_keeps, without_idle_marks
 from dspgen.lasm.ir import Program
-from dspgen.lasm.live import Liveness
+from dspgen.lasm.liveness import Liveness
 from dspgen.lasm.loops import Note, Structure, without_idle_code
 from dspgen.lasm.read import read_linear
-from dspgen.target.model import Side, Target
+from dspgen.lasm.row_inference import classify
+from dspgen.lasm.warnings import behind_branches, unset
+from dspgen.target.isa.model import Side, Target
 
 _SCRATCH = 4096  # bytes that a program which names a stack pointer may use below it
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dspgen.sim.text import Line
-from plant_core.loc import Loc
+from dspgen.sim.text.statements import Line
+from plant_core.support.location import Loc
 
 Kind = Literal["input", "general", "address"]
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
-from dspgen.asmir.ir import Instr, Item, Jump, Loop, Mark, Mem, OperandValue, Phys, Place, Reg, Stream, VReg
-from dspgen.lasm.branches import Unconvertible, if_converted
-from dspgen.lasm.build import Builder, Code
-from dspgen.lasm.counting import Maker, back_test, count
-from dspgen.lasm.live import Atoms, Liveness, read, written
+from dspgen.asmir.ir.function import Instr, Item, Jump, Loop, Mark, Mem, OperandValue, Phys, Place, Reg, Stream, VReg
+from dspgen.lasm.flat_code import Builder, Code
+from dspgen.lasm.if_conversion import Unconvertible, if_converted
+from dspgen.lasm.liveness import Atoms, Liveness, read, written
 from dspgen.lasm.memory import Memory
+from dspgen.lasm.trip_counts import Maker, back_test, count
 from dspgen.lasm.values import Atom, Both, Indexed, Start, State, Sum, Widened
-from dspgen.target.model import Side, Target
-from plant_core.loc import Loc
+from dspgen.target.isa.model import Side, Target
+from plant_core.support.location import Loc
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
-from dspgen.asmir.ir import PATTERNS, Instr, MemRef, Phys, Place
+from dspgen.asmir.ir.function import PATTERNS, Instr, MemRef, Phys, Place
 from dspgen.lasm.values import State, Sum
-from dspgen.target.model import Instruction, SemExpr, Target
+from dspgen.target.isa.model import Instruction, SemExpr, Target
 
 _ANYWHERE = 1 << 40
 _WHOLE = "memory"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from dspgen.errors import Problem, SourceError
 from dspgen.lasm.ir import Declared, Group, Kind, Marked, Program, Statement
-from dspgen.sim.text import Line, Reader, decode
-from dspgen.target.model import Target
-from plant_core.loc import Loc
+from dspgen.sim.text.statements import Line, Reader, decode
+from dspgen.target.isa.model import Target
+from plant_core.support.location import Loc
 
 _KINDS: dict[str, Kind] = {".input": "input", ".gen_var": "general", ".add_var": "address"}
 _IDLE = {".align", ".type", ".text", ".section", ".file", ".ident", ".p2align", ".extern", ".end", ".endfunc"}

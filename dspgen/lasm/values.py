@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from dspgen.asmir.ir import Imm, Instr, OperandValue, Phys, Place, Reg, VReg
-from dspgen.target.model import Operand, SemExpr, Target
+from dspgen.asmir.ir.function import Imm, Instr, OperandValue, Phys, Place, Reg, VReg
+from dspgen.target.isa.model import Operand, SemExpr, Target
 
 Atom = tuple[VReg, str]
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "ltu", "leu", "gtu", "geu"}

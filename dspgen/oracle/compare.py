@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dspgen.oracle.reference import Arrays, Reference
-from plant_core.ir import Buf, DType, Func
-from plant_core.values import is_float
+from plant_core.ir.c_semantics import is_float
+from plant_core.ir.func import Buf, DType, Func
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dspgen.frontend.codes import fail
-from dspgen.frontend.preprocess import Defines, Includes, read_source, reading_flags, run_compiler
+from dspgen.frontend.parse.error_codes import fail
+from dspgen.frontend.parse.preprocess import Defines, Includes, read_source, reading_flags, run_compiler
 from dspgen.frontend.read import split_defines
-from plant_core.ir import Buf, Func
-from plant_core.loc import Loc, PlantError
-from plant_core.python_source import Inputs
-from plant_core.values import NUMPY, is_float, shape_of
+from plant_core.interp.python_codegen import Inputs
+from plant_core.ir.c_semantics import NUMPY, is_float, shape_of
+from plant_core.ir.func import Buf, Func
+from plant_core.support.location import Loc, PlantError
 
 Array = npt.NDArray[Any]
 _LINE = re.compile(r"@input\s+(\w+)\s+(?:expr\s+)?(.+?)\s*$")

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dspgen.errors import DspgenError, Problem
-from dspgen.frontend.terms import accesses, children, parameters
-from plant_core.ir import Binary, Buf, Cast, DType, Expr, Func, Load, ScalarParam, Select
-from plant_core.values import INTEGERS, NUMPY, is_float, limits, shape_of
+from dspgen.frontend.scop.expr_walk import accesses, children, parameters
+from plant_core.ir.c_semantics import INTEGERS, NUMPY, is_float, limits, shape_of
+from plant_core.ir.func import Binary, Buf, Cast, DType, Expr, Func, Load, ScalarParam, Select
 
 Array = npt.NDArray[Any]
 _SPREAD = 1000

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dspgen.frontend.preprocess import Defines, Includes
+from dspgen.frontend.parse.preprocess import Defines, Includes
 from dspgen.oracle.run import Inputs, host_program
-from plant_core.ir import Buf, Func
-from plant_core.values import NUMPY, is_float
+from plant_core.ir.c_semantics import NUMPY, is_float
+from plant_core.ir.func import Buf, Func
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]

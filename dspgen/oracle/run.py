@@ -23,15 +23,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dspgen.errors import SourceError
-from dspgen.frontend.check_bounds import check_parameters
-from dspgen.frontend.codes import fail
-from dspgen.frontend.lower_exits import STOPS
-from dspgen.frontend.preprocess import Defines, Includes, define_flags, preprocess, read_source, run_compiler
+from dspgen.frontend.desugar.loop_exits import STOPS
+from dspgen.frontend.parse.error_codes import fail
+from dspgen.frontend.parse.preprocess import Defines, Includes, define_flags, preprocess, read_source, run_compiler
 from dspgen.frontend.read import call_order, gives_value, split_defines
-from plant_core.ir import Buf, DType, Func, ScalarParam
-from plant_core.loc import Loc, PlantError
-from plant_core.shared_objects import loaded
-from plant_core.values import NUMPY, is_float, shape_of
+from dspgen.frontend.scop.check_bounds import check_parameters
+from plant_core.ir.c_semantics import NUMPY, is_float, shape_of
+from plant_core.ir.func import Buf, DType, Func, ScalarParam
+from plant_core.support.location import Loc, PlantError
+from plant_core.support.shared_objects import loaded
 
 Array = npt.NDArray[Any]
 Inputs = Mapping[str, Array | int | float]

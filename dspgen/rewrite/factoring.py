@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from dspgen.rewrite.engine import Fact
-from dspgen.rewrite.facts import is_factor
-from dspgen.rewrite.graph import Node, TermGraph
-from dspgen.rewrite.patterns import FLOATS
+from dspgen.rewrite.egraph.engine import Fact
+from dspgen.rewrite.egraph.side_conditions import is_factor
+from dspgen.rewrite.graph.enodes import Node, TermGraph
+from dspgen.rewrite.graph.patterns import FLOATS
 
 LONGEST = 64  # addends
 

@@ -9,19 +9,19 @@ from typing import Any, Literal
 import numpy as np
 
 from dspgen.errors import Problem, SourceError
-from dspgen.sim import native
-from dspgen.sim.control import control
-from dspgen.sim.ir import Assembled, Code
-from dspgen.sim.load import Argument, Loaded, load
-from dspgen.sim.luck import lucky
-from dspgen.sim.machine import Interrupted, Machine, Outcome
-from dspgen.sim.parse import assemble
-from dspgen.sim.registers import RegisterFile
-from dspgen.sim.states import TooManyStates
-from dspgen.sim.unpassed import unpassed
-from dspgen.target.model import Target
-from plant_core.loc import Loc
-from plant_core.remembered import few_by_identity
+from dspgen.sim.cgen import native
+from dspgen.sim.cgen.control_slice import control
+from dspgen.sim.cgen.static_states import TooManyStates
+from dspgen.sim.ir.program import Assembled, Code
+from dspgen.sim.ir.registers import RegisterFile
+from dspgen.sim.lowering.load import Argument, Loaded, load
+from dspgen.sim.machine.interpreter import Interrupted, Machine, Outcome
+from dspgen.sim.missing_arguments import unpassed
+from dspgen.sim.text.parse import assemble
+from dspgen.sim.text_warnings import lucky
+from dspgen.target.isa.model import Target
+from plant_core.support.location import Loc
+from plant_core.support.memoize import few_by_identity
 
 Array = Any
 Engine = Literal["auto", "python", "native"]

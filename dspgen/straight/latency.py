@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dspgen.target.model import Target
-from dspgen.target.operations import Form, OperationTable, bits_elem
-from dspgen.vecdsl.ir import Const, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var
+from dspgen.target.isa.model import Target
+from dspgen.target.query.operations import Form, OperationTable, bits_elem
+from dspgen.vecdsl.ir.program import Const, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var
 
 _MOVE = 4  # cycles from one side of the machine to the other
 _OVERLAP = 0.25  # the share of the lesser of path and work that isn't hidden

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dspgen.vecdsl.ir import Address, Let, Load, Loop, Op, Stmt, Store, Term, Var
-from dspgen.vecdsl.terms import Names, integer
+from dspgen.vecdsl.ir.program import Address, Let, Load, Loop, Op, Stmt, Store, Term, Var
+from dspgen.vecdsl.ir.terms import Names, integer
 
 FEWEST = 3  # iterations of a loop that is worth one
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 import islpy as isl
 
 from dspgen.errors import NoSchedule, Problem
-from dspgen.vecdsl.expressions import Translator, dtype_of
-from dspgen.vecdsl.fold import make
-from dspgen.vecdsl.ir import Address, Const, Elem, Load, Op, Term, Var, VType
-from dspgen.vecdsl.ranges import Ranges
-from dspgen.vecdsl.terms import INTEGER, integer, leaves, register_elem
-from plant_core.affine import Linear, all_bufs, linear
-from plant_core.ir import Buf, Comp, Expr, Func
-from plant_core.ir import Load as MemoryLoad
+from dspgen.vecdsl.analysis.integer_ranges import Ranges
+from dspgen.vecdsl.build.expressions import Translator, dtype_of
+from dspgen.vecdsl.ir.constant_folding import make
+from dspgen.vecdsl.ir.program import Address, Const, Elem, Load, Op, Term, Var, VType
+from dspgen.vecdsl.ir.terms import INTEGER, integer, leaves, register_elem
+from plant_core.ir.accesses import Linear, all_bufs, linear
+from plant_core.ir.func import Buf, Comp, Expr, Func
+from plant_core.ir.func import Load as MemoryLoad
 
 Element = tuple[str, int]
 """An array, and the row-major number of an element in it."""
@@ -31,7 +31,7 @@ _MOST_TERMS = 48  # of the subscripts of one load
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operation of `dspgen.vecdsl.ir.OPS` on scalar nodes; or a leaf, whose `leaf` has its term."""
+    """An operation of `dspgen.vecdsl.ir.program.OPS` on scalar nodes; or a leaf, whose `leaf` has its term."""
 
     name: str
     args: tuple[int, ...]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dspgen.target.model import Instruction, Operand, Packets, Target
-from dspgen.target.semantics import format_statements
+from dspgen.target.isa.model import Instruction, Operand, Packets, Target
+from dspgen.target.isa.semantics import format_statements
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from dspgen.errors import IsaError, Problem
-from dspgen.target import locate
-from dspgen.target.build import build_target
-from dspgen.target.model import Target
-from dspgen.target.sense import findings
-from dspgen.target.structure import Fault, structure, suggest
-from plant_core.loc import Loc
+from dspgen.target.build.target_builder import build_target
+from dspgen.target.build.usability import findings
+from dspgen.target.isa.model import Target
+from dspgen.target.schema import toml_positions
+from dspgen.target.schema.structure import Fault, structure, suggest
+from plant_core.support.location import Loc
 
 _LARGEST = 1 << 20  # bytes; a machine's rows take a tenth
 _KEPT = 32  # machines, for whoever asks for the same one again
@@ -73,7 +73,7 @@ def _built(
     overridden = _override(raw, sets)
 
     def told(faults: list[Fault]) -> list[Problem]:
-        return _problems(faults, file, locate.locate(text), overridden) if faults else []
+        return _problems(faults, file, toml_positions.locate(text), overridden) if faults else []
 
     isa = structure(raw)
     if isinstance(isa, list):
@@ -138,7 +138,7 @@ def _parse(text: str, file: str) -> dict[str, Any]:
 
 
 def _problems(
-    faults: list[Fault], file: str, positions: locate.Positions, overridden: dict[locate.Path, str]
+    faults: list[Fault], file: str, positions: toml_positions.Positions, overridden: dict[toml_positions.Path, str]
 ) -> list[Problem]:
     found: list[tuple[int, int, Problem]] = []
     for fault in faults:
@@ -158,10 +158,10 @@ def _problems(
     return list(dict.fromkeys(p for _, _, p in found))
 
 
-def _override(raw: dict[str, Any], sets: Sequence[tuple[str, str]]) -> dict[locate.Path, str]:
+def _override(raw: dict[str, Any], sets: Sequence[tuple[str, str]]) -> dict[toml_positions.Path, str]:
     """Puts the values of `sets` into `raw`; gives each key's path with the text that set it."""
     problems: list[Problem] = []
-    done: dict[locate.Path, str] = {}
+    done: dict[toml_positions.Path, str] = {}
     if any(key.startswith("cost.") for key, _ in sets):
         raw.setdefault("cost", {})
     for key, value in sets:
@@ -181,7 +181,7 @@ def _override(raw: dict[str, Any], sets: Sequence[tuple[str, str]]) -> dict[loca
     return done
 
 
-def _find(raw: dict[str, Any], key: str) -> locate.Path | Problem:
+def _find(raw: dict[str, Any], key: str) -> toml_positions.Path | Problem:
     """The path of a dotted key. Its last word may be new to the file: the schema judges it."""
     words = key.split(".")
     table: Any = raw

@@ -16,10 +16,11 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from dspgen.target import model, schema
-from dspgen.target.schema_kinds import Figure, Names, Range, Sourced, Words
-from dspgen.target.semantics import IMMEDIATES
-from dspgen.vecdsl.ir import OPS
+from dspgen.target.isa import model
+from dspgen.target.isa.semantics import IMMEDIATES
+from dspgen.target.schema import tables as schema
+from dspgen.target.schema.kinds import Figure, Names, Range, Sourced, Words
+from dspgen.vecdsl.ir.program import OPS
 
 BEGIN = "<!-- begin: written by dspgen.target.reference -->"
 END = "<!-- end -->"
@@ -155,7 +156,9 @@ def reference() -> str:
 def _semantics() -> list[str]:
     """The language of `semantics`, as the model's docstring and the table of operations have it."""
     grammar = (model.__doc__ or "").split("\n\n")[2:]
-    text = "\n\n".join(grammar).replace("`dspgen.vecdsl.ir.OPS` (that table is the vocabulary)", "the table below")
+    text = "\n\n".join(grammar).replace(
+        "`dspgen.vecdsl.ir.program.OPS` (that table is the vocabulary)", "the table below"
+    )
     rows = [f"| `{name}` | {_arguments(name)} | {info.doc.replace('|', chr(92) + '|')} |" for name, info in OPS.items()]
     head = ["| operation | arguments | value |", "|---|---|---|"]
     return ["### Semantics", text.strip(), "\n".join([*head, *rows])]

@@ -7,10 +7,10 @@ import json
 import tomllib
 from typing import Any, get_args, get_origin, get_type_hints
 
-from dspgen.target import schema
-from dspgen.target.locate import Path, locate, string_end
 from dspgen.target.reference import comments
-from dspgen.target.schema_kinds import Sourced
+from dspgen.target.schema import tables as schema
+from dspgen.target.schema.kinds import Sourced
+from dspgen.target.schema.toml_positions import Path, locate, string_end
 
 _HEAD = """\
 # {name}: started from {base}, whose figures these still are, so each is marked as assumed.

@@ -7,17 +7,17 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from dspgen.target.model import Target
-from dspgen.tiling.arrange import Arrangement
-from dspgen.tiling.doubled import with_doubled
-from dspgen.tiling.lanes import LegalLanes, lane_choices
-from dspgen.tiling.machine import Machine
-from dspgen.tiling.nests import Nest
+from dspgen.target.isa.model import Target
+from dspgen.tiling.cost.unit_pressure import Machine
+from dspgen.tiling.double_unroll import with_doubled
+from dspgen.tiling.loops.lane_loops import LegalLanes, lane_choices
+from dspgen.tiling.loops.loop_arrangements import Arrangement
+from dspgen.tiling.loops.loop_nests import Nest
 from dspgen.tiling.register_tiles import SMALL_POINTS, Memo, Plans, Tile, Unrolled, tiles
-from dspgen.tiling.turns import in_turns
-from plant_core.dependence import Dependence
-from plant_core.ir import Func
-from plant_core.tiles import CompPlan
+from dspgen.tiling.subword_lanes import in_turns
+from plant_core.analysis.dependence import Dependence
+from plant_core.ir.func import Func
+from plant_core.tile_plan.plan import CompPlan
 
 _WITHOUT_REDUCTION = 3
 # What is refused is tried with so many times fewer vectors, down to so many.

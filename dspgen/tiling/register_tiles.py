@@ -12,16 +12,16 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from dspgen.target.model import Target
-from dspgen.tiling.apart import gathered, lane_by_lane, laned, short
-from dspgen.tiling.arrange import Arrangement
-from dspgen.tiling.lanes import Lane
-from dspgen.tiling.machine import Machine
-from dspgen.tiling.model import Known, Tiling, in_registers, nest_cycles, rows, working
-from dspgen.tiling.nests import CompInfo, LoopId, LoopInfo, Nest
-from dspgen.tiling.titles import title_of
-from plant_core.piecewise import affine_in_parameters
-from plant_core.tiles import CompPlan, LoopShape, Shape
+from dspgen.target.isa.model import Target
+from dspgen.tiling.cost.candidate_titles import title_of
+from dspgen.tiling.cost.cycle_model import Known, Tiling, in_registers, nest_cycles, rows, working
+from dspgen.tiling.cost.scalarized_accesses import gathered, lane_by_lane, laned, short
+from dspgen.tiling.cost.unit_pressure import Machine
+from dspgen.tiling.loops.lane_loops import Lane
+from dspgen.tiling.loops.loop_arrangements import Arrangement
+from dspgen.tiling.loops.loop_nests import CompInfo, LoopId, LoopInfo, Nest
+from plant_core.ir.quasi_affine import affine_in_parameters
+from plant_core.tile_plan.plan import CompPlan, LoopShape, Shape
 
 _UNROLLS = (1, 2, 3, 4, 6, 8, 9, 12)
 _VECTORS = (1, 2, 3, 4, 6, 8, 16)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from plant_core.interp.loop_tree import run_tree
+from plant_core.ir.loop_tree_printer import print_tree
 from plant_core.lang import Function, iters
-from plant_core.loc import IllegalSchedule
 from plant_core.scan import scan
-from plant_core.tree_print import print_tree
-from plant_core.tree_run import run_tree
+from plant_core.support.location import IllegalSchedule
 
 
 def edge_detector(rows: int, columns: int) -> Function:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from backends.cpu.kernel import compile_cpu
+from plant_core.ir.loop_tree_printer import print_tree
 from plant_core.lang import Function, iters
 from plant_core.scan import scan
-from plant_core.tree_print import print_tree
 
 
 def matmul(n: int, s: int, m: int) -> Function:

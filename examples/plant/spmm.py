@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from plant_core.interp.loop_tree import run_tree
+from plant_core.ir.loop_tree_printer import print_tree
 from plant_core.lang import Function, iters
 from plant_core.scan import scan
-from plant_core.tree_print import print_tree
-from plant_core.tree_run import run_tree
 
 
 def spmm() -> Function:

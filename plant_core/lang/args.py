@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import NoReturn, get_args
 
-from plant_core.ir import Action, Alloc, DType, Free, Location, Memcpy, Verbatim
+from plant_core.ir.func import Action, Alloc, DType, Free, Location, Memcpy, Verbatim
 from plant_core.lang.terms import Term, caller, lift
-from plant_core.loc import PlantError
+from plant_core.support.location import PlantError
 
 Size = Term | int
 Bounds = Size | tuple[Size, Size] | tuple[Size, Size, int]

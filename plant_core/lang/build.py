@@ -9,8 +9,9 @@ from typing import cast as as_type
 
 import islpy as isl
 
-from plant_core.affine import children
-from plant_core.ir import (
+from plant_core.ir.accesses import children
+from plant_core.ir.c_semantics import dtype_of, is_float
+from plant_core.ir.func import (
     Access,
     Action,
     Alloc,
@@ -27,6 +28,7 @@ from plant_core.ir import (
     ScalarParam,
     Val,
 )
+from plant_core.ir.time_2d1 import Line, Position, schedule_map
 from plant_core.lang.check import check_order
 from plant_core.lang.domain import (
     Placed,
@@ -39,9 +41,7 @@ from plant_core.lang.domain import (
 )
 from plant_core.lang.terms import Term
 from plant_core.lang.types import convert, guess, truth, typed
-from plant_core.loc import Loc, PlantError
-from plant_core.schedule import Line, Position, schedule_map
-from plant_core.values import dtype_of, is_float
+from plant_core.support.location import Loc, PlantError
 
 if TYPE_CHECKING:
     from plant_core.lang import Buffer, Computation, Function

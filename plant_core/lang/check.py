@@ -6,10 +6,10 @@ from collections.abc import Iterator, Set
 
 import islpy as isl
 
-from plant_core.affine import access_map, all_bufs, children, domain_of, integer, to_pw_aff
-from plant_core.ir import Access, Binary, Buf, Comp, Expr, Func, Load, Param, Select
+from plant_core.ir.accesses import access_map, all_bufs, children, domain_of, integer, to_pw_aff
+from plant_core.ir.func import Access, Binary, Buf, Comp, Expr, Func, Load, Param, Select
 from plant_core.lang.domain import affine, condition_set, parts_of, sample_text
-from plant_core.loc import PlantError
+from plant_core.support.location import PlantError
 
 
 def check_order(func: Func) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from plant_core.affine import add, children, from_ast, integer, sub, to_pw_aff
-from plant_core.ir import Binary, BinaryOp, Comp, Expr, Extent, Iter, Load, Param, Unary, Val
-from plant_core.loc import Loc, PlantError
-from plant_core.printer import print_expr
-from plant_core.values import COMPARISONS, dtype_of, is_float
+from plant_core.ir.accesses import add, children, from_ast, integer, sub, to_pw_aff
+from plant_core.ir.c_semantics import COMPARISONS, dtype_of, is_float
+from plant_core.ir.func import Binary, BinaryOp, Comp, Expr, Extent, Iter, Load, Param, Unary, Val
+from plant_core.ir.printer import print_expr
+from plant_core.support.location import Loc, PlantError
 
 _OPPOSITE: dict[BinaryOp, BinaryOp] = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 

@@ -8,11 +8,14 @@ from numbers import Integral
 from typing import NoReturn, overload
 from typing import cast as as_type
 
-from plant_core.ir import Action, Buf, DType, Func, Location
+from plant_core.ir.c_semantics import is_float
+from plant_core.ir.func import Action, Buf, DType, Func, Location
+from plant_core.ir.scheduled import Nest, Scheduled
 from plant_core.lang.args import Domain, Size, action_of, check_dtype, check_location, check_rank, conditions, fail
 from plant_core.lang.build import buf_of, build, context_of
 from plant_core.lang.check import check_storage
 from plant_core.lang.domain import with_loc
+from plant_core.lang.program import Program, Statement
 from plant_core.lang.terms import (
     Number,
     Term,
@@ -22,11 +25,8 @@ from plant_core.lang.terms import (
     lift,
 )
 from plant_core.lang.types import typed
-from plant_core.loc import Loc, PlantError
-from plant_core.nest import Nest, Scheduled
-from plant_core.program import Program, Statement
-from plant_core.resolve import resolve_scheduled
-from plant_core.values import is_float
+from plant_core.normalize.bind_storage import resolve_scheduled
+from plant_core.support.location import Loc, PlantError
 
 
 class Buffer:
@@ -63,7 +63,7 @@ class Buffer:
 class Computation:
     """A named assignment over a domain; `c[i, j]` is the value that its instance computes.
 
-    Every verb of `plant_core.program.Statement` can be called on it, and returns the computation again.
+    Every verb of `plant_core.lang.program.Statement` can be called on it, and returns the computation again.
     """
 
     def __init__(

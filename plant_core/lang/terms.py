@@ -13,9 +13,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, get_args
 
-from plant_core.ir import BinaryOp, DType, UnaryOp
-from plant_core.loc import Loc, PlantError
-from plant_core.values import COMPARISONS
+from plant_core.ir.c_semantics import COMPARISONS
+from plant_core.ir.func import BinaryOp, DType, UnaryOp
+from plant_core.support.location import Loc, PlantError
 
 _HERE = Path(__file__).parent.parent
 _CONDITIONS = frozenset({*COMPARISONS, "land", "lor", "lnot"})

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 from typing import cast as as_type
 
-from plant_core.ir import (
+from plant_core.ir.c_semantics import COMPARISONS, dtype_of, is_float, limits, size_of
+from plant_core.ir.func import (
     Access,
     Binary,
     BinaryOp,
@@ -29,8 +30,7 @@ from plant_core.ir import (
     Verbatim,
 )
 from plant_core.lang.terms import Term
-from plant_core.loc import PlantError
-from plant_core.values import COMPARISONS, dtype_of, is_float, limits, size_of
+from plant_core.support.location import PlantError
 
 if TYPE_CHECKING:
     from plant_core.lang import Buffer, Computation

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 
 import islpy as isl
 
-from plant_core.affine import all_bufs, read_accesses
-from plant_core.ir import Action, Expr, Memcpy, Param, ScalarParam
-from plant_core.loc import PlantError
-from plant_core.nest import Nest, Scheduled
-from plant_core.order import carried_by
-from plant_core.resolve import resolve_scheduled
-from plant_core.scan.pieces import Piece, Step, defined_parameters, pieces_of, without_params
-from plant_core.scan.plan import Item, Part, Planner, items, neighbours, pieces_in, schedule_tree
-from plant_core.scan.tree import Converter, Misnamed, Own, Place, Reached, sequence, with_arrays
-from plant_core.tree import Seq, Tree
+from plant_core.ir.accesses import all_bufs, read_accesses
+from plant_core.ir.func import Action, Expr, Memcpy, Param, ScalarParam
+from plant_core.ir.loop_tree import Seq, Tree
+from plant_core.ir.scheduled import Nest, Scheduled
+from plant_core.normalize.bind_storage import resolve_scheduled
+from plant_core.scan.convert_isl_ast import Converter, Misnamed, Own, Place, Reached, sequence, with_arrays
+from plant_core.scan.schedule_tree import Item, Part, Planner, items, neighbours, pieces_in, schedule_tree
+from plant_core.scan.statement_times import Piece, Step, defined_parameters, pieces_of, without_params
+from plant_core.schedule.legality import carried_by
+from plant_core.support.location import PlantError
 
 
 def scan(scheduled: Scheduled, *, context: isl.Set | None = None) -> Tree:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file, run_compiled
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled
 from dspgen.target.load import load_target
 
 SIZES = ((0, 3), (3, 0), (1, 1), (7, 17), (8, 16), (33, 47))

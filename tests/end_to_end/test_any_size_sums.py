@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file, run_compiled
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled
 from dspgen.target.load import load_target
 
 # Sizes at the ends of batches, and with the last ones the cycles that they may take on the chip and off it: one vector

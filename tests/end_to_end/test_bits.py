@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.options import Options
-from dspgen.pipeline import run_file
-from dspgen.target.model import Target
+from dspgen.target.isa.model import Target
 
 KERNELS = {
     "the low and the high half": "b[i] = (x[i] & 0xffff) + ((x[i] >> 16) & 15) + (y[i] & ~31);",

@@ -12,15 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen import oracle, pipeline
+from dspgen import oracle
+from dspgen.backend.array_padding import vector_bytes
+from dspgen.backend.stages import Compiled, Padding, simulate_kernel
+from dspgen.driver import pipeline
+from dspgen.driver.pipeline import compile_file, run_compiled, run_file
 from dspgen.errors import OutOfBounds
 from dspgen.options import Options
-from dspgen.padding import vector_bytes
-from dspgen.pipeline import compile_file, run_compiled, run_file
 from dspgen.sim.run import Engine
-from dspgen.stages import Compiled, Padding, simulate_kernel
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.support.examples import defines
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

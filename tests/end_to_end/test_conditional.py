@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import DspgenError
 from dspgen.options import Options
-from dspgen.pipeline import run_file
 from dspgen.target.load import isa_names, load_target
 from tests.generators.conditional import TYPES, random_conditional
 from tests.support.random_isa import FOLDER

@@ -13,7 +13,7 @@ NAMES = ("conv2d_full", "dot")
 # A process for each kernel would spend most of its time on its start.
 PROGRAM = """
 import sys
-from dspgen.cli import main
+from dspgen.cli.main import main
 for arguments in sys.argv[1:]:
     try:
         main(arguments.split())

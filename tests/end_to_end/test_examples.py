@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dspgen import oracle
+from dspgen.backend.stages import Compiled, simulate_kernel
+from dspgen.driver.pipeline import compile_file, run_compiled, run_file
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled, run_file
-from dspgen.stages import Compiled, simulate_kernel
+from dspgen.target.isa.model import Target
 from dspgen.target.load import isa_names, load_target
-from dspgen.target.model import Target
 from tests.support.examples import SMALL, defines
 
 # The examples, those that take long to compile in `make nightly` only; `test_verified` has all of them.

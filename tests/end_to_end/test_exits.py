@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.cpu_road import run_cpu
+from dspgen.driver.cpu import run_cpu
+from dspgen.driver.pipeline import compile_file, run_compiled
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled
 from dspgen.target.load import load_target
 
 SEARCH = """void k(const float a[640], float r[1]) { float at = -1;

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dspgen.bench.table1 import KERNELS
+from dspgen.driver.pipeline import run_file
 from dspgen.options import Options
-from dspgen.pipeline import run_file
+from dspgen.search.candidate_search import Choice
 from dspgen.target.load import load_target
-from dspgen.tiling.search import Choice
-from dspgen.vecdsl.ir import Loop, Program, Store
-from dspgen.vecdsl.terms import statements
+from dspgen.vecdsl.ir.program import Loop, Program, Store
+from dspgen.vecdsl.ir.terms import statements
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from dspgen import oracle
-from dspgen.emulated_road import run_emulated
-from dspgen.emulator import emulate
+from dspgen.backend.stages import Compiled, arguments_of, simulate_kernel
+from dspgen.driver.emulator import run_emulated
+from dspgen.driver.pipeline import compile_file
 from dspgen.errors import DspgenError
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sched.facts import Facts
-from dspgen.sched.kit import Kit
-from dspgen.sched.spill import Stack
-from dspgen.stages import Compiled, arguments_of, simulate_kernel
+from dspgen.sched.graph.synthesized_instrs import Kit
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.registers.spilling import Stack
+from dspgen.sim.external import emulate
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from plant_core.loc import PlantError
+from plant_core.support.location import PlantError
 from tests.generators.narrow import narrow
 from tests.generators.nests import Features, random_program
 from tests.generators.rows import rows

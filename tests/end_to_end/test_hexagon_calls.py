@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from dspgen import oracle
-from dspgen.emulated_road import emulate_kernel
-from dspgen.emulator import emulate_c
+from dspgen.backend.stages import simulate_kernel
+from dspgen.driver.emulator import emulate_kernel
+from dspgen.driver.pipeline import compile_file
 from dspgen.errors import SourceError
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
+from dspgen.sim.external import emulate_c
 from dspgen.sim.run import Engine, simulate
-from dspgen.stages import simulate_kernel
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 
 WIDE = """\
 void wide(int r[40], const int a[40], int k, double d, int m, long long e, int n, float f, double g, int q) {

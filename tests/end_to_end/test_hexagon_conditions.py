@@ -7,12 +7,12 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from dspgen.emulator import emulate
 from dspgen.errors import DspgenError, SourceError
-from dspgen.sim.parse import assemble
+from dspgen.sim.external import emulate
 from dspgen.sim.run import Engine, simulate
+from dspgen.sim.text.parse import assemble
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 
 ENGINES = [e for e in get_args(Engine) if e != "auto"]
 # r1 is 5, r2 7, r3 3, p0 false, p1 true; at the end r3 and r4 are stored.

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dspgen import oracle
-from dspgen.emulated_road import emulate_kernel
+from dspgen.backend.stages import simulate_kernel
+from dspgen.driver.emulator import emulate_kernel
+from dspgen.driver.pipeline import compile_file
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.stages import simulate_kernel
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 
 COUNT = 4096
 SIGNED = "(a[i] / b[i]) ^ (a[i] % b[i] << 7)"

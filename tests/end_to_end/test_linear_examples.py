@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.check.check import check
+from dspgen.check.equivalence import check
 from dspgen.target.load import load_target
 from tests.support.linear_c import (
     ROOM,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import DspgenError
 from dspgen.options import Options
-from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
 from tests.generators.guarded import random_guarded
 from tests.generators.loops import random_loops

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from dspgen import stages
+from dspgen.backend import stages
+from dspgen.driver.pipeline import compile_file
 from dspgen.emit.header import emit_header, signature_of
 from dspgen.emit.manifest import manifest
 from dspgen.options import Data, Options
-from dspgen.pipeline import compile_file
-from dspgen.target.arguments import by_structure
 from dspgen.target.load import load_target
+from dspgen.target.query.arguments import by_structure
 from tests.generators.arguments import many_arguments
 from tests.support.any_size import verified_at
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dspgen.driver.pipeline import compile_file
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sched.ir import LabelLine, Nop, Packet, Scheduled
-from dspgen.target.model import Target
+from dspgen.sched.ir.packets import LabelLine, Nop, Packet, Scheduled
+from dspgen.target.isa.model import Target
 
 
 def kernel_packets(scheduled: Scheduled, label: str, cycles: int) -> list[Packet]:

@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.block_model import Judge
-from dspgen.block_sizes import _Parts, in_turn
+from dspgen.backend.stages import simulate_kernel
+from dspgen.driver.pipeline import RunResult, compile_file, run_compiled, run_file
 from dspgen.errors import DspgenError, NoSchedule
 from dspgen.frontend.read import read_c
+from dspgen.offchip.cost_model import Judge
+from dspgen.offchip.tile_search import _Parts, in_turn
 from dspgen.options import Options
-from dspgen.pipeline import RunResult, compile_file, run_compiled, run_file
-from dspgen.stages import simulate_kernel
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from plant_core.block_tree import Around, Blocks
-from plant_core.canonical.passes import canonical
-from plant_core.ir import Func
-from plant_core.loc import PlantError
+from plant_core.ir.func import Func
+from plant_core.normalize.pipeline import canonical
+from plant_core.scratchpad.tiled_func import Around, Blocks
+from plant_core.support.location import PlantError
 from tests.support.any_size import verified_at
 
 SMALL = load_target("ft_m7002", [("memories.AM.size", "16384")])
@@ -384,7 +384,7 @@ def test_rows_that_blocks_share_stay_on_the_chip(
     text: str, spans: tuple[int, ...], order: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offered = _Parts._sizes
-    monkeypatch.setattr("dspgen.block_model.spans_of", lambda extent, _: [{45: spans[0]}.get(extent, spans[1])])
+    monkeypatch.setattr("dspgen.offchip.cost_model.spans_of", lambda extent, _: [{45: spans[0]}.get(extent, spans[1])])
     monkeypatch.setattr(_Parts, "_sizes", lambda *given: [w for w in offered(*given) if w.places and w.order == order])
     path = tmp_path / "kernel.c"
     path.write_text(text, encoding="utf-8")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.options import Options
-from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
 from tests.support.any_size import verified_at
 

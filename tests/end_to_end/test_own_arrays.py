@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file, run_compiled
 from dspgen.emit.needs import shape_text
 from dspgen.errors import DspgenError, NoSchedule
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled
-from dspgen.target.model import Target
+from dspgen.target.isa.model import Target
 from tests.support.any_size import verified_at
 
 DDR = Options(data="ddr")

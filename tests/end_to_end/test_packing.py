@@ -11,10 +11,10 @@ import pytest
 
 from dspgen import oracle
 from dspgen.bench import polybench
-from dspgen.cpu_road import run_cpu
+from dspgen.driver.cpu import run_cpu
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from plant_core.packing import Caches
+from plant_core.schedule.packing import Caches
 
 SMALL, WIDE = Caches((256, 8 << 10), 16, 64, 40), Caches((256, 24 << 10), 16, 128, 20)
 TILED_CONTRACTION = "B at i_i [2, 1, 0], A at j_i [2, 0, 1]"

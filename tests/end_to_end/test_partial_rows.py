@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file, run_compiled, run_file
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled, run_file
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.generators.rows import rows
 
 FAST = Options(tiler="model")

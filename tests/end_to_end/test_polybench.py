@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from dspgen.bench import polybench
-from dspgen.cpu_road import run_cpu
+from dspgen.driver.cpu import run_cpu
 from dspgen.options import Options
 
 

@@ -14,12 +14,12 @@ from random import Random
 import pytest
 from hypothesis import Phase, given, settings
 
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import NoSchedule, Problem
 from dspgen.options import Options
-from dspgen.pipeline import run_file
-from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
-from dspgen.target.structure import Fault
+from dspgen.target.isa.model import Target
+from dspgen.target.query.operations import OperationTable
+from dspgen.target.schema.structure import Fault
 from tests.support.random_isa import Variation, machine, variations, varied
 from tests.support.small_kernels import KERNELS
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.options import Options
-from dspgen.pipeline import run_file
+from dspgen.target.isa.model import Target
 from dspgen.target.load import isa_names, isa_path, load_target
-from dspgen.target.model import Target
 from tests.support.examples import SMALL, defines
 from tests.support.rename_isa import redraw_latencies, rename
 

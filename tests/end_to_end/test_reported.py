@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.cpu_road import run_cpu
+from dspgen.driver.cpu import run_cpu
+from dspgen.driver.pipeline import compile_file, run_file
 from dspgen.errors import DspgenError
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_file
 from dspgen.target.load import load_target
-from plant_core.loc import PlantError
+from plant_core.support.location import PlantError
 
 FOLDER = Path(__file__).parents[1] / "reported"
 MACHINES = ("ft_m7002", "ft_mt3000", "ft_lite", "hexagon_v66")

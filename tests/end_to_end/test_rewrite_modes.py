@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import DspgenError
 from dspgen.options import REWRITE_MODES, Options
-from dspgen.pipeline import run_file
-from dspgen.target.model import Target
-from plant_core.loc import PlantError
+from dspgen.target.isa.model import Target
+from plant_core.support.location import PlantError
 from tests.generators.kernels import random_kernel
 
 # Extraction by units alone prefers, in the same tile, code that takes more cycles than plain code.

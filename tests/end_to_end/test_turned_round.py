@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.block_model import Judge
-from dspgen.block_sizes import in_turn
+from dspgen.driver.pipeline import RunResult, compile_file, run_compiled, run_file
 from dspgen.errors import NoSchedule
 from dspgen.frontend.read import read_c
+from dspgen.offchip.cost_model import Judge
+from dspgen.offchip.tile_search import in_turn
 from dspgen.options import Options
-from dspgen.pipeline import RunResult, compile_file, run_compiled, run_file
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from plant_core.block_tree import Blocks, flat
-from plant_core.ir import Func
-from plant_core.layouts import Turned, layouts
+from plant_core.ir.func import Func
+from plant_core.scratchpad.dma_layouts import Turned, layouts
+from plant_core.scratchpad.tiled_func import Blocks, flat
 
 ROOM = ("memories.AM.size", "16384")
 SMALL = load_target("ft_m7002", [ROOM])
@@ -89,7 +89,7 @@ def test_rows_stay_as_they_are_where_the_machine_lacks_what_others_need(
     path = tmp_path / "kernel.c"
     path.write_text(ANY_SIZE["a transposed matrix"], encoding="utf-8")
     source = read_c(str(path))
-    monkeypatch.setattr("dspgen.block_sizes.turns", lambda func, *_: [*layouts(func), Turned(func, {})])
+    monkeypatch.setattr("dspgen.offchip.tile_search.turns", lambda func, *_: [*layouts(func), Turned(func, {})])
 
     def judge(blocks: Blocks, enough: Sequence[float] = ()) -> list[float | None]:
         return [math.inf if any(w.layout for w in blocks.windows) else None for _ in blocks.pieces]
@@ -165,7 +165,7 @@ def fuzzed(seeds: Iterator[int] | range, folder: Path, monkeypatch: pytest.Monke
     turned = 0
     for seed in seeds:
         draw = random.Random(seed)
-        monkeypatch.setattr("dspgen.block_sizes.turns", forced(draw))
+        monkeypatch.setattr("dspgen.offchip.tile_search.turns", forced(draw))
         target = load_target("ft_m7002", [("memories.AM.size", draw.choice(("4096", "8192", "16384")))])
         text = random_nest(draw)
         try:

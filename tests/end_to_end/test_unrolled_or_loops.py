@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.by_nests import best_nests
-from dspgen.choosing import Chooser
+from dspgen.backend.stages import cycles_of, fitting_views
+from dspgen.driver.pipeline import compile_file
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.stages import cycles_of, fitting_views
+from dspgen.search.full_unroll import best_unrolled
+from dspgen.search.nests import best_nests
+from dspgen.search.plan_search import Chooser
 from dspgen.target.load import load_target
-from dspgen.unrolled import best_unrolled
-from plant_core.canonical.passes import canonical
+from plant_core.normalize.pipeline import canonical
 
 CLOSE = 1.05  # packets of what is chosen are found with more patience
 OPTIONS = Options(data="onchip")

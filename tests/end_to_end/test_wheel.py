@@ -34,7 +34,7 @@ def runs_a_kernel(command: list[str], root: Path, folder: Path, path: str = "") 
 def test_the_wheel_runs_a_kernel(root: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(built(root, tmp_path)) as wheel:
         wheel.extractall(tmp_path / "unpacked")
-    code = "import dspgen.cli; print(dspgen.__file__)"
+    code = "import dspgen.cli.main; print(dspgen.__file__)"
     unpacked = str(tmp_path / "unpacked")
     env = {**os.environ, "PYTHONPATH": unpacked}
     where = subprocess.run(

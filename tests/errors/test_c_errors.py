@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file
 from dspgen.errors import SourceError
-from dspgen.frontend.codes import CODES
+from dspgen.frontend.parse.error_codes import CODES
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
 from dspgen.target.load import load_target
-from plant_core.loc import PlantError
+from plant_core.support.location import PlantError
 
 HEAD = "void kernel(float x[10], float y[10], int n, const int m[10]) {\n"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen import files
+from dspgen import io
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -164,7 +164,7 @@ def test_output_that_can_not_be_written(
     def full(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("dspgen.cli_isa.print_json", full)
+    monkeypatch.setattr("dspgen.cli.isa.print_json", full)
     monkeypatch.chdir(tmp_path)
     found, out, err = dspgen("isa", "list", "--json")
     assert (found, out) == (status, "")
@@ -192,7 +192,7 @@ def test_fault_writes_a_reproducer(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("dspgen.cli.run_file", broken)
+    monkeypatch.setattr("dspgen.cli.main.run_file", broken)
     monkeypatch.chdir(tmp_path)
     status, out, err = dspgen("run", str(examples / "dot.c"), "--isa", "ft_m7002")
     assert (status, out) == (3, "")
@@ -209,8 +209,8 @@ def test_outputs_are_checked_before_the_work(
     def worked(*_: object, **__: object) -> None:
         raise AssertionError("the work has begun")
 
-    monkeypatch.setattr("dspgen.cli.compile_file", worked)
-    monkeypatch.setattr("dspgen.cli.run_file", worked)
+    monkeypatch.setattr("dspgen.cli.main.compile_file", worked)
+    monkeypatch.setattr("dspgen.cli.main.run_file", worked)
     (tmp_path / "file").write_text("in the way")
     dot = [str(examples / "dot.c"), "--isa", "ft_m7002", "-D", "N=16"]
     blocked = str(tmp_path / "file" / "deeper")
@@ -261,6 +261,6 @@ def test_links_and_permissions_of_files_stay(tmp_path: Path) -> None:
     real.write_text("old")
     real.chmod(0o640)
     link.symlink_to(real)
-    files.write_files({link: "new", Path(os.devnull): "nothing"})
+    io.write_files({link: "new", Path(os.devnull): "nothing"})
     assert link.is_symlink() and real.read_text() == "new" and real.stat().st_mode & 0o777 == 0o640
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link.s", "real.s"]

@@ -9,7 +9,7 @@ import pytest
 
 from dspgen.errors import IsaError, Problem
 from dspgen.target.load import isa_names, isa_path, load_target
-from plant_core.loc import Loc
+from plant_core.support.location import Loc
 
 TEXT = isa_path("ft_m7002").read_text()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dspgen.errors import IsaError, Problem
-from dspgen.sim.legible import illegible
-from dspgen.sim.runnable import unrunnable
+from dspgen.sim.supported_rows import unrunnable
+from dspgen.sim.text.round_trip import illegible
 from dspgen.target.load import check_target, isa_path, load_target
 from tests.errors.test_isa_sense import MACHINES, QUAD
 
@@ -84,5 +84,5 @@ def test_it_is_found(case: Case, tmp_path: Path) -> None:
 
 def test_every_code_has_a_case() -> None:
     folder = Path(__file__).parents[2] / "dspgen" / "sim"
-    texts = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in ("legible", "runnable")]
+    texts = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in ("text/round_trip", "supported_rows")]
     assert set(re.findall(r'"(DG\d{3})"', "".join(texts))) == {case.code for case in CASES}

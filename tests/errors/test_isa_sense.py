@@ -184,7 +184,7 @@ def test_an_access_may_be_of_the_other_side(tmp_path: Path) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    text = (Path(__file__).parents[2] / "dspgen" / "target" / "sense.py").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "dspgen" / "target" / "build" / "usability.py").read_text(encoding="utf-8")
     codes = set(re.findall(r'"(DG\d{3})"', text))
     assert codes == {case.code for case in CASES}
 

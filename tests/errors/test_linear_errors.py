@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dspgen.driver.linear_asm import schedule_text
 from dspgen.errors import NoSchedule, SourceError
-from dspgen.lasm.doubts import DOUBTS
 from dspgen.lasm.function import linear_functions
-from dspgen.linear_road import schedule_text
+from dspgen.lasm.warnings import DOUBTS
 from dspgen.target.load import load_target
 
 SUM = """

@@ -12,9 +12,9 @@ import random
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from dspgen.vecdsl.ir import Const, If, Let, Loop, Op, Stmt, Store, Term, Var
-from dspgen.vecdsl.ranges import Linear
-from dspgen.vecdsl.terms import INTEGER, integer
+from dspgen.vecdsl.analysis.integer_ranges import Linear
+from dspgen.vecdsl.ir.program import Const, If, Let, Loop, Op, Stmt, Store, Term, Var
+from dspgen.vecdsl.ir.terms import INTEGER, integer
 
 MOST_STATES = 400
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")

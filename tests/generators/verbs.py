@@ -13,12 +13,12 @@ from typing import Any
 
 import islpy as isl
 
-from plant_core import memory, verbs
-from plant_core.affine import read_accesses
-from plant_core.ir import Binary, Buf, Comp, DType, Expr, Func, Iter, Param, Val
-from plant_core.loc import PlantError
-from plant_core.nest import Nest, Scheduled
-from plant_core.order import dependences_in
+from plant_core.ir.accesses import read_accesses
+from plant_core.ir.func import Binary, Buf, Comp, DType, Expr, Func, Iter, Param, Val
+from plant_core.ir.scheduled import Nest, Scheduled
+from plant_core.schedule import memory, verbs
+from plant_core.schedule.legality import dependences_in
+from plant_core.support.location import PlantError
 from tests.support.plant_builder import Builder
 
 SIZES = {"A": (24,), "B": (24,), "X": (24,), "D": (20, 20), "L": (24,), "M": (20, 20), "s": ()}

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspgen.vecdsl.affine import affine, floor_divide, integer_term
-from dspgen.vecdsl.bounds import Scope, bounds_of, not_negative
-from dspgen.vecdsl.congruence import ANY, Congruence, Congruences, of_address, of_term
-from dspgen.vecdsl.ir import Address, Let, Program
-from dspgen.vecdsl.ranges import trip_range
-from plant_core.ir import Binary, BinaryOp, Expr, Iter, Param, Unary, Val
-from plant_core.tree import For, Seq
+from dspgen.vecdsl.analysis.congruence import ANY, Congruence, Congruences, of_address, of_term
+from dspgen.vecdsl.analysis.integer_ranges import trip_range
+from dspgen.vecdsl.build.affine_forms import affine, floor_divide, integer_term
+from dspgen.vecdsl.build.loop_bounds import Scope, bounds_of, not_negative
+from dspgen.vecdsl.ir.program import Address, Let, Program
+from plant_core.ir.func import Binary, BinaryOp, Expr, Iter, Param, Unary, Val
+from plant_core.ir.loop_tree import For, Seq
 from tests.generators.integer_terms import TooMany, Wrapped, at, random_body, states, value
 
 NIGHTLY = settings().max_examples > 100

@@ -8,10 +8,10 @@ import islpy as isl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plant_core.boxes import NoBlocks, ends_of
-from plant_core.intervals import intervals_of
-from plant_core.ir import Comp, Load, Val
-from plant_core.loc import Loc
+from plant_core.analysis.parametric_loops import intervals_of
+from plant_core.analysis.rectangular_hull import NoBlocks, ends_of
+from plant_core.ir.func import Comp, Load, Val
+from plant_core.support.location import Loc
 
 NIGHTLY = settings().max_examples > 100
 SEEDS = st.integers(0, 2**40)

@@ -7,9 +7,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspgen.vecdsl.ir import Let, Loop, Stmt, Term
-from dspgen.vecdsl.ranges import Ranges, trip_range, with_inner_loops
-from dspgen.vecdsl.simplify import decide
+from dspgen.vecdsl.analysis.integer_ranges import Ranges, trip_range, with_inner_loops
+from dspgen.vecdsl.ir.program import Let, Loop, Stmt, Term
+from dspgen.vecdsl.loops.simplify import decide
 from tests.generators.integer_terms import TooMany, Wrapped, at, random_body, states, value
 
 NIGHTLY = settings().max_examples > 100

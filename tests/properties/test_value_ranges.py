@@ -8,11 +8,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspgen.rewrite.facts import _ranges, _set_bits
-from dspgen.rewrite.graph import Memory, Node, TermGraph
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.intervals import NARROW_MEMORY, WORD, Interval, interval_of
-from dspgen.vecdsl.ir import (
+from dspgen.rewrite.egraph.side_conditions import _ranges, _set_bits
+from dspgen.rewrite.graph.enodes import Memory, Node, TermGraph
+from dspgen.vecdsl.analysis.intervals import NARROW_MEMORY, WORD, Interval, interval_of
+from dspgen.vecdsl.analysis.lane_ranges import ValueRanges
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import (
     Address,
     ArrayDecl,
     Carried,
@@ -28,9 +29,8 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
-from dspgen.vecdsl.semantics import IEEE, apply
-from dspgen.vecdsl.terms import integer
-from dspgen.vecdsl.value_ranges import ValueRanges
+from dspgen.vecdsl.ir.semantics import IEEE, apply
+from dspgen.vecdsl.ir.terms import integer
 
 NIGHTLY = settings().max_examples > 100
 SEEDS = st.integers(0, 2**40)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plant_core import order
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
-from plant_core.loc import IllegalSchedule, PlantError
-from plant_core.nest import Scheduled, as_written
+from plant_core.interp.func import evaluate
+from plant_core.interp.loop_tree import Order, run_tree
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.scheduled import Scheduled, as_written
 from plant_core.scan import scan
-from plant_core.tree_run import Order, run_tree
+from plant_core.schedule import legality as order
+from plant_core.support.location import IllegalSchedule, PlantError
 from tests.generators.verbs import draw_verbs, small_func
 from tests.support.plant_times import Run, all_runs, is_legal, is_parallel, run, sharing
 
@@ -124,10 +124,10 @@ def test_verdicts_are_exact(part: int, seed: int) -> None:
 
 def _unchecked(rng: Random, scheduled: Scheduled) -> Scheduled:
     """The schedule after some verbs whose legality nobody looked at."""
-    modules = ("loops", "place", "marks")
+    modules = ("loops", "statement_order", "tags")
     with pytest.MonkeyPatch.context() as patch:
         for module in modules:
-            patch.setattr(f"plant_core.verbs.{module}.check", lambda scheduled, **options: None)
+            patch.setattr(f"plant_core.schedule.verbs.{module}.check", lambda scheduled, **options: None)
         for step, result in draw_verbs(rng, scheduled, 3):
             if step.verb == "inline" or (isinstance(result, Scheduled) and result.func is not scheduled.func):
                 break

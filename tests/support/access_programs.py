@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from dspgen.asmir.ir.verify import verify
 from dspgen.asmir.lower import lower
-from dspgen.asmir.verify import verify
 from dspgen.emit.text import print_lines
-from dspgen.sched.schedule import schedule
+from dspgen.sched.scheduler import schedule
 from dspgen.sim.run import Engine, simulate
-from dspgen.target.model import Target
-from dspgen.vecdsl.evaluate import _Machine
-from dspgen.vecdsl.ir import (
+from dspgen.target.isa.model import Target
+from dspgen.vecdsl.analysis.integer_ranges import readable
+from dspgen.vecdsl.ir.evaluate import _Machine
+from dspgen.vecdsl.ir.program import (
     Address,
     ArrayDecl,
     Carried,
@@ -39,10 +40,9 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
-from dspgen.vecdsl.ranges import readable
-from dspgen.vecdsl.semantics import IEEE
-from dspgen.vecdsl.terms import register_elem
-from plant_core.values import NUMPY
+from dspgen.vecdsl.ir.semantics import IEEE
+from dspgen.vecdsl.ir.terms import register_elem
+from plant_core.ir.c_semantics import NUMPY
 from tests.support.vector_programs import shift
 
 I32, F32 = VType("i32", False), VType("f32", False)

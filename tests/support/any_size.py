@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dspgen.asmir.verify import verify
+from dspgen.asmir.ir.verify import verify
+from dspgen.driver.pipeline import RunResult, compile_file, run_compiled
 from dspgen.options import Options
-from dspgen.pipeline import RunResult, compile_file, run_compiled
-from dspgen.target.model import Target
+from dspgen.target.isa.model import Target
 
 
 def verified_at(

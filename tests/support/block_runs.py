@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from plant_core.affine import all_bufs
-from plant_core.block_tree import Blocks
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf
-from plant_core.printer import print_expr
-from plant_core.windows import (
+from plant_core.interp.func import evaluate
+from plant_core.ir.accesses import all_bufs
+from plant_core.ir.func import Buf
+from plant_core.ir.printer import print_expr
+from plant_core.scratchpad.buffers import (
     BETWEEN,
     FIRST,
     LAST,
@@ -29,6 +28,7 @@ from plant_core.windows import (
     Window,
     rows_of,
 )
+from plant_core.scratchpad.tiled_func import Blocks
 
 SCALAR = 3  # the value of every scalar parameter
 

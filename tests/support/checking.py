@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dspgen.asmir.ir import Function
-from dspgen.check.check import Checked, Reference, against, reference
+from dspgen.asmir.ir.function import Function
+from dspgen.backend.stages import Compiled, arguments_of, stack_of
+from dspgen.check.equivalence import Checked, Reference, against, reference
 from dspgen.check.machine import TooLong
 from dspgen.emit.linear import emit_linear
-from dspgen.sim.ir import Assembled
+from dspgen.sim.ir.program import Assembled
 from dspgen.sim.run import UNNAMED, assembled_once
-from dspgen.stages import Compiled, arguments_of, stack_of
-from dspgen.target.model import Target
-from plant_core.remembered import few_by_identity
+from dspgen.target.isa.model import Target
+from plant_core.support.memoize import few_by_identity
 
 STEPS = 20_000  # of linear text: longer runs repeat the same loops
 

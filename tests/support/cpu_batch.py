@@ -15,10 +15,10 @@ from backends.cpu.emit import emit
 from backends.cpu.kernel import Kernel
 from dspgen import oracle
 from dspgen.frontend.read import read_c
-from plant_core.autoschedule import Machine, default_schedule
-from plant_core.ir import Buf, Func
-from plant_core.nest import Scheduled
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.scheduled import Scheduled
 from plant_core.scan import scan
+from plant_core.schedule.auto import Machine, default_schedule
 from tests.generators import kernels
 
 FloatRules = Literal["reassoc", "strict"]

@@ -11,13 +11,13 @@ from backends.cpu.build import build
 from backends.cpu.emit import emit
 from backends.cpu.kernel import Kernel
 from dspgen.frontend.read import read_c
-from plant_core import values
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
-from plant_core.nest import Scheduled, as_written
+from plant_core.interp.func import evaluate
+from plant_core.ir import c_semantics
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.loop_tree import Tag
+from plant_core.ir.scheduled import Scheduled, as_written
 from plant_core.scan import scan
-from plant_core.tree import Tag
-from plant_core.verbs.marks import tag
+from plant_core.schedule.verbs.tags import tag
 
 
 def read(folder: Path, text: str) -> Func:
@@ -30,10 +30,10 @@ def inputs_of(func: Func, seed: int = 0, given: dict[str, int] | None = None) ->
     rng = np.random.default_rng(seed)
     found: dict[str, Any] = {}
     for param in func.params:
-        dtype = values.NUMPY[param.dtype]
+        dtype = c_semantics.NUMPY[param.dtype]
         if not isinstance(param, Buf):
             found[param.name] = (given or {}).get(param.name, 3)
-        elif values.is_float(param.dtype):
+        elif c_semantics.is_float(param.dtype):
             found[param.name] = rng.normal(size=param.extents).astype(dtype)
         else:
             low = 0 if param.dtype.startswith("u") else -100

@@ -6,10 +6,10 @@ import random
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dspgen.sched.ddg import Graph
-from dspgen.sched.facts import Facts, Reservation
-from dspgen.sched.machine import resource_bound
-from dspgen.sched.modulo import recurrence_bound
+from dspgen.sched.graph.dependence_graph import Graph
+from dspgen.sched.machine.reservation_table import resource_bound
+from dspgen.sched.machine.target_facts import Facts, Reservation
+from dspgen.sched.modulo.modulo import recurrence_bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from dspgen import oracle
-from dspgen.cpu_road import run_cpu
+from dspgen.driver.cpu import run_cpu
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import DspgenError, OutOfBounds, problems_of
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
-from dspgen.target.query import is_unknown
-from plant_core.beside import limit_processes
-from plant_core.loc import PlantError
+from dspgen.target.query.instructions import is_unknown
+from plant_core.support.fork_join import limit_processes
+from plant_core.support.location import PlantError
 from tests.generators.program_expressions import Features
 from tests.generators.program_files import Source
 from tests.generators.programs import FAMILIES, random_source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dspgen.target.model import PacketLimit, Target
+from dspgen.target.isa.model import PacketLimit, Target
 
 
 def limited(target: Target, *limits: tuple[str, int]) -> Target:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dspgen.check.check import check
-from dspgen.frontend.preprocess import run_compiler
+from dspgen.check.equivalence import check
+from dspgen.driver.linear_asm import ScheduledLinear, schedule_text
+from dspgen.frontend.parse.preprocess import run_compiler
 from dspgen.lasm.function import Linear
-from dspgen.linear_road import ScheduledLinear, schedule_text
-from dspgen.sim.evaluate import evaluate
+from dspgen.sim.linear_evaluator import evaluate
 from dspgen.sim.run import simulate
 from dspgen.target.load import load_target
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from dspgen.emit.text import nop_mnemonic
 from dspgen.errors import SourceError
-from dspgen.sim.load import PACKET_BYTES
-from dspgen.sim.parse import assemble
+from dspgen.sim.lowering.load import PACKET_BYTES
 from dspgen.sim.run import simulate
-from dspgen.target.model import Target
+from dspgen.sim.text.parse import assemble
+from dspgen.target.isa.model import Target
 
 KINDS = ("latency", "unit", "register", "predicate", "number")
 _STATEMENT = re.compile(r"(\|?)(\s+)((?:\[[^\]]*\]\s*)?)([A-Za-z_][\w]*)((?:\.\w+)?)(\s*)([^;]*?)(\s*(?:;.*)?)$")

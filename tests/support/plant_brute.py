@@ -7,11 +7,11 @@ from math import inf
 
 import islpy as isl
 
-from plant_core.affine import access_key, linear, read_accesses
-from plant_core.dependence import reduction_of
-from plant_core.ir import Comp, Func, Load
-from plant_core.schedule import permuted, position
-from plant_core.tiles import Plan, TileSet, tile_sets
+from plant_core.analysis.dependence import reduction_of
+from plant_core.ir.accesses import access_key, linear, read_accesses
+from plant_core.ir.func import Comp, Func, Load
+from plant_core.ir.time_2d1 import permuted, position
+from plant_core.tile_plan.plan import Plan, TileSet, tile_sets
 
 
 def points(region: isl.Set) -> list[tuple[int, ...]]:

@@ -7,10 +7,24 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from plant_core.ir import Binary, BinaryOp, Buf, Comp, DType, Expr, Func, Iter, Load, Param, ScalarParam, Unary, Val
-from plant_core.loc import Loc
-from plant_core.nest import AstOption, Nest
-from plant_core.tree import Tag
+from plant_core.ir.func import (
+    Binary,
+    BinaryOp,
+    Buf,
+    Comp,
+    DType,
+    Expr,
+    Func,
+    Iter,
+    Load,
+    Param,
+    ScalarParam,
+    Unary,
+    Val,
+)
+from plant_core.ir.loop_tree import Tag
+from plant_core.ir.scheduled import AstOption, Nest
+from plant_core.support.location import Loc
 
 _OPS: dict[type[ast.operator], BinaryOp] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Div: "div", ast.Mod: "mod",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import islpy as isl
 
-from plant_core.conflicts import lifted_domain, padded, statements_of
-from plant_core.nest import Scheduled
+from plant_core.ir.scheduled import Scheduled
+from plant_core.schedule.memory_conflicts import lifted_domain, padded, statements_of
 
 
 def loops(scheduled: Scheduled) -> str:

@@ -7,8 +7,8 @@ from random import Random
 
 import numpy as np
 
-from plant_core.ir import Func
-from plant_core.tiles import CompPlan, LoopShape, Plan, Shape
+from plant_core.ir.func import Func
+from plant_core.tile_plan.plan import CompPlan, LoopShape, Plan, Shape
 from tests.support.plant_builder import Builder
 
 _SIZE, _MIDDLE = 60, 20

@@ -10,13 +10,13 @@ from typing import Any
 import islpy as isl
 import numpy as np
 
-from plant_core.affine import access_key, linear, read_accesses
-from plant_core.conflicts import facts_of, padded, statements_of
-from plant_core.dependence import reduction_of
-from plant_core.ir import Comp, Func, Load
-from plant_core.nest import Nest, Scheduled, as_written
-from plant_core.python_source import HELPERS, Source, initial
-from plant_core.remembered import by_identity
+from plant_core.analysis.dependence import reduction_of
+from plant_core.interp.python_codegen import HELPERS, Source, initial
+from plant_core.ir.accesses import access_key, linear, read_accesses
+from plant_core.ir.func import Comp, Func, Load
+from plant_core.ir.scheduled import Nest, Scheduled, as_written
+from plant_core.schedule.memory_conflicts import facts_of, padded, statements_of
+from plant_core.support.memoize import by_identity
 
 SET = isl.dim_type.set
 _KEPT = 16  # nests, and schedules

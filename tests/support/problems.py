@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from dspgen.rewrite.graph import Node
-from dspgen.rewrite.lanewise import FREE, Implementation
-from dspgen.rewrite.problem import Choice, Choices, Problem, Recurrence, unit_sets
+from dspgen.rewrite.cost.scalarization_cost import FREE, Implementation
+from dspgen.rewrite.extract.problem import Choice, Choices, Problem, Recurrence, unit_sets
+from dspgen.rewrite.graph.enodes import Node
 
 BOTH = ("U1", "U2")
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dspgen.target.build import build_target
+from dspgen.target.build.target_builder import build_target
+from dspgen.target.build.usability import findings
+from dspgen.target.isa.model import Target
 from dspgen.target.load import isa_names, isa_path, load_target
-from dspgen.target.model import Target
-from dspgen.target.sense import findings
-from dspgen.target.structure import Fault, expand_names, structure
+from dspgen.target.schema.structure import Fault, expand_names, structure
 from tests.support.machinery import with_early_source, with_hardware_loops, with_new_stores
 
 FOLDER = Path(__file__).parents[1] / "isa"

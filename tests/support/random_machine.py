@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from dspgen.target.model import Instruction, MemoryAccess, Operand, SemExpr, SemStatement, Target
-from dspgen.vecdsl.ir import OPS
+from dspgen.target.isa.model import Instruction, MemoryAccess, Operand, SemExpr, SemStatement, Target
+from dspgen.vecdsl.ir.program import OPS
 
 _VECTOR_TO_SCALAR = {"lane", *(op for op in OPS if op.startswith("reduce_"))}
 _VECTOR_ONLY = {

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dspgen.rewrite.facts import DIVIDING, MASKING
-from dspgen.rewrite.graph import Memory, Node, TermGraph, constant_text
-from dspgen.rewrite.patterns import Apply, Hole, Lanes, LoadPattern, Number, Pattern
-from dspgen.rewrite.rules import Instance
-from dspgen.vecdsl.semantics import IEEE
+from dspgen.rewrite.egraph.side_conditions import DIVIDING, MASKING
+from dspgen.rewrite.graph.enodes import Memory, Node, TermGraph, constant_text
+from dspgen.rewrite.graph.patterns import Apply, Hole, Lanes, LoadPattern, Number, Pattern
+from dspgen.rewrite.rules.table import Instance
+from dspgen.vecdsl.ir.semantics import IEEE
 from tests.support.rule_samples import Sample
 
 

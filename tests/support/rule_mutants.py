@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dspgen.rewrite.patterns import Apply, LoadPattern, Pattern, RuleError, apply_nodes
-from dspgen.rewrite.rules import Instance, instances_of
-from dspgen.rewrite.rules_base import Rule
-from dspgen.vecdsl.ir import OPS
-from dspgen.vecdsl.semantics import IEEE
+from dspgen.rewrite.graph.patterns import Apply, LoadPattern, Pattern, RuleError, apply_nodes
+from dspgen.rewrite.rules.row import Rule
+from dspgen.rewrite.rules.table import Instance, instances_of
+from dspgen.vecdsl.ir.program import OPS
+from dspgen.vecdsl.ir.semantics import IEEE
 from tests.support.rule_samples import LANES, Sample, as_bits, differs, same
 
 _SIBLINGS = (

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dspgen.rewrite.facts import DIVIDING, MASKING, dividing, masking
-from dspgen.rewrite.patterns import (
+from dspgen.rewrite.egraph.side_conditions import DIVIDING, MASKING, dividing, masking
+from dspgen.rewrite.graph.patterns import (
     FLOATS,
     SHUFFLES,
     Apply,
@@ -24,9 +24,9 @@ from dspgen.rewrite.patterns import (
     parse_when,
     result_elem,
 )
-from dspgen.rewrite.rules import Instance
-from dspgen.vecdsl.ir import VType, lanes_of
-from dspgen.vecdsl.semantics import DTYPES, IEEE, Ieee, Modular, Value, apply
+from dspgen.rewrite.rules.table import Instance
+from dspgen.vecdsl.ir.program import VType, lanes_of
+from dspgen.vecdsl.ir.semantics import DTYPES, IEEE, Ieee, Modular, Value, apply
 
 LANES = 4
 SIZE = 400  # of each memory, its addresses counted from the middle
@@ -277,7 +277,7 @@ class Sample:
         return self.instance.elem if elem == "T" else elem
 
     def load(self, pattern: LoadPattern, elem: str) -> Value:
-        """As `dspgen.vecdsl.evaluate` loads, with every place checked."""
+        """As `dspgen.vecdsl.ir.evaluate` loads, with every place checked."""
         if pattern.memory not in self.memories:
             wanted = "index" if pattern.memory in self.small else elem
             drawn = [

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Buf, Func
 
 
 def check_same(before: Func, after: Func, given: Mapping[str, np.ndarray | int]) -> None:

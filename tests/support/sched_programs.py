@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dspgen.asmir.ir import (
+from dspgen.asmir.ir.function import (
     Function,
     If,
     Imm,
@@ -22,15 +22,15 @@ from dspgen.asmir.ir import (
     Stream,
     VReg,
 )
-from dspgen.check.check import check as against_packets
+from dspgen.check.equivalence import check as against_packets
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.text import print_lines
-from dspgen.sched.ir import Scheduled
-from dspgen.sched.schedule import schedule
+from dspgen.sched.ir.packets import Scheduled
+from dspgen.sched.scheduler import schedule
 from dspgen.sim.run import SimResult, simulate
-from dspgen.target.model import Instruction, Target
-from dspgen.target.operations import Form, OperationTable
-from plant_core.remembered import few_by_identity
+from dspgen.target.isa.model import Instruction, Target
+from dspgen.target.query.operations import Form, OperationTable
+from plant_core.support.memoize import few_by_identity
 
 
 class Writer:

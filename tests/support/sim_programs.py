@@ -6,10 +6,10 @@ import random
 from dataclasses import replace
 
 from dspgen.emit.text import print_lines
-from dspgen.sched.ir import Address, LabelLine, Nop, Packet, Placed
-from dspgen.sim.place import Candidate, match_units
-from dspgen.sim.registers import RegisterFile
-from dspgen.target.model import Instruction, Operand, Side, Target
+from dspgen.sched.ir.packets import Address, LabelLine, Nop, Packet, Placed
+from dspgen.sim.ir.registers import RegisterFile
+from dspgen.sim.ir.unit_assignment import Candidate, match_units
+from dspgen.target.isa.model import Instruction, Operand, Side, Target
 
 ARRAY_BYTES = 8192
 
@@ -139,7 +139,7 @@ class Generator:
     # Control: found in the ISA by semantics, so that the generator fits any target
 
     def form(self, text: str) -> Instruction:
-        from dspgen.target.semantics import format_statements
+        from dspgen.target.isa.semantics import format_statements
 
         return next(i for i in self.target.instructions if format_statements(i.semantics) == text)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import random
 
-from dspgen.asmir.ir import Imm, Instr, Mem, MemRef, OperandValue, Reg, VReg
-from dspgen.sched.facts import Facts
-from dspgen.sched.kit import Kit
-from dspgen.sched.ops import Op
-from dspgen.sched.straight import straight_ops
-from dspgen.target.model import Instruction, Target
+from dspgen.asmir.ir.function import Imm, Instr, Mem, MemRef, OperandValue, Reg, VReg
+from dspgen.sched.graph.synthesized_instrs import Kit
+from dspgen.sched.machine.operations import Op
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.straight.prepare import straight_ops
+from dspgen.target.isa.model import Instruction, Target
 
 
 class Blocks:

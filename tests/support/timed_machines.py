@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from typing import Literal
 
-from dspgen.target.model import Instruction, Operand, Pipeline, SemExpr, Target
+from dspgen.target.isa.model import Instruction, Operand, Pipeline, SemExpr, Target
 
 PipelineKind = Literal["equals", "settled", "interlocked"]
 _AT_ISSUE = {"ld", "vld", "gather", "perm", "branch", "scatter"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dspgen.bench import peers
-from dspgen.emulator import missing_tools
+from dspgen.sim.external import missing_tools
 from dspgen.target.load import isa_names, load_target
 
 # Programs and modules by the name that a test gives: any one of the programs will do; what to install.

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dspgen.vecdsl.footprint import loads_in, of_load, of_store, stores_in
-from dspgen.vecdsl.ir import (
+from dspgen.vecdsl.analysis.footprint import loads_in, of_load, of_store, stores_in
+from dspgen.vecdsl.analysis.integer_ranges import Ranges
+from dspgen.vecdsl.ir.program import (
     Address,
     ArrayDecl,
     Carried,
@@ -29,8 +30,7 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
-from dspgen.vecdsl.ranges import Ranges
-from dspgen.vecdsl.terms import INTEGER, make_address, register_elem, statements
+from dspgen.vecdsl.ir.terms import INTEGER, make_address, register_elem, statements
 
 LANES = 4
 Access = TypeVar("Access", Load, Store)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dspgen.asmir.ahead import ahead
-from dspgen.asmir.ir import If, Imm, Instr, Loop, Mem, Phys, Reg, VReg
+from dspgen.asmir.dma.hoist_before_wait import ahead
+from dspgen.asmir.ir.function import If, Imm, Instr, Loop, Mem, Phys, Reg, VReg
 from dspgen.target.load import load_target
 
 TARGET = load_target("ft_m7002")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.ascending import ascending, turned
-from plant_core.evaluate import evaluate
-from plant_core.schedule import Line, normalise_loops, position
+from plant_core.interp.func import evaluate
+from plant_core.ir.time_2d1 import Line, normalise_loops, position
+from plant_core.normalize.loops.loop_reversal import ascending, turned
 
 HEAD = "void f(int n, const int a[9][9], int x[9]) { "
 UP = {

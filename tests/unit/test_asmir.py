@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from dspgen.asmir.coalesce import coalesce_moves
-from dspgen.asmir.ir import Function, If, Imm, Instr, Item, Loop, Mem, Phys, Predicate, Reg, VReg
+from dspgen.asmir.ir.function import Function, If, Imm, Instr, Item, Loop, Mem, Phys, Predicate, Reg, VReg
+from dspgen.asmir.ir.verify import MalformedFunction, verify
 from dspgen.asmir.lower import lower
-from dspgen.asmir.predicated import predicate_operations
-from dspgen.asmir.verify import MalformedFunction, verify
+from dspgen.asmir.passes.copy_coalescing import coalesce_moves
+from dspgen.asmir.passes.predication import predicate_operations
 from dspgen.errors import NoSchedule
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
-from dspgen.vecdsl.ir import (
+from dspgen.target.query.operations import OperationTable
+from dspgen.vecdsl.ir.program import (
     Address,
     ArrayDecl,
     Carried,
@@ -30,8 +30,8 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
-from dspgen.vecdsl.ir import If as Branch
-from dspgen.vecdsl.ir import Loop as VLoop
+from dspgen.vecdsl.ir.program import If as Branch
+from dspgen.vecdsl.ir.program import Loop as VLoop
 
 F32, I32, VF32, VI32 = VType("f32", False), VType("i32", False), VType("f32", True), VType("i32", True)
 

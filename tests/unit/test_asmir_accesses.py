@@ -10,18 +10,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.asmir.emitter import Emitter
-from dspgen.asmir.legalise import legalise
+from dspgen.asmir.legalize.legalize import legalise
 from dspgen.asmir.lower import lower
-from dspgen.asmir.shuffles import pattern_of
+from dspgen.asmir.select.emitter import Emitter
+from dspgen.asmir.select.shuffles import pattern_of
 from dspgen.errors import NoSchedule
 from dspgen.sim.run import Engine
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
-from dspgen.vecdsl.ranges import readable
+from dspgen.target.query.operations import OperationTable
+from dspgen.vecdsl.analysis.integer_ranges import readable
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import (
+    Address,
+    ArrayDecl,
+    Const,
+    Let,
+    Load,
+    Loop,
+    Op,
+    Program,
+    Stmt,
+    Store,
+    Term,
+    Var,
+    VType,
+)
 from tests.support.access_programs import Accesses, inputs_for, run_assembly
 from tests.support.random_machine import random_machine
 
@@ -230,7 +244,7 @@ def test_lane_by_lane(name: str) -> None:
 
 
 def _only(name: str) -> tuple[object, ...]:
-    from dspgen.target.semantics import parse
+    from dspgen.target.isa.semantics import parse
 
     return parse(f"d = {name}.f32({'a, b' if name == 'div' else 'a'})", 4)
 

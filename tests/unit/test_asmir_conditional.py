@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.asmir.emitter import Emitter
-from dspgen.asmir.legalise import legalise
+from dspgen.asmir.ir.verify import verify
+from dspgen.asmir.legalize.legalize import legalise
 from dspgen.asmir.lower import lower
-from dspgen.asmir.verify import verify
+from dspgen.asmir.select.emitter import Emitter
 from dspgen.errors import NoSchedule
-from dspgen.sim.evaluate import evaluate as run_linear
+from dspgen.sim.linear_evaluator import evaluate as run_linear
+from dspgen.target.isa.model import Target
 from dspgen.target.load import isa_names, load_target
-from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
-from dspgen.target.views import views
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Load, Op, Program, Store, VType
-from dspgen.vecdsl.ranges import in_word, readable
+from dspgen.target.query.operations import OperationTable
+from dspgen.target.query.views import views
+from dspgen.vecdsl.analysis.integer_ranges import in_word, readable
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import Address, ArrayDecl, Load, Op, Program, Store, VType
 from tests.support.access_programs import Conditional, inputs_for, run_assembly
 from tests.support.random_isa import FOLDER, machine, varied
 from tests.support.random_machine import random_machine

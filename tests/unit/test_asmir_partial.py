@@ -7,15 +7,30 @@ import random
 import numpy as np
 import pytest
 
-from dspgen.asmir.emitter import Emitter
-from dspgen.asmir.legalise import legalise
+from dspgen.asmir.legalize.legalize import legalise
+from dspgen.asmir.select.emitter import Emitter
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, If, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
-from dspgen.vecdsl.ranges import readable
-from dspgen.vecdsl.terms import children, own_terms, statements
+from dspgen.target.query.operations import OperationTable
+from dspgen.vecdsl.analysis.integer_ranges import readable
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import (
+    Address,
+    ArrayDecl,
+    Const,
+    If,
+    Let,
+    Load,
+    Loop,
+    Op,
+    Program,
+    Stmt,
+    Store,
+    Term,
+    Var,
+    VType,
+)
+from dspgen.vecdsl.ir.terms import children, own_terms, statements
 from tests.support.access_programs import inputs_for, run_assembly
 
 I32, VI32 = VType("i32", False), VType("i32", True)

@@ -9,14 +9,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.asmir.emitter import Emitter
-from dspgen.asmir.legalise import legalise
+from dspgen.asmir.legalize.legalize import legalise
+from dspgen.asmir.select.emitter import Emitter
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
-from dspgen.target.views import views
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, If, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
+from dspgen.target.query.operations import OperationTable
+from dspgen.target.query.views import views
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import (
+    Address,
+    ArrayDecl,
+    Const,
+    If,
+    Load,
+    Loop,
+    Op,
+    Program,
+    Stmt,
+    Store,
+    Term,
+    Var,
+    VType,
+)
 from tests.support.access_programs import Accesses, inputs_for, run_assembly
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,14 +11,14 @@ import pytest
 
 from dspgen.frontend.read import read_c
 from dspgen.oracle.inputs import random_inputs
-from plant_core.autoschedule import default_schedule
-from plant_core.autoschedule.shapes import Machine
-from plant_core.evaluate import evaluate
-from plant_core.ir import Func
-from plant_core.order import check
+from plant_core.interp.func import evaluate
+from plant_core.interp.loop_tree import run_tree
+from plant_core.ir.func import Func
+from plant_core.ir.loop_tree_printer import print_tree
 from plant_core.scan import scan
-from plant_core.tree_print import print_tree
-from plant_core.tree_run import run_tree
+from plant_core.schedule.auto import default_schedule
+from plant_core.schedule.auto.tile_shapes import Machine
+from plant_core.schedule.legality import check
 from tests.generators.nests import Features, random_program
 
 SMALL = Machine(vector_bytes=16)

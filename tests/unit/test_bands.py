@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.tiling.nests import nests
-from plant_core.bands import bands
-from plant_core.blocks import blocks
-from plant_core.boxes import Boxes, NoBlocks
+from dspgen.tiling.loops.loop_nests import nests
+from plant_core.analysis.rectangular_hull import Boxes, NoBlocks
+from plant_core.scratchpad.permutable_bands import bands
+from plant_core.scratchpad.tile_nest import blocks
 from tests.generators.repeated import repeated
 from tests.unit.test_blocks import GRANULE, check_made, read
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.begun import with_sums_begun
-from plant_core.canonical.passes import canonical
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf
-from plant_core.schedule import position
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Buf
+from plant_core.ir.time_2d1 import position
+from plant_core.normalize.pipeline import canonical
+from plant_core.transform.fuse_reduction_init import with_sums_begun
 
 NESTS = {  # and how many there are afterwards
     "for (int j = 0; j < m; j++) y[0][j] = 0; for (int i = 0; i < n; i++) for (int j = 0; j < m; j++)"

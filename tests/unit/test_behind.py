@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.block_tree import Blocks
-from plant_core.blocks import blocks
-from plant_core.boxes import Boxes
-from plant_core.canonical.passes import canonical
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
+from plant_core.analysis.rectangular_hull import Boxes
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Buf, Func
+from plant_core.normalize.pipeline import canonical
+from plant_core.scratchpad.tile_nest import blocks
+from plant_core.scratchpad.tiled_func import Blocks
 from tests.support.block_runs import run_blocks, with_sizes
 
 GRANULE, SPAN = 4, 32

@@ -28,12 +28,12 @@ from dspgen.bench import (
     table1,
     verify,
 )
-from dspgen.bench.apart import apart
-from dspgen.cpu_road import CpuResult, run_cpu
+from dspgen.driver.cpu import CpuResult, run_cpu
 from dspgen.errors import DspgenError, Problem
 from dspgen.frontend.read import read_c
 from dspgen.target.load import load_target
-from plant_core.loc import PlantError
+from plant_core.support.interruptible import apart
+from plant_core.support.location import PlantError
 
 Run = Callable[..., tuple[int, str, str]]
 

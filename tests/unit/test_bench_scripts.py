@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from dspgen.target.model import Target
+from dspgen.target.isa.model import Target
 from tests.support.straight_blocks import Blocks
 
 Script = Callable[[str], ModuleType]

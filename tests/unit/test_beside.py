@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file
 from dspgen.errors import NoSchedule, Problem, TooLarge
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.target.model import Target
-from plant_core.beside import Ahead, beside, forks, limit_processes, unstopped
-from plant_core.loc import IllegalSchedule, Loc
+from dspgen.target.isa.model import Target
+from plant_core.support.fork_join import Ahead, beside, forks, limit_processes, unstopped
+from plant_core.support.location import IllegalSchedule, Loc
 
 STAGES = """
 void stages(float a[64], float b[64], float c[64], float d[64], float e[64], float f[64])
@@ -173,7 +173,7 @@ def test_code_is_the_same(
         used.append(len(parts))
         return beside(parts, vain)
 
-    for module in ("tiling.deal", "pipeline"):
+    for module in ("search.work_partition", "driver.pipeline"):
         monkeypatch.setattr(f"dspgen.{module}.beside", counted)
     stages: list[str] = []
     several_made = compile_file(str(path), ft_m7002, options, on_stage=lambda name, value: stages.append(name))
@@ -196,7 +196,7 @@ def test_candidates_tried_ahead_make_the_same_code(
             super().__init__(part)
             begun.append(self)
 
-    monkeypatch.setattr("dspgen.variants.Ahead", Counted)
+    monkeypatch.setattr("dspgen.search.rewrite_variants.Ahead", Counted)
     made = []
     for processes in (2, 1):
         limit_processes(processes)

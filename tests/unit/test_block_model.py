@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.block_forms import cuts, in_few_nests
-from dspgen.block_model import Sizes, expected, in_orders, most_different, placed, room_beside, small
-from dspgen.block_sizes import _Form, _Parts, in_turn
 from dspgen.frontend.read import read_c
+from dspgen.offchip.cost_model import Sizes, expected, in_orders, most_different, placed, room_beside, small
+from dspgen.offchip.loop_variants import cuts, in_few_nests
+from dspgen.offchip.tile_search import _Form, _Parts, in_turn
 from dspgen.options import Options
 from dspgen.target.load import load_target
-from plant_core.block_tree import Blocks, flat
-from plant_core.blocks import windows
-from plant_core.boxes import Boxes, NoBlocks, assumed, counters_of
-from plant_core.canonical.passes import canonical
-from plant_core.ir import Func
+from plant_core.analysis.rectangular_hull import Boxes, NoBlocks, assumed, counters_of
+from plant_core.ir.func import Func
+from plant_core.normalize.pipeline import canonical
+from plant_core.scratchpad.tile_nest import windows
+from plant_core.scratchpad.tiled_func import Blocks, flat
 from tests.unit.test_blocks import GRANULE, NESTS, read
 
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from dspgen.block_groups import Group, cheapest
+from dspgen.offchip.nest_fusion import Group, cheapest
 
 
 def ways(number: int) -> Iterator[tuple[tuple[int, int], ...]]:

@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from dspgen.tiling.nests import nests
-from plant_core.block_tree import Blocks
-from plant_core.blocks import blocks
-from plant_core.boxes import Boxes, NoBlocks
-from plant_core.canonical.passes import canonical
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
-from plant_core.layouts import Turned, layouts
-from plant_core.printer import print_expr
-from plant_core.windows import (
+from dspgen.tiling.loops.loop_nests import nests
+from plant_core.analysis.rectangular_hull import Boxes, NoBlocks
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.printer import print_expr
+from plant_core.normalize.pipeline import canonical
+from plant_core.scratchpad.buffers import (
     NOTHING,
     rows_of,
 )
+from plant_core.scratchpad.dma_layouts import Turned, layouts
+from plant_core.scratchpad.tile_nest import blocks
+from plant_core.scratchpad.tiled_func import Blocks
 from tests.generators.nests import Features, random_program
 from tests.support.block_runs import SCALAR, run_blocks, with_sizes
 

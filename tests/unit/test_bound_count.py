@@ -7,8 +7,8 @@ import random
 import islpy as isl
 import pytest
 
-from dspgen.tiling import bound
-from dspgen.tiling.bound import count
+from dspgen.tiling.cost import lower_bound as bound
+from dspgen.tiling.cost.lower_bound import count
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dspgen.backend.stages import arguments_of, stack_of
 from dspgen.bench.programs import program
-from dspgen.check.least import Least, least_cycles
+from dspgen.check.lower_bound import Least, least_cycles
+from dspgen.driver.pipeline import compile_file
 from dspgen.options import Options
 from dspgen.oracle.inputs import random_inputs
-from dspgen.pipeline import compile_file
-from dspgen.sim.parse import assemble
-from dspgen.stages import arguments_of, stack_of
+from dspgen.sim.text.parse import assemble
 from dspgen.target.load import load_target
 
 TARGET = load_target("ft_m7002")

@@ -8,12 +8,12 @@ import islpy as isl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plant_core.affine import from_ast
-from plant_core.choices import Nest, chosen
-from plant_core.ir import Expr, Free, Param
-from plant_core.loc import Loc
-from plant_core.tree import Do, If, Seq, Tree
-from plant_core.values import integer_of
+from plant_core.ir.accesses import from_ast
+from plant_core.ir.c_semantics import integer_of
+from plant_core.ir.func import Expr, Free, Param
+from plant_core.ir.loop_tree import Do, If, Seq, Tree
+from plant_core.strip_mine.version_dispatch import Nest, chosen
+from plant_core.support.location import Loc
 
 _SIZES = ("n", "m", "u")
 _HERE = Loc("nests.c", 1, 1)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dspgen.pipeline import RunResult, run_file
+from dspgen.driver.pipeline import RunResult, run_file
 
 Run = Callable[..., tuple[int, str, str]]
 KEYS = "kernel isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds".split()
@@ -48,7 +48,7 @@ def test_a_result_that_differs_is_status_1(dspgen: Run, dot: list[str], monkeypa
     def wrong(*arguments: Any, **options: Any) -> RunResult:
         return replace(run_file(*arguments, **options), verified=False, max_error=1.0)
 
-    monkeypatch.setattr("dspgen.cli.run_file", wrong)
+    monkeypatch.setattr("dspgen.cli.main.run_file", wrong)
     status, out, _ = dspgen("run", *dot, "--json")
     assert status == 1 and json.loads(out)["verified"] is False
 
@@ -143,7 +143,7 @@ def test_help_of_every_command(dspgen: Run) -> None:
 
 
 def test_what_a_run_does_not_need_is_not_imported() -> None:
-    needless = ("dspgen.bench", "dspgen.check", "dspgen.cpu_road", "backends")
-    code = f"import sys, dspgen.cli; print(*(m for m in sys.modules if m.startswith({needless!r})))"
+    needless = ("dspgen.bench", "dspgen.check", "dspgen.driver.cpu", "backends")
+    code = f"import sys, dspgen.cli.main; print(*(m for m in sys.modules if m.startswith({needless!r})))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == []

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from dspgen.__main__ import main as entry
-from dspgen.cpu_road import CpuResult, run_cpu
-from plant_core.packing.caches import Caches
+from dspgen.driver.cpu import CpuResult, run_cpu
+from plant_core.schedule.packing.caches import Caches
 
 Run = Callable[..., tuple[int, str, str]]
 KEYS = "kernel isa cycles bound_cycles efficiency verified max_error compile_seconds simulate_seconds".split()
@@ -101,7 +101,7 @@ def test_a_result_that_differs_is_status_1(dspgen: Run, dot: list[str], monkeypa
             details=("differs from the C program: result[0]: got 1",),
         )
 
-    monkeypatch.setattr("dspgen.cli_cpu.run_cpu", wrong)
+    monkeypatch.setattr("dspgen.cli.cpu.run_cpu", wrong)
     status, out, err = dspgen("run", *dot, "--json")
     assert status == 1 and json.loads(out)["verified"] is False
     assert "dot differs from the C program: result[0]: got 1" in err
@@ -136,8 +136,8 @@ def test_remarks_name_the_loops(dspgen: Run, dot: list[str], tmp_path: Path) -> 
 
 
 def test_what_is_packed_is_told(dspgen: Run, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dspgen.cpu_road.caches_here", Caches)
-    monkeypatch.setattr("dspgen.cpu_road.vector_width", lambda compiler: 32)
+    monkeypatch.setattr("dspgen.driver.cpu.caches_here", Caches)
+    monkeypatch.setattr("dspgen.driver.cpu.vector_width", lambda compiler: 32)
     kernel = [str(examples / "polybench" / "doitgen.c"), "--backend", "cpu", "--threads", "1"]
     kernel += ["-D", "NQ=140", "-D", "NR=150", "-D", "NP=160"]
     told = {}
@@ -249,7 +249,7 @@ def test_memory_that_is_not_there(refused: Callable[..., str], dot: list[str], m
     def too_large(*_: Any, **__: Any) -> None:
         raise MemoryError("Unable to allocate 74.5 GiB")
 
-    monkeypatch.setattr("dspgen.cli_cpu.run_cpu", too_large)
+    monkeypatch.setattr("dspgen.cli.cpu.run_cpu", too_large)
     err = refused("run", *dot)
     assert err.startswith("error[DG514]: there is not enough memory on this computer: Unable") and "help: " in err
 
@@ -292,9 +292,9 @@ def test_an_interrupt_while_libraries_load(monkeypatch: pytest.MonkeyPatch, caps
     def interrupted(name: str) -> None:
         raise KeyboardInterrupt
 
-    unfinished = ModuleType("dspgen.cli")
+    unfinished = ModuleType("dspgen.cli.main")
     monkeypatch.setattr(unfinished, "__getattr__", interrupted, raising=False)
-    monkeypatch.setitem(sys.modules, "dspgen.cli", unfinished)
+    monkeypatch.setitem(sys.modules, "dspgen.cli.main", unfinished)
     with pytest.raises(SystemExit) as exit:
         entry()
     assert exit.value.code == 130 and capsys.readouterr().err == "interrupted\n"

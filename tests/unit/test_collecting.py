@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from dspgen.collecting import COLLECTIONS, seldom_collecting
+from dspgen.backend.garbage import COLLECTIONS, seldom_collecting
 
 
 class Cycle:

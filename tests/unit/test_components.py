@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from plant_core.components import ordered_components, strong_components
+from plant_core.support.components import ordered_components, strong_components
 
 
 def _reached(names: list[str], edges: list[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.choosing import Chooser
+from dspgen.driver.pipeline import RunResult, run_file
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import RunResult, run_file
-from dspgen.sched.facts import Facts, Reservation
-from dspgen.sched.machine import ReservationTable
+from dspgen.sched.machine.reservation_table import ReservationTable
+from dspgen.sched.machine.target_facts import Facts, Reservation
+from dspgen.search.plan_search import Chooser
 from dspgen.target.load import load_target
-from dspgen.tiling.arrange import spaced
-from dspgen.tiling.splitting import split
-from dspgen.vecdsl.ir import Load, Program
-from dspgen.vecdsl.terms import leaves, own_terms, statements
-from plant_core.canonical.passes import canonical
+from dspgen.tiling.loops.loop_arrangements import spaced
+from dspgen.tiling.split.loop_fission import split
+from dspgen.vecdsl.ir.program import Load, Program
+from dspgen.vecdsl.ir.terms import leaves, own_terms, statements
+from plant_core.normalize.pipeline import canonical
 
 FT = load_target("ft_m7002")
 HEAD = "void k(float a[128], const float b[128], float c[128], const float d[128])\n{\n"

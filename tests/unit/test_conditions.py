@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from dspgen import oracle
-from dspgen.asmir.ir import Imm, Instr, Label, Predicate, Reg, VReg
-from dspgen.emulator import emulate
+from dspgen.asmir.ir.function import Imm, Instr, Label, Predicate, Reg, VReg
+from dspgen.backend.stages import arguments_of, simulate_kernel
+from dspgen.driver.pipeline import compile_file, run_compiled
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled
-from dspgen.sched.conditions import Conditions, shorter_choices
-from dspgen.sched.facts import Facts
-from dspgen.stages import arguments_of, simulate_kernel
+from dspgen.sched.graph.predicated_branches import Conditions, shorter_choices
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sim.external import emulate
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 
 STEPS = """\
 void f(const int x[100], int y[100], int z[1]) {

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.canonical.passes import canonical
-from plant_core.contracted import contracted
-from plant_core.evaluate import evaluate
-from plant_core.ir import Func
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Func
+from plant_core.normalize.pipeline import canonical
+from plant_core.transform.array_contraction import contracted
 
 
 def nest_of(body: str, folder: Path) -> Func:

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dspgen.asmir.counting import ALONE, NUMBER, alone, batches, measured
-from dspgen.asmir.places import Moved
-from dspgen.asmir.transfers import end, lacking, smaller
+from dspgen.asmir.dma.buffer_placement import Moved
+from dspgen.asmir.dma.descriptors import end, lacking, smaller
+from dspgen.asmir.dma.tile_counts import ALONE, NUMBER, alone, batches, measured
 from dspgen.target.load import load_target
-from dspgen.vecdsl.ir import Const, Op, Term, Var, VType
-from plant_core.ir import Param
-from plant_core.windows import Counter, Length, Reach, Window, rows_of
+from dspgen.vecdsl.ir.program import Const, Op, Term, Var, VType
+from plant_core.ir.func import Param
+from plant_core.scratchpad.buffers import Counter, Length, Reach, Window, rows_of
 
 FT = load_target("ft_m7002")
 SIGNED = {

@@ -15,12 +15,12 @@ from backends.cpu.emit import emit
 from backends.cpu.kernel import Kernel, compile_cpu
 from dspgen import oracle
 from dspgen.frontend.read import read_c
-from plant_core.affine import children, rebuild
-from plant_core.evaluate import evaluate
-from plant_core.ir import Cast, Expr, Iter
-from plant_core.loc import PlantError
-from plant_core.nest import as_written
+from plant_core.interp.func import evaluate
+from plant_core.ir.accesses import children, rebuild
+from plant_core.ir.func import Cast, Expr, Iter
+from plant_core.ir.scheduled import as_written
 from plant_core.scan import scan
+from plant_core.support.location import PlantError
 from tests.support.cpu_programs import check, inputs_of, read, run_compiled, tagged
 
 CLANG = next((c for c in ("clang++", "clang++-19") if shutil.which(c)), "clang++")

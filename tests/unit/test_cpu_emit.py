@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from backends.cpu.emit import emit
-from backends.cpu.names import identifier
-from plant_core.affine import add, scaled
-from plant_core.affine import integer as number
-from plant_core.ir import Iter
-from plant_core.nest import as_written
+from backends.cpu.ir.names import identifier
+from plant_core.ir.accesses import add, scaled
+from plant_core.ir.accesses import integer as number
+from plant_core.ir.func import Iter
+from plant_core.ir.loop_tree import For, Leaf, Tile
+from plant_core.ir.scheduled import as_written
 from plant_core.scan import scan
-from plant_core.tree import For, Leaf, Tile
 from tests.support.cpu_programs import check, read
 
 MATMUL = """void matmul(float C[16][32], const float A[16][50], const float B[50][32], float alpha) {

@@ -10,7 +10,7 @@ import pytest
 
 from backends.cpu.build import build
 from backends.cpu.kernel import Kernel, compile_cpu
-from plant_core.loc import PlantError
+from plant_core.support.location import PlantError
 from tests.support.cpu_programs import read
 
 TEXT = """void axpy(int n, float y[8], const float x[8], float a) {

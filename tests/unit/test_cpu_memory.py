@@ -12,9 +12,9 @@ import pytest
 from backends.cpu.build import build
 from backends.cpu.emit import emit
 from backends.cpu.kernel import Kernel
-from plant_core.affine import integer
-from plant_core.evaluate import evaluate
-from plant_core.ir import (
+from plant_core.interp.func import evaluate
+from plant_core.ir.accesses import integer
+from plant_core.ir.func import (
     Alloc,
     Binary,
     Buf,
@@ -31,10 +31,10 @@ from plant_core.ir import (
     Val,
     Verbatim,
 )
-from plant_core.loc import Loc, PlantError
-from plant_core.nest import as_written
+from plant_core.ir.loop_tree import Do, For, Leaf, Seq, Tile, Tree
+from plant_core.ir.scheduled import as_written
 from plant_core.scan import scan
-from plant_core.tree import Do, For, Leaf, Seq, Tile, Tree
+from plant_core.support.location import Loc, PlantError
 from tests.support.cpu_programs import check, inputs_of, read, run_compiled, tagged
 
 HERE = Loc("t.c", 1)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dspgen.errors import DspgenError
-from plant_core.evaluate import evaluate
-from plant_core.loc import IllegalSchedule, PlantError
-from plant_core.nest import Scheduled, as_written
-from plant_core.tree import Tag
-from plant_core.verbs.marks import tag
+from plant_core.interp.func import evaluate
+from plant_core.ir.loop_tree import Tag
+from plant_core.ir.scheduled import Scheduled, as_written
+from plant_core.schedule.verbs.tags import tag
+from plant_core.support.location import IllegalSchedule, PlantError
 from tests.generators.nests import Features, random_program
 from tests.support.cpu_programs import inputs_of, read, run_compiled
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plant_core.tree import Tag
+from plant_core.ir.loop_tree import Tag
 from tests.support.cpu_programs import check
 
 MATH = "#include <math.h>\n#include <stdlib.h>\n"

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from dspgen import oracle
+from dspgen.backend.stages import simulate_kernel
+from dspgen.driver.pipeline import compile_file, run_compiled, run_file
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled, run_file
-from dspgen.stages import simulate_kernel
-from dspgen.target.model import Target
-from dspgen.vecdsl.evaluate import evaluate as evaluate_program
-from dspgen.vecdsl.ir import Program
-from plant_core.canonical.passes import canonical
-from plant_core.defined import with_sizes
-from plant_core.dependence import memory_dependences
-from plant_core.evaluate import evaluate
-from plant_core.tree import Tree
-from plant_core.tree_evaluate import evaluate_tree
+from dspgen.target.isa.model import Target
+from dspgen.vecdsl.ir.evaluate import evaluate as evaluate_program
+from dspgen.vecdsl.ir.program import Program
+from plant_core.analysis.dependence import memory_dependences
+from plant_core.analysis.runtime_parameters import with_sizes
+from plant_core.interp.func import evaluate
+from plant_core.interp.tiled_loop_tree import evaluate_tree
+from plant_core.ir.loop_tree import Tree
+from plant_core.normalize.pipeline import canonical
 
 ROWS = """
 void rows(const int count[5], float a[5][40]) {

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.asmir.ir import Function, Imm, Instr, Loop, Mem, MemRef, Reg, Stream, VReg
+from dspgen.asmir.ir.function import Function, Imm, Instr, Loop, Mem, MemRef, Reg, Stream, VReg
 from dspgen.emit.asm import loop_block
 from dspgen.emit.header import Parameter, Signature, emit_header
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.manifest import emit_manifest
 from dspgen.emit.needs import needs, relies_on_old_values
-from dspgen.sched.ir import LabelLine, LoopReport, Nop, Packet, Placed, Scheduled
-from dspgen.target.model import Instruction, Target
-from dspgen.target.query import Index
-from plant_core.loc import Loc
+from dspgen.sched.ir.packets import LabelLine, LoopReport, Nop, Packet, Placed, Scheduled
+from dspgen.target.isa.model import Instruction, Target
+from dspgen.target.query.instructions import Index
+from plant_core.support.location import Loc
 
 SIGNATURE = Signature(
     "blur",

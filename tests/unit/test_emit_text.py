@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dspgen.asmir.ir import Function, Instr, Mem, Reg, VReg
+from dspgen.asmir.ir.function import Function, Instr, Mem, Reg, VReg
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.text import format_operand, print_lines
-from dspgen.sched.ir import Address, CommentLine, LabelLine, Nop, Packet, Placed
-from dspgen.sim.parse import assemble
+from dspgen.sched.ir.packets import Address, CommentLine, LabelLine, Nop, Packet, Placed
+from dspgen.sim.text.parse import assemble
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.support.sim_programs import Generator
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.blocks import blocks
-from plant_core.boxes import Boxes, NoBlocks
-from plant_core.ended import with_whole_searches
-from plant_core.evaluate import evaluate
+from plant_core.analysis.early_exits import with_whole_searches
+from plant_core.analysis.rectangular_hull import Boxes, NoBlocks
+from plant_core.interp.func import evaluate
+from plant_core.scratchpad.tile_nest import blocks
 
 FIRST = """void k(int n, const float a[n], int r[2]) { int at = -1;
   for (int i = 0; i < n; i++) if (a[i] > 0.5f) { at = i; break; } r[0] = at; }"""

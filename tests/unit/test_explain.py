@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from dspgen.explain import binding, explain_loop
-from dspgen.linear_road import schedule_text
-from dspgen.sched.facts import Facts
-from dspgen.sched.modulo import critical_recurrence, recurrence_bound
+from dspgen.driver.linear_asm import schedule_text
+from dspgen.report.loop_table import binding, explain_loop
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.modulo.modulo import critical_recurrence, recurrence_bound
 from dspgen.target.load import load_target
 from tests.support.cyclic_graphs import cyclic_graph
 

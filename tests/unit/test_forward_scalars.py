@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.autoschedule.forward import forward_scalars
+from plant_core.normalize.scalars.forward_substitution import forward_scalars
 from tests.support.same_arrays import check_same
 
 BODIES = {  # and how many statements are left

@@ -17,8 +17,8 @@ import pytest
 
 from dspgen.errors import SourceError
 from dspgen.frontend.read import read_c
-from plant_core.evaluate import evaluate
-from plant_core.ir import Func
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Func
 from tests.generators.conditions import EXTENT, PARAMETERS, conditional
 
 _COMPILER = "cc -std=gnu11 -w -O1 -ffp-contract=off -fwrapv -fsigned-char -shared -fPIC -o".split()

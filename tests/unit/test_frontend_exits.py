@@ -10,7 +10,7 @@ import pytest
 
 from dspgen.frontend.read import read_c
 from dspgen.oracle import run_c
-from plant_core.evaluate import evaluate
+from plant_core.interp.func import evaluate
 
 LENGTH = 21
 ENDS = (None, 0, 1, 7, 8, 9, 15, 20)

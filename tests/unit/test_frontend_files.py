@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dspgen.errors import SourceError
-from dspgen.frontend.outline import outline, pruned
+from dspgen.frontend.parse.prune_declarations import outline, pruned
 from dspgen.frontend.read import kernel_name, read_c
 from dspgen.oracle import run_c
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Call, ScalarParam
-from plant_core.values import shape_of
+from plant_core.interp.func import evaluate
+from plant_core.ir.c_semantics import shape_of
+from plant_core.ir.func import Buf, Call, ScalarParam
 
 HEADER = r"""
 #ifndef SUITE_H

@@ -11,8 +11,8 @@ import pytest
 from dspgen.errors import SourceError
 from dspgen.frontend.read import read_c
 from dspgen.oracle import random_inputs, run_c
-from plant_core.evaluate import evaluate
-from plant_core.ir import Func, ScalarParam
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Func, ScalarParam
 
 INTEGERS: dict[str, tuple[int, ...]] = {"n": (9, 0, 40), "inc": (1, 3, 7), "from": (0, 5), "m": (3, 8)}
 

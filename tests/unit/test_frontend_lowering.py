@@ -10,10 +10,10 @@ import pytest
 from dspgen.errors import SourceError
 from dspgen.frontend.read import read_c
 from dspgen.oracle import run_c
-from plant_core.evaluate import evaluate
-from plant_core.ir import Expr, Func, ScalarParam
-from plant_core.printer import print_expr, print_func
-from plant_core.values import NUMPY, is_float, shape_of
+from plant_core.interp.func import evaluate
+from plant_core.ir.c_semantics import NUMPY, is_float, shape_of
+from plant_core.ir.func import Expr, Func, ScalarParam
+from plant_core.ir.printer import print_expr, print_func
 
 PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "fir with pointers": (

@@ -11,8 +11,8 @@ import pytest
 from dspgen.errors import SourceError
 from dspgen.frontend.read import read_c
 from dspgen.oracle import random_inputs, run_c
-from plant_core.evaluate import evaluate
-from plant_core.ir import Func
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Func
 from tests.generators.nests import random_program
 from tests.generators.wrapping import random_wrapping
 

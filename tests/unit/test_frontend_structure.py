@@ -7,8 +7,8 @@ from pathlib import Path
 import islpy as isl
 
 from dspgen.frontend.read import read_c
-from plant_core.ir import Buf, Func
-from plant_core.printer import print_expr, print_func
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.printer import print_expr, print_func
 
 
 def read(folder: Path, text: str) -> Func:

@@ -11,9 +11,9 @@ import pytest
 from dspgen.errors import SourceError
 from dspgen.frontend.read import gives_value, read_c
 from dspgen.oracle import random_inputs, run_c
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf
-from plant_core.values import NUMPY, shape_of
+from plant_core.interp.func import evaluate
+from plant_core.ir.c_semantics import NUMPY, shape_of
+from plant_core.ir.func import Buf
 
 
 @dataclass(frozen=True, slots=True)

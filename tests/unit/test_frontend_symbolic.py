@@ -13,11 +13,11 @@ import pytest
 from dspgen.errors import SourceError
 from dspgen.frontend.read import read_c
 from dspgen.oracle import random_inputs, run_c
-from plant_core import values
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf
-from plant_core.loc import PlantError
-from plant_core.values import LIBRARY, shape_of
+from plant_core.interp.func import evaluate
+from plant_core.ir import c_semantics as values
+from plant_core.ir.c_semantics import LIBRARY, shape_of
+from plant_core.ir.func import Buf
+from plant_core.support.location import PlantError
 from tests.generators.nests import random_program
 
 PROGRAMS: dict[str, str] = {

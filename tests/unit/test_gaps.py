@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.canonical.gaps import without_gaps
-from plant_core.canonical.passes import canonical
-from plant_core.ir import Func
+from plant_core.ir.func import Func
+from plant_core.normalize.loops.index_set_splitting import without_gaps
+from plant_core.normalize.pipeline import canonical
 from tests.support.same_arrays import check_same
 
 WINDOW = "for (int i = 0; i < 30; i++) for (int k = -6; k <= 6; k++)"

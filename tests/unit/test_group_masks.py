@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dspgen.driver.pipeline import run_file
 from dspgen.options import Options
-from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.group_masks import group_masks
-from dspgen.vecdsl.ir import Load, Op, Program
-from dspgen.vecdsl.parser import parse_program
-from dspgen.vecdsl.terms import terms_in
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.analysis.lane_masks import group_masks
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.parser import parse_program
+from dspgen.vecdsl.ir.program import Load, Op, Program
+from dspgen.vecdsl.ir.terms import terms_in
+from dspgen.vecdsl.ir.verify import verify
 
 LANES = 8
 BEFORE = "(lt.i32.v (iota.i32.v) (bcast.i32.v {place}))"

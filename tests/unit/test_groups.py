@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from dspgen.tiling.nests import nests
-from plant_core.canonical.passes import canonical
-from plant_core.dependence import memory_dependences
-from plant_core.evaluate import evaluate
-from plant_core.groups import in_groups
-from plant_core.ir import Buf, Func
-from plant_core.printer import print_expr
-from plant_core.values import integer_of
+from dspgen.tiling.loops.loop_nests import nests
+from plant_core.analysis.dependence import memory_dependences
+from plant_core.interp.func import evaluate
+from plant_core.ir.c_semantics import integer_of
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.printer import print_expr
+from plant_core.normalize.pipeline import canonical
+from plant_core.strip_mine.strips import in_groups
 from tests.unit.test_blocks import ANY_SIZE, GRANULE
 
 # Iterations have no elements of their own, or may divide by zero.

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file, run_compiled
 from dspgen.errors import SourceError
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled
-from dspgen.sim.parse import assemble
 from dspgen.sim.run import simulate
+from dspgen.sim.text.parse import assemble
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.support.random_isa import Variation, machine
 
 NEST = """\

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.canonical.passes import canonical
-from plant_core.held import with_elements_held
+from plant_core.normalize.pipeline import canonical
+from plant_core.transform.scalar_replacement import with_elements_held
 from tests.support.same_arrays import check_same
 
 LOOPS = {  # and how many statements there are afterwards

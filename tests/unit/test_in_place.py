@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.canonical.in_place import sums_in_place
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf
-from plant_core.schedule import normalise_loops
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Buf
+from plant_core.ir.time_2d1 import normalise_loops
+from plant_core.normalize.scalars.accumulate_in_place import sums_in_place
 
 HEAD = "void f(const int a[6][7], const int b[7][6], int c[6][6], int d[6]) { "
 THERE = {

@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dspgen.sim.registers import RegisterFile
+from dspgen.sim.ir.registers import RegisterFile
+from dspgen.target.isa.model import Instruction, Operand, Target
 from dspgen.target.load import isa_names, load_target
-from dspgen.target.model import Instruction, Operand, Target
 from tests.unit.test_isa_rows import SETTLED, Bench, forms
 
 EXPOSED = [isa for isa in isa_names() if load_target(isa).pipeline.exposed]

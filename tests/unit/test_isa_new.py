@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.target import schema
 from dspgen.target.load import isa_names, isa_path, load_target
 from dspgen.target.reference import comments
+from dspgen.target.schema import tables
 from dspgen.target.starter import started
 
 Run = Callable[..., tuple[int, str, str]]
@@ -46,7 +46,7 @@ def test_nothing_claims_to_be_known_of_the_new_machine(base: Path, tmp_path: Pat
 @pytest.mark.parametrize("base", BASES, ids=lambda p: p.stem)
 def test_each_section_begins_with_what_its_keys_mean(base: Path, tmp_path: Path) -> None:
     text = new(base, tmp_path).read_text(encoding="utf-8")
-    for key in ("", *(entry.name for entry in dataclasses.fields(schema.Isa))):
+    for key in ("", *(entry.name for entry in dataclasses.fields(tables.Isa))):
         block = "".join(f"{line}\n" for line in comments(key))
         assert not block or text.count(block) == 1, key
         header = re.search(rf"^\[{key}[.\]]", text, re.M)

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from dspgen.target import reference
-from dspgen.target.structure import tables
+from dspgen.target.schema.structure import tables
 
 
 def test_every_table_and_every_key_is_described() -> None:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pytest
 
-from dspgen.sim.load import Loaded, load
-from dspgen.sim.machine import Machine
-from dspgen.sim.parse import assemble
-from dspgen.sim.registers import RegisterFile
+from dspgen.sim.ir.registers import RegisterFile
+from dspgen.sim.lowering.load import Loaded, load
+from dspgen.sim.machine.interpreter import Machine
+from dspgen.sim.text.parse import assemble
+from dspgen.target.isa.model import Instruction, Operand, SemExpr, Target
 from dspgen.target.load import isa_names, load_target
-from dspgen.target.model import Instruction, Operand, SemExpr, Target
-from dspgen.vecdsl.ir import NARROW
+from dspgen.vecdsl.ir.program import NARROW
 from tests.unit.test_target_views import signed, value_of
 
 MACHINES = [load_target(name) for name in isa_names()]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dspgen.errors import DspgenError
-from dspgen.sim.parse import assemble
 from dspgen.sim.run import simulate
+from dspgen.sim.text.parse import assemble
 from dspgen.target.load import load_target
 
 TARGET = load_target("ft_m7002")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from plant_core.evaluate import evaluate
-from plant_core.joined import joined
+from plant_core.interp.func import evaluate
+from plant_core.transform.merge_statements import joined
 from tests.unit.test_blocks import read
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sched.facts import LoopSchedules
-from dspgen.sim.memory import MemoryMap
+from dspgen.sched.machine.target_facts import LoopSchedules
+from dspgen.sim.ir.memory import MemoryMap
 from dspgen.target.load import isa_names, load_target
 
 TEXT = "void k(const int a[64], int y[64]) { for (int i = 0; i < 64; i++) y[i] += a[i]; }\n"

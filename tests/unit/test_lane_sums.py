@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from dspgen.tiling.nests import nests
-from plant_core.canonical.passes import canonical
-from plant_core.defined import defined_values, used_parameters
-from plant_core.evaluate import evaluate
-from plant_core.groups import in_groups
-from plant_core.ir import Buf, Func, Val
-from plant_core.lane_sums import with_lane_sums
+from dspgen.tiling.loops.loop_nests import nests
+from plant_core.analysis.runtime_parameters import defined_values, used_parameters
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Buf, Func, Val
+from plant_core.normalize.pipeline import canonical
+from plant_core.strip_mine.reduction_partials import with_lane_sums
+from plant_core.strip_mine.strips import in_groups
 
 LANES = 4
 ROWS, MOST = 11, 20

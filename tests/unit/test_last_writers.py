@@ -9,8 +9,8 @@ import islpy as isl
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.dependence import flows
-from plant_core.last_writers import LastWriters, by_maxima, last_writers
+from plant_core.analysis.dependence import flows
+from plant_core.analysis.last_writers import LastWriters, by_maxima, last_writers
 
 Accesses = dict[str, isl.Map]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plant_core.linear import LinearProgram
+from plant_core.support.milp import LinearProgram
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

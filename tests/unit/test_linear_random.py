@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dspgen.check.check import check as judge
-from dspgen.linear_road import schedule_text
-from dspgen.sim.evaluate import evaluate
+from dspgen.check.equivalence import check as judge
+from dspgen.driver.linear_asm import schedule_text
+from dspgen.sim.linear_evaluator import evaluate
 from dspgen.sim.run import simulate
 from dspgen.target.load import load_target
 from tests.support.linear_programs import WORDS, random_program

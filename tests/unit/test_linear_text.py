@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.driver.linear_asm import ScheduledLinear, schedule_text
+from dspgen.driver.pipeline import compile_file
 from dspgen.emit.linear import emit_linear
 from dspgen.errors import SourceError
 from dspgen.lasm.function import linear_functions
-from dspgen.linear_road import ScheduledLinear, schedule_text
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sim.evaluate import evaluate
+from dspgen.sim.linear_evaluator import evaluate
 from dspgen.sim.run import SimResult, simulate
 from dspgen.target.load import isa_names, load_target
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.asmir.ir import instruction_count
+from dspgen.asmir.ir.function import instruction_count
 from dspgen.asmir.lower import lower
+from dspgen.backend.stages import SPARE, assemble
+from dspgen.driver.pipeline import compile_file
 from dspgen.errors import TooLarge
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.rewrite.optimise import Optimised
-from dspgen.stages import SPARE, assemble
-from dspgen.target.model import Target
+from dspgen.rewrite.optimize import Optimised
+from dspgen.target.isa.model import Target
 
 
 def test_lowering_stops_beyond_most(ft_m7002: Target) -> None:

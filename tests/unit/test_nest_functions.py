@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from dspgen.frontend.read import read_c
-from dspgen.nest_functions import alone
-from dspgen.tiling.nests import nests
-from plant_core.canonical.passes import canonical
-from plant_core.defined import known_only
-from plant_core.dependence import memory_dependences
-from plant_core.groups import in_groups
-from plant_core.piecewise import parameters_of
+from dspgen.search.outline_nest import alone
+from dspgen.tiling.loops.loop_nests import nests
+from plant_core.analysis.dependence import memory_dependences
+from plant_core.analysis.runtime_parameters import known_only
+from plant_core.ir.quasi_affine import parameters_of
+from plant_core.normalize.pipeline import canonical
+from plant_core.strip_mine.strips import in_groups
 
 CONVOLUTION = """void f(int h, int w, int p, int q, const float x[99][99], const float k[4][4], float y[90][90]) {
   for (int i = 0; i < h; i++) for (int j = 0; j < w; j++) { y[i][j] = 0;

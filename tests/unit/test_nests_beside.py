@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.choosing import FEW_NESTS, Chooser
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
+from dspgen.search.plan_search import FEW_NESTS, Chooser
 from dspgen.target.load import load_target
-from dspgen.tiling.arrange import spaced
-from dspgen.tiling.splitting import split
-from plant_core.beside import limit_processes
-from plant_core.canonical.passes import canonical
+from dspgen.tiling.loops.loop_arrangements import spaced
+from dspgen.tiling.split.loop_fission import split
+from plant_core.normalize.pipeline import canonical
+from plant_core.support.fork_join import limit_processes
 
 FT = load_target("ft_m7002")
 
@@ -28,7 +28,7 @@ def test_what_is_chosen_does_not_depend_on_the_number_of_processes(
     path.write_text(f"void k(const float a[320], {arrays})\n{{\n" + "\n".join(loops) + "\n}\n")
     func = spaced(split(canonical(read_c(str(path)), reassoc=True)))
     found = []
-    monkeypatch.setattr("plant_core.beside._limit", [])
+    monkeypatch.setattr("plant_core.support.fork_join._limit", [])
     for processes in (1, 2):
         limit_processes(processes)
         chooser = Chooser(func, FT, Options(rewrite="off"))

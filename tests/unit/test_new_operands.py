@@ -8,13 +8,13 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from dspgen.driver.pipeline import compile_file, run_compiled
 from dspgen.errors import SourceError
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled
-from dspgen.sim.parse import assemble
 from dspgen.sim.run import Engine, simulate
+from dspgen.sim.text.parse import assemble
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 
 ENGINES = [e for e in get_args(Engine) if e != "auto"]
 SAXPY = """\

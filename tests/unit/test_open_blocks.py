@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.block_model import ways_of
 from dspgen.frontend.read import read_c
-from dspgen.tiling.isolating import isolated
-from plant_core.block_tree import Blocks
-from plant_core.blocks import blocks, windows
-from plant_core.boxes import Boxes, NoBlocks
-from plant_core.canonical.passes import canonical
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
-from plant_core.printer import print_expr
+from dspgen.offchip.cost_model import ways_of
+from dspgen.tiling.split.index_set_splitting import isolated
+from plant_core.analysis.rectangular_hull import Boxes, NoBlocks
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.printer import print_expr
+from plant_core.normalize.pipeline import canonical
+from plant_core.scratchpad.tile_nest import blocks, windows
+from plant_core.scratchpad.tiled_func import Blocks
 from tests.generators.guarded import random_guarded_of_any_size
 from tests.support.block_runs import run_blocks, with_sizes
 

@@ -12,7 +12,7 @@ from dspgen.frontend.read import read_c
 from dspgen.oracle import Reference, Verdict, compare, default_inputs, random_inputs, reference, run_c
 from dspgen.oracle.reference import perturb
 from dspgen.oracle.run import host_program
-from plant_core.loc import PlantError
+from plant_core.support.location import PlantError
 
 TEXT = """/* Mixes.
  * @input w expr cos(2*pi*arange(N)/M)

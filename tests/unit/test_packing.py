@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.autoschedule import Machine, default_schedule
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
-from plant_core.memory.quasi import span
-from plant_core.nest import Scheduled, as_written
-from plant_core.order import check
-from plant_core.packing import Caches, Candidate, Packing, analyse, apply, pack
-from plant_core.packing.analyse import candidates
-from plant_core.packing.nests import Region, Use, regions
-from plant_core.program import Program
+from plant_core.interp.func import evaluate
+from plant_core.interp.loop_tree import run_tree
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.loop_tree_printer import print_tree
+from plant_core.ir.scheduled import Scheduled, as_written
+from plant_core.lang.program import Program
 from plant_core.scan import scan
-from plant_core.tree_print import print_tree
-from plant_core.tree_run import run_tree
+from plant_core.schedule.auto import Machine, default_schedule
+from plant_core.schedule.legality import check
+from plant_core.schedule.memory.isl_expressions import span
+from plant_core.schedule.packing import Caches, Candidate, Packing, analyse, apply, pack
+from plant_core.schedule.packing.analyse import candidates
+from plant_core.schedule.packing.nests import Region, Use, regions
 from tests.support.plant_random import random_func, random_inputs
 
 CORE_I5 = Caches((32 << 10, 256 << 10, 9 << 20))

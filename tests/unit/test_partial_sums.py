@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.backend.stages import plan_program
 from dspgen.bench.programs import program as program_path
+from dspgen.driver.pipeline import run_file
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import run_file
-from dspgen.stages import plan_program
-from dspgen.target.model import Target
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Loop, Program
-from dspgen.vecdsl.parser import parse_program
-from dspgen.vecdsl.partial_sums import split_sums
-from dspgen.vecdsl.terms import integer, statements
-from dspgen.vecdsl.verify import verify
-from plant_core.tiles import CompPlan, LoopShape, Plan
+from dspgen.target.isa.model import Target
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.parser import parse_program
+from dspgen.vecdsl.ir.program import Loop, Program
+from dspgen.vecdsl.ir.terms import integer, statements
+from dspgen.vecdsl.ir.verify import verify
+from dspgen.vecdsl.loops.partial_sums import split_sums
+from plant_core.tile_plan.plan import CompPlan, LoopShape, Plan
 from tests.support.vector_programs import LANES
 
 HEAD = "program p(A, C)\n{\n  array A i32 200\n  array C i32 200\n"

@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.asmir.ir import Instr
-from dspgen.block_forms import cuts
+from dspgen.asmir.ir.function import Instr
+from dspgen.backend.stages import cycles_of
+from dspgen.driver.pipeline import _Pieces, compile_file, run_file
 from dspgen.errors import DspgenError
 from dspgen.frontend.read import read_c
+from dspgen.offchip.loop_variants import cuts
 from dspgen.options import Options
-from dspgen.pipeline import _Pieces, compile_file, run_file
-from dspgen.sched.facts import Facts
-from dspgen.sched.kit import Kit
-from dspgen.sched.straight import straight_ops
-from dspgen.stages import cycles_of
-from dspgen.target.model import Target
-from plant_core.block_tree import flat
-from plant_core.blocks import blocks as cut_in_blocks
-from plant_core.boxes import Boxes
-from plant_core.canonical.passes import canonical
+from dspgen.sched.graph.synthesized_instrs import Kit
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.straight.prepare import straight_ops
+from dspgen.target.isa.model import Target
+from plant_core.analysis.rectangular_hull import Boxes
+from plant_core.normalize.pipeline import canonical
+from plant_core.scratchpad.tile_nest import blocks as cut_in_blocks
+from plant_core.scratchpad.tiled_func import flat
 from tests.support.any_size import verified_at
 
 REFUSED = {

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.affine import floordiv, integer
-from plant_core.astgen import generate
-from plant_core.defined import definition_of
-from plant_core.evaluate import evaluate
-from plant_core.ir import Binary, Param
-from plant_core.legality import check_legal
-from plant_core.loc import IllegalSchedule, PlantError
-from plant_core.scalars import expand_scalars
-from plant_core.schedule import normalise_loops
-from plant_core.tiles import CompPlan, LoopShape, Plan, plan_default
-from plant_core.tree_evaluate import evaluate_tree
-from plant_core.tree_print import print_tree
+from plant_core.analysis.runtime_parameters import definition_of
+from plant_core.interp.func import evaluate
+from plant_core.interp.tiled_loop_tree import evaluate_tree
+from plant_core.ir.accesses import floordiv, integer
+from plant_core.ir.func import Binary, Param
+from plant_core.ir.loop_tree_printer import print_tree
+from plant_core.ir.time_2d1 import normalise_loops
+from plant_core.normalize.scalars.scalar_expansion import expand_scalars
+from plant_core.scan.tile_plan_codegen import generate
+from plant_core.support.location import IllegalSchedule, PlantError
+from plant_core.tile_plan.legality import check_legal
+from plant_core.tile_plan.plan import CompPlan, LoopShape, Plan, plan_default
 from tests.support.plant_builder import Builder, matmul
 from tests.support.plant_random import random_func, random_inputs, random_plan
 

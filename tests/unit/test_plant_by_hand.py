@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 from backends.cpu.kernel import compile_cpu
-from plant_core.ir import Alloc, Free, Memcpy
+from plant_core.interp.loop_tree import run_tree
+from plant_core.ir.func import Alloc, Free, Memcpy
+from plant_core.ir.loop_tree_printer import print_tree
+from plant_core.ir.parser import parse_scheduled
+from plant_core.ir.printer import print_scheduled
 from plant_core.lang import (
     Function,
     call,
@@ -24,11 +28,7 @@ from plant_core.lang import (
     verbatim,
     where,
 )
-from plant_core.parser import parse_scheduled
-from plant_core.printer import print_scheduled
 from plant_core.scan import scan
-from plant_core.tree_print import print_tree
-from plant_core.tree_run import run_tree
 
 i, j, k, p, q = iters("i j k p q")
 Array = np.ndarray[Any, Any]
@@ -237,7 +237,9 @@ def test_memory_by_hand() -> None:
     assert text.endswith("  free(t);\n}\n;\n")
 
 
-@pytest.mark.parametrize("modules", ["plant_core.lang, plant_core.parser, plant_core.autoschedule, plant_core.memory"])
+@pytest.mark.parametrize(
+    "modules", ["plant_core.lang, plant_core.ir.parser, plant_core.schedule.auto, plant_core.schedule.memory"]
+)
 def test_the_library_stands_alone(modules: str) -> None:
     program = f"import sys, {modules}, backends.cpu.kernel; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()

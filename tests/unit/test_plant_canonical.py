@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.affine import accesses
-from plant_core.canonical.passes import canonical
-from plant_core.dependence import lane_candidates
-from plant_core.evaluate import evaluate
-from plant_core.ir import Binary, Buf, Func, Load, Select
-from plant_core.legality import check_legal
-from plant_core.tiles import CompPlan, LoopShape, Plan
-from plant_core.values import NUMPY
+from plant_core.analysis.dependence import lane_candidates
+from plant_core.interp.func import evaluate
+from plant_core.ir.accesses import accesses
+from plant_core.ir.c_semantics import NUMPY
+from plant_core.ir.func import Binary, Buf, Func, Load, Select
+from plant_core.normalize.pipeline import canonical
+from plant_core.tile_plan.legality import check_legal
+from plant_core.tile_plan.plan import CompPlan, LoopShape, Plan
 
 TYPES = ("int", "short", "unsigned", "float", "signed char")
 HEAD = "const T a[20], const T b[20], const T c[20][20], T p[20], T q[20], T out[8]"

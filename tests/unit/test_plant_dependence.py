@@ -5,7 +5,7 @@ from __future__ import annotations
 import islpy as isl
 import pytest
 
-from plant_core.dependence import (
+from plant_core.analysis.dependence import (
     dependences,
     flows,
     lane_candidates,
@@ -13,7 +13,7 @@ from plant_core.dependence import (
     rebalance_reductions,
     reduction_of,
 )
-from plant_core.evaluate import evaluate
+from plant_core.interp.func import evaluate
 from tests.support.plant_builder import Builder, matmul
 from tests.support.plant_random import random_func, random_inputs
 

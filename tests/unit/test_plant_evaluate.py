@@ -6,11 +6,11 @@ import islpy as isl
 import numpy as np
 import pytest
 
-from plant_core import values
-from plant_core.evaluate import evaluate, run
-from plant_core.ir import Binary, Buf, Cast, Comp, Func, Iter, Load, Param, ScalarParam, Select, Val
-from plant_core.loc import Loc, PlantError
-from plant_core.python_source import Array
+from plant_core.interp.func import evaluate, run
+from plant_core.interp.python_codegen import Array
+from plant_core.ir import c_semantics as values
+from plant_core.ir.func import Binary, Buf, Cast, Comp, Func, Iter, Load, Param, ScalarParam, Select, Val
+from plant_core.support.location import Loc, PlantError
 
 HERE = Loc("none.c", 1)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from plant_core.parser import parse_scheduled
-from plant_core.printer import print_scheduled
+from plant_core.ir.parser import parse_scheduled
+from plant_core.ir.printer import print_scheduled
 
 FOLDER = Path(__file__).parents[2] / "examples" / "plant"
 

@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.evaluate import evaluate
-from plant_core.ir import DType, Func, Memcpy
+from plant_core.interp.func import evaluate
+from plant_core.interp.loop_tree import run_tree
+from plant_core.ir.c_semantics import NUMPY, is_float
+from plant_core.ir.func import DType, Func, Memcpy
+from plant_core.ir.loop_tree_printer import print_tree
+from plant_core.ir.parser import parse_func
+from plant_core.ir.printer import print_expr, print_func
 from plant_core.lang import (
     Computation,
     Function,
@@ -30,14 +35,9 @@ from plant_core.lang import (
     verbatim,
     where,
 )
-from plant_core.loc import IllegalSchedule, PlantError
-from plant_core.parser import parse_func
-from plant_core.printer import print_expr, print_func
-from plant_core.resolve import resolve
+from plant_core.normalize.bind_storage import resolve
 from plant_core.scan import scan
-from plant_core.tree_print import print_tree
-from plant_core.tree_run import run_tree
-from plant_core.values import NUMPY, is_float
+from plant_core.support.location import IllegalSchedule, PlantError
 
 i, j, k = iters("i j k")
 

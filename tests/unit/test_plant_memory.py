@@ -9,19 +9,19 @@ import islpy as isl
 import numpy as np
 import pytest
 
-from plant_core import memory
-from plant_core.evaluate import evaluate
-from plant_core.ir import Access, Binary, Buf, Comp, Expr, Func, Iter, Load, Param, Val
-from plant_core.loc import IllegalSchedule, Loc, PlantError
-from plant_core.memory.install import SYNC
-from plant_core.nest import Scheduled, as_written
-from plant_core.order import check
-from plant_core.program import Program
-from plant_core.resolve import resolve
+from plant_core.interp.func import evaluate
+from plant_core.interp.loop_tree import run_tree
+from plant_core.ir.func import Access, Binary, Buf, Comp, Expr, Func, Iter, Load, Param, Val
+from plant_core.ir.loop_tree import Do, For, If, Seq, Tree
+from plant_core.ir.loop_tree_printer import print_tree
+from plant_core.ir.scheduled import Scheduled, as_written
+from plant_core.lang.program import Program
+from plant_core.normalize.bind_storage import resolve
 from plant_core.scan import scan
-from plant_core.tree import Do, For, If, Seq, Tree
-from plant_core.tree_print import print_tree
-from plant_core.tree_run import run_tree
+from plant_core.schedule import memory
+from plant_core.schedule.legality import check
+from plant_core.schedule.memory.insert_copies import SYNC
+from plant_core.support.location import IllegalSchedule, Loc, PlantError
 from tests.support.plant_builder import Builder, matmul
 
 

@@ -10,17 +10,17 @@ import islpy as isl
 import numpy as np
 import pytest
 
-from plant_core import memory
-from plant_core.affine import access_map
-from plant_core.evaluate import evaluate
-from plant_core.ir import Access, Binary, Buf, Expr, Func, Iter, Val
-from plant_core.loc import IllegalSchedule, PlantError
-from plant_core.memory.sites import as_load, sites
-from plant_core.nest import Scheduled, as_written
-from plant_core.order import check
-from plant_core.program import Program
+from plant_core.interp.func import evaluate
+from plant_core.interp.loop_tree import run_tree
+from plant_core.ir.accesses import access_map
+from plant_core.ir.func import Access, Binary, Buf, Expr, Func, Iter, Val
+from plant_core.ir.scheduled import Scheduled, as_written
+from plant_core.lang.program import Program
 from plant_core.scan import scan
-from plant_core.tree_run import run_tree
+from plant_core.schedule import memory
+from plant_core.schedule.legality import check
+from plant_core.schedule.memory.access_sites import as_load, sites
+from plant_core.support.location import IllegalSchedule, PlantError
 from tests.support.plant_builder import Builder
 from tests.support.plant_random import random_func, random_inputs
 

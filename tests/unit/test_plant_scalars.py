@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plant_core.dependence import lane_candidates, rebalance_reductions
-from plant_core.evaluate import evaluate
-from plant_core.scalars import drop_dead, expand_scalars
-from plant_core.schedule import common_loops, normalise_loops
+from plant_core.analysis.dependence import lane_candidates, rebalance_reductions
+from plant_core.interp.func import evaluate
+from plant_core.ir.time_2d1 import common_loops, normalise_loops
+from plant_core.normalize.scalars.scalar_expansion import drop_dead, expand_scalars
 from tests.support.plant_builder import Builder
 from tests.support.plant_random import random_func, random_inputs
 

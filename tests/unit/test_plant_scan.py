@@ -8,14 +8,14 @@ import islpy as isl
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.ir import (
+from plant_core.ir.func import (
     Func,
 )
-from plant_core.loc import Loc, PlantError
-from plant_core.nest import AstOption, Scheduled, as_written
+from plant_core.ir.loop_tree import For
+from plant_core.ir.loop_tree_printer import print_tree
+from plant_core.ir.scheduled import AstOption, Scheduled, as_written
 from plant_core.scan import scan
-from plant_core.tree import For
-from plant_core.tree_print import print_tree
+from plant_core.support.location import Loc, PlantError
 from tests.support.plant_builder import lines_of, nest_of
 
 _LOC = Loc("t.c", 1)

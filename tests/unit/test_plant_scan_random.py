@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core import values
-from plant_core.evaluate import evaluate
-from plant_core.ir import (
+from plant_core.interp.func import evaluate
+from plant_core.interp.loop_tree import Order, run_tree
+from plant_core.interp.python_codegen import Inputs
+from plant_core.ir import c_semantics
+from plant_core.ir.func import (
     Binary,
     Buf,
     Cast,
@@ -28,12 +30,10 @@ from plant_core.ir import (
     Unary,
     Val,
 )
-from plant_core.loc import Loc, PlantError
-from plant_core.nest import AstOption, Nest, Scheduled, as_written
-from plant_core.python_source import Inputs
+from plant_core.ir.loop_tree import Do, For, If, Leaf, Seq, Tag, Tree
+from plant_core.ir.scheduled import AstOption, Nest, Scheduled, as_written
 from plant_core.scan import scan
-from plant_core.tree import Do, For, If, Leaf, Seq, Tag, Tree
-from plant_core.tree_run import Order, run_tree
+from plant_core.support.location import Loc, PlantError
 from tests.generators.verbs import draw_verbs, small_func
 
 _LOC = Loc("random.c", 1)
@@ -52,7 +52,7 @@ def _value(expr: Expr, scope: dict[str, int]) -> int:
         case Cast(operand=operand):
             return _value(operand, scope)
         case Unary(op=op, operand=operand):
-            return int(values.apply_unary(op, _value(operand, scope), "i32"))
+            return int(c_semantics.apply_unary(op, _value(operand, scope), "i32"))
         case Select(condition=condition, true=true, false=false):
             return _value(true if _value(condition, scope) else false, scope)
         case Binary(op="land", left=left, right=right):
@@ -60,7 +60,7 @@ def _value(expr: Expr, scope: dict[str, int]) -> int:
         case Binary(op="lor", left=left, right=right):
             return int(bool(_value(left, scope)) or bool(_value(right, scope)))
         case Binary(op=op, left=left, right=right):
-            return int(values.apply_binary(op, _value(left, scope), _value(right, scope), "i32"))
+            return int(c_semantics.apply_binary(op, _value(left, scope), _value(right, scope), "i32"))
     raise AssertionError(f"{expr} in a tree")
 
 
@@ -277,7 +277,7 @@ def _kernel(tmp_path: Path, name: str) -> tuple[Func, dict[str, np.ndarray | int
     for buf in func.bufs:
         if buf.kind == "param":
             drawn = chance.integers(1, 20, buf.extents)
-            inputs[buf.name] = drawn.astype(values.NUMPY[buf.dtype])
+            inputs[buf.name] = drawn.astype(c_semantics.NUMPY[buf.dtype])
     return func, inputs
 
 

@@ -10,7 +10,8 @@ import islpy as isl
 import numpy as np
 import pytest
 
-from plant_core.ir import (
+from plant_core.interp.loop_tree import run_tree
+from plant_core.ir.func import (
     Access,
     Action,
     Alloc,
@@ -31,12 +32,11 @@ from plant_core.ir import (
     Val,
     Verbatim,
 )
-from plant_core.loc import Loc, PlantError
-from plant_core.nest import AstOption, Scheduled
+from plant_core.ir.loop_tree import Do, For, Leaf, Seq, Tile
+from plant_core.ir.loop_tree_printer import print_tree
+from plant_core.ir.scheduled import AstOption, Scheduled
 from plant_core.scan import scan
-from plant_core.tree import Do, For, Leaf, Seq, Tile
-from plant_core.tree_print import print_tree
-from plant_core.tree_run import run_tree
+from plant_core.support.location import Loc, PlantError
 from tests.support.plant_builder import lines_of, nest_of
 
 _LOC = Loc("t.c", 1)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.affine import children
-from plant_core.canonical.singles import in_singles
-from plant_core.evaluate import evaluate
-from plant_core.ir import Expr
+from plant_core.interp.func import evaluate
+from plant_core.ir.accesses import children
+from plant_core.ir.func import Expr
+from plant_core.normalize.scalars.narrow_floats import in_singles
 
 COUNT = 400
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.evaluate import evaluate
-from plant_core.ir import (
+from plant_core.interp.func import evaluate
+from plant_core.ir.c_semantics import is_float, limits
+from plant_core.ir.func import (
     Access,
     Alloc,
     Binary,
@@ -41,14 +42,13 @@ from plant_core.ir import (
     Val,
     Verbatim,
 )
-from plant_core.loc import Loc, PlantError
-from plant_core.nest import Scheduled, as_written
-from plant_core.parser import parse_expr, parse_func, parse_scheduled
-from plant_core.printer import print_expr, print_func, print_scheduled
-from plant_core.program import Program
+from plant_core.ir.loop_tree_printer import print_tree
+from plant_core.ir.parser import parse_expr, parse_func, parse_scheduled
+from plant_core.ir.printer import print_expr, print_func, print_scheduled
+from plant_core.ir.scheduled import Scheduled, as_written
+from plant_core.lang.program import Program
 from plant_core.scan import scan
-from plant_core.tree_print import print_tree
-from plant_core.values import is_float, limits
+from plant_core.support.location import Loc, PlantError
 from tests.generators.nests import random_program
 from tests.support.plant_builder import matmul
 from tests.support.plant_random import random_func, random_inputs

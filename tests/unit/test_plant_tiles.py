@@ -5,10 +5,10 @@ from __future__ import annotations
 import islpy as isl
 import pytest
 
-from plant_core.legality import check_legal
-from plant_core.loc import IllegalSchedule, PlantError
-from plant_core.schedule import normalise_loops
-from plant_core.tiles import CompPlan, LoopShape, Plan, plan_default, tile_sets
+from plant_core.ir.time_2d1 import normalise_loops
+from plant_core.support.location import IllegalSchedule, PlantError
+from plant_core.tile_plan.legality import check_legal
+from plant_core.tile_plan.plan import CompPlan, LoopShape, Plan, plan_default, tile_sets
 from tests.support.plant_brute import count, is_legal, points
 from tests.support.plant_builder import Builder, matmul
 from tests.support.plant_random import random_func, random_plan

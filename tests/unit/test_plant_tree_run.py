@@ -8,14 +8,14 @@ import islpy as isl
 import numpy as np
 import pytest
 
-from plant_core import verbs
-from plant_core.evaluate import evaluate
-from plant_core.ir import Effect, Verbatim
-from plant_core.loc import Loc, PlantError
-from plant_core.nest import as_written
+from plant_core.interp.func import evaluate
+from plant_core.interp.loop_tree import Order, run_tree
+from plant_core.ir.func import Effect, Verbatim
+from plant_core.ir.loop_tree import For
+from plant_core.ir.scheduled import as_written
 from plant_core.scan import scan
-from plant_core.tree import For
-from plant_core.tree_run import Order, run_tree
+from plant_core.schedule import verbs
+from plant_core.support.location import Loc, PlantError
 from tests.support.plant_builder import Builder
 
 ORDERS: tuple[Order, ...] = ("forward", "reversed", "random")

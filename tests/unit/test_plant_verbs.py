@@ -9,14 +9,14 @@ from textwrap import dedent
 import islpy as isl
 import pytest
 
-from plant_core import verbs
-from plant_core.affine import integer
-from plant_core.ir import Access, Binary, Func, Iter, Param
-from plant_core.loc import IllegalSchedule, PlantError
-from plant_core.nest import Scheduled, as_written
-from plant_core.order import check
-from plant_core.printer import print_expr
-from plant_core.program import Program
+from plant_core.ir.accesses import integer
+from plant_core.ir.func import Access, Binary, Func, Iter, Param
+from plant_core.ir.printer import print_expr
+from plant_core.ir.scheduled import Scheduled, as_written
+from plant_core.lang.program import Program
+from plant_core.schedule import verbs
+from plant_core.schedule.legality import check
+from plant_core.support.location import IllegalSchedule, PlantError
 from tests.support.plant_builder import Builder, matmul
 from tests.support.plant_loops import loops
 

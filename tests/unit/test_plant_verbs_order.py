@@ -7,9 +7,8 @@ from dataclasses import replace
 import islpy as isl
 import pytest
 
-from plant_core import verbs
-from plant_core.dependence import memory_dependences
-from plant_core.ir import (
+from plant_core.analysis.dependence import memory_dependences
+from plant_core.ir.func import (
     Alloc,
     Binary,
     Buf,
@@ -25,10 +24,19 @@ from plant_core.ir import (
     ScalarParam,
     Val,
 )
-from plant_core.loc import IllegalSchedule, Loc, PlantError
-from plant_core.nest import Scheduled, as_written
-from plant_core.order import carried, carried_by, check, dependences_in, is_parallel, is_vectorizable, rebase
-from plant_core.program import Program
+from plant_core.ir.scheduled import Scheduled, as_written
+from plant_core.lang.program import Program
+from plant_core.schedule import verbs
+from plant_core.schedule.legality import (
+    carried,
+    carried_by,
+    check,
+    dependences_in,
+    is_parallel,
+    is_vectorizable,
+    rebase,
+)
+from plant_core.support.location import IllegalSchedule, Loc, PlantError
 from tests.support.plant_builder import Builder, matmul
 from tests.support.plant_random import random_func
 

@@ -9,12 +9,12 @@ import pytest
 
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.target.model import Target
-from plant_core.canonical.passes import canonical
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
-from plant_core.quotients import with_quotients
-from plant_core.values import integer_of
+from dspgen.target.isa.model import Target
+from plant_core.interp.func import evaluate
+from plant_core.ir.c_semantics import integer_of
+from plant_core.ir.func import Buf, Func
+from plant_core.normalize.loops.derived_parameters import with_quotients
+from plant_core.normalize.pipeline import canonical
 from tests.support.any_size import verified_at
 
 KERNELS = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dspgen.frontend.preprocess import run_compiler
+from dspgen.frontend.parse.preprocess import run_compiler
 from tests.generators.program_files import Source, driver
 from tests.generators.program_tree import (
     BITS,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.relative import relative
-from plant_core.schedule import normalise_loops
+from plant_core.ir.time_2d1 import normalise_loops
+from plant_core.normalize.loops.rebase_loops import relative
 from tests.support.same_arrays import check_same
 
 LOOPS = {  # and the iterations of the inner loop afterwards, those of all together where it stays as it is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plant_core.remembered import by_identity, forget
+from plant_core.support.memoize import by_identity, forget
 
 
 def test_runs_once_for_the_same_objects_and_anew_for_equal_ones() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dspgen.rewrite.optimise import optimise
+from dspgen.rewrite.optimize import optimise
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
-from dspgen.vecdsl.printer import print_program
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.printer import print_program
+from dspgen.vecdsl.ir.program import Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
+from dspgen.vecdsl.ir.verify import verify
 
 LANES = 4
 F = VType("f32", True)

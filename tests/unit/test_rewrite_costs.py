@@ -8,20 +8,20 @@ from dataclasses import replace
 import pytest
 
 from dspgen.bench.tiles import TILES, matrix_product
-from dspgen.rewrite import guard
-from dspgen.rewrite.egraph import Job, Limits, saturated
-from dspgen.rewrite.graph import Node
-from dspgen.rewrite.lanewise import Implementation, in_turn
-from dspgen.rewrite.machine import Access, Machine, Value
-from dspgen.rewrite.optimise import Effort, optimise
-from dspgen.rewrite.rule_text import head_of
+from dspgen.rewrite.cost.operation_costs import Access, Machine, Value
+from dspgen.rewrite.cost.scalarization_cost import Implementation, in_turn
+from dspgen.rewrite.egraph import saturation_process as guard
+from dspgen.rewrite.egraph.rule_text import head_of
+from dspgen.rewrite.egraph.saturate import Job, Limits, saturated
+from dspgen.rewrite.graph.enodes import Node
+from dspgen.rewrite.optimize import Effort, optimise
+from dspgen.target.isa.model import Instruction, MemoryAccess, Operand, Rewrite, SemExpr, SemStatement, Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Instruction, MemoryAccess, Operand, Rewrite, SemExpr, SemStatement, Target
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
-from dspgen.vecdsl.parser import parse_program
-from dspgen.vecdsl.printer import print_program
-from dspgen.vecdsl.ranges import readable
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.analysis.integer_ranges import readable
+from dspgen.vecdsl.ir.parser import parse_program
+from dspgen.vecdsl.ir.printer import print_program
+from dspgen.vecdsl.ir.program import Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
+from dspgen.vecdsl.ir.verify import verify
 
 F = VType("f32", True)
 S = VType("f32", False)
@@ -300,7 +300,7 @@ def test_the_rows_of_a_sound_isa_file_need_no_process_of_their_own(monkeypatch: 
     def refused(job: guard.Job) -> None:
         raise AssertionError("a process of its own")
 
-    monkeypatch.setattr("dspgen.rewrite.optimise.saturated_apart", refused)
+    monkeypatch.setattr("dspgen.rewrite.optimize.saturated_apart", refused)
     for kind, op in ((F, "rcp_est"), (S, "rsqrt_est")):
         value = Op("div", (Load("A", Address(0), 1, "f32", kind), Load("A", Address(16), 1, "f32", kind)), kind)
         if kind == S:
@@ -322,8 +322,8 @@ def test_a_process_of_its_own_gives_the_same_graph(monkeypatch: pytest.MonkeyPat
         assert graph == saturated(job)
         return graph
 
-    monkeypatch.setattr("dspgen.rewrite.optimise.may_grow", lambda rules, own: True)
-    monkeypatch.setattr("dspgen.rewrite.optimise.saturated_apart", apart)
+    monkeypatch.setattr("dspgen.rewrite.optimize.may_grow", lambda rules, own: True)
+    monkeypatch.setattr("dspgen.rewrite.optimize.saturated_apart", apart)
     assert print_program(optimise(program, WIDE).program) == expected
     assert asked
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from dspgen.rewrite.depth import depth, shallow
-from dspgen.rewrite.extract import extract
-from dspgen.rewrite.greedy import greedy
-from dspgen.rewrite.milp import Budget
-from dspgen.rewrite.problem import Choice, CyclicChoice, Problem, restrict
+from dspgen.rewrite.extract.extract import extract
+from dspgen.rewrite.extract.greedy import greedy
+from dspgen.rewrite.extract.latency_depth import depth, shallow
+from dspgen.rewrite.extract.milp import Budget
+from dspgen.rewrite.extract.problem import Choice, CyclicChoice, Problem, restrict
 from tests.support.problems import operation, problem_of, random_problem, variable
 
 

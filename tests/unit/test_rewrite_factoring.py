@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dspgen.rewrite.factoring import propose_factors
-from dspgen.rewrite.graph import Node, TermGraph
-from dspgen.rewrite.optimise import optimise
+from dspgen.rewrite.graph.enodes import Node, TermGraph
+from dspgen.rewrite.optimize import optimise
 from dspgen.target.load import load_target
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
-from dspgen.vecdsl.printer import print_program
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.printer import print_program
+from dspgen.vecdsl.ir.program import Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
+from dspgen.vecdsl.ir.verify import verify
 
 LANES = 4
 MACHINE = load_target("ft_m7002", [("lanes", str(LANES))])

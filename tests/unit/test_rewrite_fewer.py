@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dspgen.backend.stages import Planned, plan_program, rewrite
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.rewrite.optimise import Effort
-from dspgen.stages import Planned, plan_program, rewrite
+from dspgen.rewrite.optimize import Effort
 from dspgen.target.load import load_target
-from dspgen.vecdsl.ir import Loop
-from dspgen.vecdsl.origins import outermost_loops
-from plant_core.tiles import CompPlan, LoopShape, Plan
+from dspgen.vecdsl.analysis.loop_origins import outermost_loops
+from dspgen.vecdsl.ir.program import Loop
+from plant_core.tile_plan.plan import CompPlan, LoopShape, Plan
 
 TEXT = """
 void two(const float a[64], const float b[64][64], float c[64], float d[64]) {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dspgen.rewrite.egraph import Limits, saturate
-from dspgen.rewrite.facts import facts_of
-from dspgen.rewrite.rules import RULES, Instance, instances_of
-from dspgen.rewrite.rules_base import Rule
-from dspgen.rewrite.rules_shapes import Shape, by_lanes, lane_rules, shape_rule
+from dspgen.rewrite.egraph.saturate import Limits, saturate
+from dspgen.rewrite.egraph.side_conditions import facts_of
+from dspgen.rewrite.rules.row import Rule
+from dspgen.rewrite.rules.shapes import Shape, by_lanes, lane_rules, shape_rule
+from dspgen.rewrite.rules.table import RULES, Instance, instances_of
 from tests.support.rule_graphs import Sides
 from tests.support.rule_mutants import campaign
 from tests.support.rule_samples import LANES, differs

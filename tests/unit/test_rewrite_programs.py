@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspgen.rewrite.egraph import Limits
-from dspgen.rewrite.optimise import Effort, MissingOperation, optimise
-from dspgen.rewrite.rules import RewriteMode
+from dspgen.rewrite.egraph.saturate import Limits
+from dspgen.rewrite.optimize import Effort, MissingOperation, optimise
+from dspgen.rewrite.rules.table import RewriteMode
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import (
+from dspgen.vecdsl.analysis.integer_ranges import readable
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.printer import print_program
+from dspgen.vecdsl.ir.program import (
     Address,
     ArrayDecl,
     Carried,
@@ -34,9 +36,7 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
-from dspgen.vecdsl.printer import print_program
-from dspgen.vecdsl.ranges import readable
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.ir.verify import verify
 from tests.support.random_machine import random_machine
 from tests.support.vector_programs import LANES, random_inputs, random_program
 

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from dspgen.rewrite.extract import extract
-from dspgen.rewrite.greedy import greedy
-from dspgen.rewrite.improve import improve
-from dspgen.rewrite.milp import Budget, search, solve
-from dspgen.rewrite.problem import Choices, CyclicChoice, Problem, Recurrence, restrict
-from dspgen.rewrite.prune import least, least_recurrence, prune
-from dspgen.rewrite.score import interval, score
-from dspgen.rewrite.shorten import shorten
+from dspgen.rewrite.extract.extract import extract
+from dspgen.rewrite.extract.greedy import greedy
+from dspgen.rewrite.extract.local_search import improve
+from dspgen.rewrite.extract.milp import Budget, search, solve
+from dspgen.rewrite.extract.problem import Choices, CyclicChoice, Problem, Recurrence, restrict
+from dspgen.rewrite.extract.prune import least, least_recurrence, prune
+from dspgen.rewrite.extract.recurrence_shortening import shorten
+from dspgen.rewrite.extract.score import interval, score
 from tests.support.problems import operation, problem_of, random_problem, variable
 
 

@@ -8,19 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dspgen.rewrite.facts import facts_of
-from dspgen.rewrite.graph import Memory, Node, TermGraph, unsaturated
-from dspgen.rewrite.invariants import invariant_nodes
-from dspgen.rewrite.optimise import optimise
-from dspgen.rewrite.patterns import Linear, LoadPattern, RuleError, parse_side
-from dspgen.rewrite.rules import RULES, Instance, check_rule, instances_of
-from dspgen.rewrite.rules_base import Rule
-from dspgen.rewrite.rules_shapes import lane_rules
+from dspgen.rewrite.egraph.side_conditions import facts_of
+from dspgen.rewrite.graph.enodes import Memory, Node, TermGraph, unsaturated
+from dspgen.rewrite.graph.loop_invariants import invariant_nodes
+from dspgen.rewrite.graph.patterns import Linear, LoadPattern, RuleError, parse_side
+from dspgen.rewrite.optimize import optimise
+from dspgen.rewrite.rules.row import Rule
+from dspgen.rewrite.rules.shapes import lane_rules
+from dspgen.rewrite.rules.table import RULES, Instance, check_rule, instances_of
 from dspgen.target.load import isa_names, load_target
-from dspgen.vecdsl.ir import NARROW, Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
-from dspgen.vecdsl.printer import print_program
-from dspgen.vecdsl.ranges import readable
-from dspgen.vecdsl.semantics import IEEE
+from dspgen.vecdsl.analysis.integer_ranges import readable
+from dspgen.vecdsl.ir.printer import print_program
+from dspgen.vecdsl.ir.program import NARROW, Address, ArrayDecl, Const, Load, Loop, Op, Program, Store, Term, VType
+from dspgen.vecdsl.ir.semantics import IEEE
 from tests.support.rule_samples import LANES, Sample, differs, same
 
 ALL = {r.name: r for r in (*RULES, *lane_rules(LANES))}

@@ -7,12 +7,26 @@ import random
 import numpy as np
 import pytest
 
-from dspgen.rewrite.optimise import optimise
+from dspgen.rewrite.optimize import optimise
 from dspgen.target.load import load_target
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Const, Let, Load, Loop, Op, Program, Stmt, Store, Term, Var, VType
-from dspgen.vecdsl.terms import statements
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import (
+    Address,
+    ArrayDecl,
+    Const,
+    Let,
+    Load,
+    Loop,
+    Op,
+    Program,
+    Stmt,
+    Store,
+    Term,
+    Var,
+    VType,
+)
+from dspgen.vecdsl.ir.terms import statements
+from dspgen.vecdsl.ir.verify import verify
 
 LANES = 4
 MACHINE = load_target("ft_m7002", [("lanes", str(LANES))])

@@ -8,29 +8,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import run_file
-from dspgen.target.model import Target
-from dspgen.vecdsl.build import build
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.hoist import hoist
-from dspgen.vecdsl.ir import Loop
-from dspgen.vecdsl.promote import promote
-from dspgen.vecdsl.ranges import over_reads
-from dspgen.vecdsl.simplify import simplify
-from dspgen.vecdsl.terms import statements
-from dspgen.vecdsl.verify import verify
-from plant_core.astgen import generate
-from plant_core.canonical.passes import canonical
-from plant_core.evaluate import evaluate as run_plain
-from plant_core.ir import Buf, Func
-from plant_core.legality import check_legal
-from plant_core.loc import IllegalSchedule
-from plant_core.recurrences import recurrence_of
-from plant_core.tiles import CompPlan, LoopShape, Plan
-from plant_core.tree_evaluate import evaluate_tree
-from plant_core.values import NUMPY, is_float
+from dspgen.target.isa.model import Target
+from dspgen.vecdsl.analysis.integer_ranges import over_reads
+from dspgen.vecdsl.build.program_builder import build
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import Loop
+from dspgen.vecdsl.ir.terms import statements
+from dspgen.vecdsl.ir.verify import verify
+from dspgen.vecdsl.loops.loop_invariant_motion import hoist
+from dspgen.vecdsl.loops.register_promotion import promote
+from dspgen.vecdsl.loops.simplify import simplify
+from plant_core.analysis.linear_recurrences import recurrence_of
+from plant_core.interp.func import evaluate as run_plain
+from plant_core.interp.tiled_loop_tree import evaluate_tree
+from plant_core.ir.c_semantics import NUMPY, is_float
+from plant_core.ir.func import Buf, Func
+from plant_core.normalize.pipeline import canonical
+from plant_core.scan.tile_plan_codegen import generate
+from plant_core.support.location import IllegalSchedule
+from plant_core.tile_plan.legality import check_legal
+from plant_core.tile_plan.plan import CompPlan, LoopShape, Plan
 
 LANES = 8
 SIZE = 70

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from dspgen.asmir.ir import Loop
-from dspgen.sched import prepared
-from dspgen.sched.budget import Budget
-from dspgen.sched.facts import Facts
-from dspgen.sched.kit import Kit
-from dspgen.sched.modulo import ModuloSchedule
-from dspgen.sched.prepared import HEURISTICS, prepare, scheduled, sparing
+from dspgen.asmir.ir.function import Loop
+from dspgen.sched.graph.budget import Budget
+from dspgen.sched.graph.synthesized_instrs import Kit
+from dspgen.sched.loops import loop_body as prepared
+from dspgen.sched.loops.loop_body import HEURISTICS, prepare, scheduled, sparing
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.modulo.modulo import ModuloSchedule
 from dspgen.target.load import load_target
 from tests.unit.test_sched_loops import matrix_product
 

@@ -7,16 +7,16 @@ from functools import partial
 
 import pytest
 
-from dspgen.asmir.ir import Predicate, VReg
-from dspgen.sched.facts import Atom, Facts
-from dspgen.sched.flow import Occupancy
-from dspgen.sched.kit import Kit
-from dspgen.sched.layout import Layout
-from dspgen.sched.list_sched import Block, EndsCollide
-from dspgen.sched.regalloc import allocate
-from dspgen.sched.sections import Envelope, Section
-from dspgen.sched.settings import Settings
-from dspgen.sched.straight import straight_ops
+from dspgen.asmir.ir.function import Predicate, VReg
+from dspgen.sched.graph.rigid_sections import Envelope, Section
+from dspgen.sched.graph.synthesized_instrs import Kit
+from dspgen.sched.layout.function_layout import Layout
+from dspgen.sched.loops.attempt_state import Settings
+from dspgen.sched.machine.target_facts import Atom, Facts
+from dspgen.sched.registers.allocation import allocate
+from dspgen.sched.registers.occupancy import Occupancy
+from dspgen.sched.straight.list_scheduling import Block, EndsCollide
+from dspgen.sched.straight.prepare import straight_ops
 from dspgen.target.load import load_target
 
 TARGET = load_target("ft_m7002")

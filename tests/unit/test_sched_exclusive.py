@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dspgen.asmir.ir import Instr, Predicate, Reg, VReg
-from dspgen.check.check import check
-from dspgen.linear_road import schedule_text
-from dspgen.sched.ddg import all_edges, straight_graph
-from dspgen.sched.facts import Facts
-from dspgen.sched.kit import Kit
-from dspgen.sched.straight import straight_ops
-from dspgen.sim.evaluate import evaluate
+from dspgen.asmir.ir.function import Instr, Predicate, Reg, VReg
+from dspgen.check.equivalence import check
+from dspgen.driver.linear_asm import schedule_text
+from dspgen.sched.graph.dependence_graph import all_edges, straight_graph
+from dspgen.sched.graph.synthesized_instrs import Kit
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.straight.prepare import straight_ops
+from dspgen.sim.linear_evaluator import evaluate
 from dspgen.sim.run import simulate
 from dspgen.target.load import load_target
 from tests.support.sched_programs import Writer

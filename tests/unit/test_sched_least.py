@@ -7,10 +7,10 @@ from typing import Literal
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sched.least import Hopes, TooSlow, least_cycles
-from dspgen.sched.schedule import schedule
+from dspgen.sched.graph.lower_bound import Hopes, TooSlow, least_cycles
+from dspgen.sched.scheduler import schedule
 from dspgen.target.load import load_target
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

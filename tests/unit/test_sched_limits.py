@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import SourceError
 from dspgen.options import Options
-from dspgen.pipeline import run_file
-from dspgen.sched.exact_modulo import exact_modulo_schedule
-from dspgen.sched.facts import Facts, Reservation
-from dspgen.sched.fit import Searches, fit_block
-from dspgen.sched.limits import Limits
-from dspgen.sched.list_sched import Fitted
-from dspgen.sched.machine import ReservationTable
-from dspgen.sched.modulo import ModuloSchedule
-from dspgen.sched.prepared import HEURISTICS
+from dspgen.sched.loops.loop_body import HEURISTICS
+from dspgen.sched.machine.group_limits import Limits
+from dspgen.sched.machine.reservation_table import ReservationTable
+from dspgen.sched.machine.target_facts import Facts, Reservation
+from dspgen.sched.modulo.exact import exact_modulo_schedule
+from dspgen.sched.modulo.modulo import ModuloSchedule
+from dspgen.sched.straight.block_packing import Searches, fit_block
+from dspgen.sched.straight.list_scheduling import Fitted
 from dspgen.sim.run import simulate
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.support.cyclic_graphs import cyclic_graph
 from tests.support.limited import KINDS, VECTOR, limited
 from tests.support.straight_blocks import Blocks

@@ -11,24 +11,26 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from dspgen.asmir.ir import Function, Instr, Loop, Mem, MemRef, Reg, Stream, VReg
+from dspgen.asmir.ir.function import Function, Instr, Loop, Mem, MemRef, Reg, Stream, VReg
+from dspgen.driver.pipeline import compile_file
 from dspgen.emit.asm import loop_block
 from dspgen.emit.text import print_lines
 from dspgen.errors import NoSchedule
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.polishing import outdone
-from dspgen.sched import attempts, plans, prepared
-from dspgen.sched.ddg import overlap_distance
-from dspgen.sched.facts import Facts
-from dspgen.sched.fit import fit_block
-from dspgen.sched.ir import LoopReport, Method, Packet, Scheduled
-from dspgen.sched.modulo import GAVE_UP
-from dspgen.sched.ops import make_op
-from dspgen.sched.schedule import schedule
+from dspgen.sched.graph.dependence_graph import overlap_distance
+from dspgen.sched.ir.packets import LoopReport, Method, Packet, Scheduled
+from dspgen.sched.loops import attempts
+from dspgen.sched.loops import loop_body as prepared
+from dspgen.sched.loops import loop_plans as plans
+from dspgen.sched.machine.operations import make_op
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.modulo.modulo import GAVE_UP
+from dspgen.sched.scheduler import schedule
+from dspgen.sched.straight.block_packing import fit_block
+from dspgen.search.final_schedule import outdone
 from dspgen.sim.run import simulate
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.support.sched_programs import Writer
 
 TARGET = load_target("ft_m7002")
@@ -281,8 +283,8 @@ def test_fractional_bound_unrolls() -> None:
 def test_fewer_iterations_than_stages(trip: int) -> None:
     """All of them are under way before the first one ends: no cycle of the kernel has all stages busy."""
     with ExitStack() as stack:
-        stack.enter_context(patch("dspgen.sched.plans._MOST_FLAT", 0))
-        stack.enter_context(patch("dspgen.sched.schedule.flatten_short_loops", lambda body, *_: body))
+        stack.enter_context(patch("dspgen.sched.loops.loop_plans._MOST_FLAT", 0))
+        stack.enter_context(patch("dspgen.sched.scheduler.flatten_short_loops", lambda body, *_: body))
         scheduled = schedule(powers(trip), TARGET)
     found = report(scheduled, "powers_i")
     assert found.pipelined and found.trip is not None and found.stages > found.trip
@@ -351,7 +353,7 @@ def test_ordered_instructions_keep_their_order() -> None:
 def test_a_short_loop_is_straight_code_where_that_is_quicker(rows: int, depth: int) -> None:
     function = matrix_product(TARGET, rows, 3, depth)
     scheduled = schedule(function, TARGET)
-    with patch("dspgen.sched.plans._MOST_FLAT", 0):
+    with patch("dspgen.sched.loops.loop_plans._MOST_FLAT", 0):
         as_loop = schedule(function, TARGET)
     assert scheduled.cycles is not None and as_loop.cycles is not None
     assert scheduled.cycles <= as_loop.cycles
@@ -361,9 +363,9 @@ def test_a_short_loop_is_straight_code_where_that_is_quicker(rows: int, depth: i
 
 def test_a_short_loop_stays_one_where_straight_code_has_too_many_operations() -> None:
     with ExitStack() as stack:
-        stack.enter_context(patch("dspgen.sched.schedule.flatten_short_loops", lambda body, *_: body))
+        stack.enter_context(patch("dspgen.sched.scheduler.flatten_short_loops", lambda body, *_: body))
         assert not schedule(powers(5), TARGET).loops
-        stack.enter_context(patch("dspgen.sched.appender._MOST_STRAIGHT", 6))
+        stack.enter_context(patch("dspgen.sched.layout.appender._MOST_STRAIGHT", 6))
         assert report(schedule(powers(5), TARGET), "powers_i").pipelined
 
 
@@ -394,7 +396,7 @@ def test_the_exact_scheduler_finds_what_the_others_miss() -> None:
         return found
 
     with ExitStack() as stack:
-        stack.enter_context(patch("dspgen.sched.plans._MOST_FLAT", 0))
+        stack.enter_context(patch("dspgen.sched.loops.loop_plans._MOST_FLAT", 0))
         made = tuple(short_of_breath(find) for find in prepared.HEURISTICS)
         stack.enter_context(patch.object(prepared, "HEURISTICS", made))
         missed = report(schedule(function, TARGET), "product_k")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from dspgen.sched.facts import Facts, Reservation
-from dspgen.sched.machine import ReservationTable
-from dspgen.sched.sink import _worthwhile
+from dspgen.sched.machine.reservation_table import ReservationTable
+from dspgen.sched.machine.target_facts import Facts, Reservation
+from dspgen.sched.straight.late_placement import _worthwhile
 from dspgen.target.load import load_target
 
 FACTS = Facts(load_target("ft_m7002"))

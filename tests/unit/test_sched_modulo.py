@@ -7,15 +7,15 @@ from itertools import count
 
 import pytest
 
-from dspgen.sched.attempts import FewRegisters
-from dspgen.sched.crowded import no_room
-from dspgen.sched.ddg import Graph, all_edges
-from dspgen.sched.exact_modulo import exact_modulo_schedule
-from dspgen.sched.facts import Facts
-from dspgen.sched.modulo import GAVE_UP, ModuloSchedule, modulo_schedule, modulo_schedule_cyclic
-from dspgen.sched.pipelining import Steps
-from dspgen.sched.prepared import HEURISTICS
-from dspgen.sched.slack import least_distances
+from dspgen.sched.graph.dependence_graph import Graph, all_edges
+from dspgen.sched.loops.attempts import FewRegisters
+from dspgen.sched.loops.loop_body import HEURISTICS
+from dspgen.sched.loops.pipelining import Steps
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.modulo.energetic_bound import no_room
+from dspgen.sched.modulo.exact import exact_modulo_schedule
+from dspgen.sched.modulo.modulo import GAVE_UP, ModuloSchedule, modulo_schedule, modulo_schedule_cyclic
+from dspgen.sched.modulo.slack import least_distances
 from dspgen.target.load import load_target
 from tests.support.cyclic_graphs import CyclicGraph, cyclic_graph
 

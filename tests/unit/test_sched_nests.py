@@ -11,25 +11,25 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from dspgen.asmir.ir import Function, Imm, Instr, Loop, Mem, MemRef, Reg, Stream, VReg, loops_in
-from dspgen.check.check import check as against_packets
+from dspgen.asmir.ir.function import Function, Imm, Instr, Loop, Mem, MemRef, Reg, Stream, VReg, loops_in
+from dspgen.check.equivalence import check as against_packets
+from dspgen.driver.pipeline import compile_file
 from dspgen.emit.linear import emit_linear
 from dspgen.emit.text import print_lines
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sched import plans
-from dspgen.sched.facts import Facts
-from dspgen.sched.initial import with_biased_bases
-from dspgen.sched.ir import LabelLine, Lessons, Scheduled
-from dspgen.sched.kit import Kit
-from dspgen.sched.live import remove_dead
-from dspgen.sched.nests import Nest, nest_of
-from dspgen.sched.schedule import schedule
-from dspgen.sched.settings import Settings
-from dspgen.sched.streams import Access, Group
+from dspgen.sched.graph.liveness import remove_dead
+from dspgen.sched.graph.synthesized_instrs import Kit
+from dspgen.sched.ir.packets import LabelLine, Lessons, Scheduled
+from dspgen.sched.loops import loop_plans as plans
+from dspgen.sched.loops.attempt_state import Settings
+from dspgen.sched.loops.outer_loops import Nest, nest_of
+from dspgen.sched.loops.prologue_copy_elision import with_biased_bases
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.modulo.address_streams import Access, Group
+from dspgen.sched.scheduler import schedule
 from dspgen.sim.run import simulate
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.support.sched_programs import RandomProgram, Writer, assert_same, with_latencies
 from tests.support.timed_machines import PIPELINES, PipelineKind, timed
 from tests.unit.test_sched_loops import inputs, pointer
@@ -251,8 +251,8 @@ def run_stages(target: Target, outer: int, trips: Sequence[int]) -> Scheduled:
 def test_trips_fewer_than_the_stages_and_more(trips: tuple[int, ...]) -> None:
     """In whatever order; the machine has few address registers for it."""
     with ExitStack() as stack:
-        stack.enter_context(patch("dspgen.sched.plans._MOST_FLAT", 0))
-        stack.enter_context(patch("dspgen.sched.schedule.flatten_short_loops", lambda body, *_: body))
+        stack.enter_context(patch("dspgen.sched.loops.loop_plans._MOST_FLAT", 0))
+        stack.enter_context(patch("dspgen.sched.scheduler.flatten_short_loops", lambda body, *_: body))
         cycles = [run_stages(TARGET, outer, trips).cycles for outer in (4, 5)]
         with patch.object(plans, "nest_of", one_inner_loop):
             apart = [run_stages(TARGET, outer, trips).cycles for outer in (4, 5)]

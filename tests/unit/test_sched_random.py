@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from dspgen.emit.text import print_lines
-from dspgen.sched.schedule import schedule
+from dspgen.sched.scheduler import schedule
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.support.sched_programs import RandomProgram, assert_same, with_latencies
 from tests.support.timed_machines import PIPELINES, PipelineKind, timed
 

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.asmir.ir import Function, If, Item, Loop, Mem, Phys, Predicate, Reg, VReg
+from dspgen.asmir.ir.function import Function, If, Item, Loop, Mem, Phys, Predicate, Reg, VReg
+from dspgen.backend.stages import schedule_remarks
 from dspgen.emit.text import print_lines
 from dspgen.errors import NoSchedule
-from dspgen.sched.facts import Facts
-from dspgen.sched.ir import Packet
-from dspgen.sched.kit import Kit
-from dspgen.sched.layout import Layout
-from dspgen.sched.least import TooSlow
-from dspgen.sched.live import NOTHING
-from dspgen.sched.schedule import schedule
-from dspgen.sched.settings import Settings
-from dspgen.sched.spill import Stack
-from dspgen.stages import schedule_remarks
+from dspgen.sched.graph.liveness import NOTHING
+from dspgen.sched.graph.lower_bound import TooSlow
+from dspgen.sched.graph.synthesized_instrs import Kit
+from dspgen.sched.ir.packets import Packet
+from dspgen.sched.layout.function_layout import Layout
+from dspgen.sched.loops.attempt_state import Settings
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.registers.spilling import Stack
+from dspgen.sched.scheduler import schedule
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.support.sched_programs import RandomProgram, Writer, assert_same, with_latencies
 
 TARGET = load_target("ft_m7002")

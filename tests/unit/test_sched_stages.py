@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from dspgen.sched.ddg import Graph, all_edges
-from dspgen.sched.facts import Facts
-from dspgen.sched.modulo import modulo_schedule
-from dspgen.sched.stages import with_stages_moved
+from dspgen.sched.graph.dependence_graph import Graph, all_edges
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.modulo.modulo import modulo_schedule
+from dspgen.sched.modulo.stage_scheduling import with_stages_moved
 from dspgen.target.load import load_target
 from tests.support.cyclic_graphs import CyclicGraph, cyclic_graph
 from tests.unit.test_sched_modulo import check

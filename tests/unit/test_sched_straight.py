@@ -8,23 +8,23 @@ from unittest.mock import patch
 
 import pytest
 
-from dspgen.asmir.ir import Function, Instr, Predicate, Reg, VReg, renamed
+from dspgen.asmir.ir.function import Function, Instr, Predicate, Reg, VReg, renamed
 from dspgen.errors import DspgenError
-from dspgen.sched.apart import apart
-from dspgen.sched.bounds import Bounds, bounds_of
-from dspgen.sched.downsets import Found, shortest
-from dspgen.sched.exact_straight import proven
-from dspgen.sched.facts import Facts, Reservation
-from dspgen.sched.fit import Searches, fit_block
-from dspgen.sched.frugal import versions_of
-from dspgen.sched.groups import Chooser, Kinds
-from dspgen.sched.instance import Instance, Version
-from dspgen.sched.ir import CommentLine
-from dspgen.sched.list_sched import Block, heights_of
-from dspgen.sched.ops import Op, make_op, remade
-from dspgen.sched.schedule import schedule
-from dspgen.sched.serial import serial_edges
+from dspgen.sched.ir.packets import CommentLine
+from dspgen.sched.machine.operations import Op, make_op, remade
+from dspgen.sched.machine.target_facts import Facts, Reservation
+from dspgen.sched.scheduler import schedule
+from dspgen.sched.straight.block_packing import Searches, fit_block
+from dspgen.sched.straight.bounds import Bounds, bounds_of
+from dspgen.sched.straight.downsets import Found, shortest
+from dspgen.sched.straight.exact import proven
+from dspgen.sched.straight.instance import Instance, Version
+from dspgen.sched.straight.issue_groups import Chooser, Kinds
+from dspgen.sched.straight.list_scheduling import Block, heights_of
+from dspgen.sched.straight.register_pressure_order import versions_of
+from dspgen.sched.straight.register_serialization import serial_edges
 from dspgen.target.load import isa_names, load_target
+from plant_core.support.solver_process import apart
 from tests.support.sched_programs import Writer
 from tests.support.straight_blocks import Blocks
 
@@ -322,8 +322,8 @@ def test_calls_in_another_process_return_and_raise() -> None:
 
 
 def test_the_exact_method_without_its_solver_is_refused() -> None:
-    from dspgen.cli_shared import sched_mode
+    from dspgen.cli.options import sched_mode
 
-    with patch("dspgen.cli_shared.find_spec", return_value=None), pytest.raises(DspgenError) as refused:
+    with patch("dspgen.cli.options.find_spec", return_value=None), pytest.raises(DspgenError) as refused:
         sched_mode("exact")
     assert "DG515" in refused.value.render()

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dspgen.asmir.ir import Function, Instr, Jump, Label, Loop, Mark, Phys, Predicate, VReg, loops_in
+from dspgen.asmir.ir.function import Function, Instr, Jump, Label, Loop, Mark, Phys, Predicate, VReg, loops_in
 from dspgen.asmir.lower import lower
-from dspgen.sched.facts import Facts
-from dspgen.sched.schedule import schedule
-from dspgen.sched.windows import free_after, with_own_values
+from dspgen.sched.graph.implicit_registers import free_after, with_own_values
+from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.scheduler import schedule
 from dspgen.target.load import load_target
-from dspgen.target.query import Index
-from dspgen.vecdsl import ir as v
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ranges import readable
+from dspgen.target.query.instructions import Index
+from dspgen.vecdsl.analysis.integer_ranges import readable
+from dspgen.vecdsl.ir import program as v
+from dspgen.vecdsl.ir.evaluate import evaluate
 from tests.support.access_programs import inputs_for, run_assembly
 
 TARGET = load_target("ft_m7002")

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.cpu_road import build_cpu, compile_cpu
+from dspgen.driver.cpu import build_cpu, compile_cpu
+from dspgen.driver.pipeline import compile_file
 from dspgen.options import Options
 from dspgen.oracle import host_program
-from dspgen.pipeline import compile_file
 from dspgen.sim.run import simulate
 from dspgen.target.load import load_target
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dspgen.errors import SourceError
-from dspgen.sim.dma import Span
+from dspgen.sim.ir.dma import Span
 from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.load import load_target
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from dspgen.errors import SourceError
-from dspgen.sim import native
+from dspgen.sim.cgen import native
 from dspgen.sim.run import Engine, SimResult, simulate
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from tests.support.sim_programs import ARRAY_BYTES, Generator, with_bases
 from tests.support.timed_machines import PIPELINES, PipelineKind, timed
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.asmir.ir import Function, If, Loop, Mem, Reg, Stream, VReg
+from dspgen.asmir.ir.function import Function, If, Loop, Mem, Reg, Stream, VReg
+from dspgen.backend.stages import simulate_kernel
+from dspgen.driver.pipeline import compile_file
 from dspgen.errors import SourceError
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.oracle.inputs import random_inputs
-from dspgen.pipeline import compile_file
-from dspgen.sim.evaluate import evaluate
-from dspgen.stages import simulate_kernel
+from dspgen.sim.linear_evaluator import evaluate
 from dspgen.target.load import isa_names, load_target
 from tests.support.examples import defines
 from tests.support.sched_programs import RandomProgram, Writer, assert_same, random_memory

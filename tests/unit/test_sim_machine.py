@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dspgen.errors import SourceError
-from dspgen.sim import states
-from dspgen.sim.parse import assemble
+from dspgen.sim.cgen import static_states as states
 from dspgen.sim.run import Engine, SimResult, cycles_only, simulate
+from dspgen.sim.text.parse import assemble
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 
 ENGINES: tuple[Engine, ...] = ("python", "native")
 RETURN = "\n SBR R62\n SNOP 6\n"

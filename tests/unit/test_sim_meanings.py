@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from dspgen.errors import IsaError
-from dspgen.sim.lower import Lowering
-from dspgen.sim.meanings import _MEANINGS
-from dspgen.sim.registers import RegisterFile
-from dspgen.sim.samples import placed
-from dspgen.sim.semantics import compile_node
+from dspgen.sim.ir.derived_operations import _MEANINGS
+from dspgen.sim.ir.registers import RegisterFile
+from dspgen.sim.ir.semantics import compile_node
+from dspgen.sim.lowering.lower_instructions import Lowering
+from dspgen.sim.text.samples import placed
+from dspgen.target.isa.model import Instruction
+from dspgen.target.isa.semantics import parse
 from dspgen.target.load import load_target
-from dspgen.target.model import Instruction
-from dspgen.target.semantics import parse
 
 TARGET = load_target("hexagon_v66")
 REGISTERS = RegisterFile(TARGET)

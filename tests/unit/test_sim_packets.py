@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sim.ir import Assembled
-from dspgen.sim.packets import packets_of
-from dspgen.sim.parse import assemble
+from dspgen.sim.ir.program import Assembled
+from dspgen.sim.lowering.from_packets import packets_of
+from dspgen.sim.text.parse import assemble
 from dspgen.target.load import load_target
 
 PROGRAM = """

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dspgen.errors import SourceError
-from dspgen.sched.ir import Address
-from dspgen.sim.call import parse_call
-from dspgen.sim.ir import Assembled
-from dspgen.sim.parse import assemble
+from dspgen.sched.ir.packets import Address
+from dspgen.sim.call_syntax import parse_call
+from dspgen.sim.ir.program import Assembled
+from dspgen.sim.text.parse import assemble
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 
 
 @pytest.fixture(scope="module")

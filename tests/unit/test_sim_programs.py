@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from dspgen.cli import commands
+from dspgen.cli.main import commands
 from dspgen.sim.run import Engine, SimResult, simulate
 from dspgen.target.load import load_target
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.driver.linear_asm import schedule_text
+from dspgen.driver.pipeline import compile_file
 from dspgen.emit.text import print_lines
 from dspgen.errors import IsaError, SourceError
-from dspgen.linear_road import schedule_text
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sched.ir import Address, Packet
-from dspgen.sim.parse import assemble
+from dspgen.sched.ir.packets import Address, Packet
 from dspgen.sim.run import simulate
+from dspgen.sim.text.parse import assemble
+from dspgen.target.isa.model import Target
 from dspgen.target.load import isa_path, load_target
-from dspgen.target.model import Target
 
 TEXT = """\
         .global f

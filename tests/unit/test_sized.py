@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from dspgen.frontend.read import read_c
-from plant_core.evaluate import evaluate
-from plant_core.ir import ScalarParam
-from plant_core.sized import at_sizes
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import ScalarParam
+from plant_core.normalize.loops.specialize_sizes import at_sizes
 
 
 def test_a_function_at_sizes_does_the_same(tmp_path: Path) -> None:

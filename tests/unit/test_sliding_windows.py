@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.asmir.places import Slid, moved
+from dspgen.asmir.dma.buffer_placement import Slid, moved
 from dspgen.frontend.read import read_c
-from plant_core.blocks import windows
-from plant_core.boxes import Boxes
-from plant_core.canonical.passes import canonical
-from plant_core.windows import Counter, Window, slide_of
+from plant_core.analysis.rectangular_hull import Boxes
+from plant_core.normalize.pipeline import canonical
+from plant_core.scratchpad.buffers import Counter, Window, slide_of
+from plant_core.scratchpad.tile_nest import windows
 
 GRANULE = 16
 CONVOLUTION = """void f(const float x[100][101], const float h[4][2], float y[97][100]) {

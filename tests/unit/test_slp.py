@@ -10,18 +10,18 @@ import pytest
 
 from dspgen.errors import NoSchedule
 from dspgen.frontend.read import read_c
-from dspgen.straight.build import straight_programs
-from dspgen.straight.layout import Layouts
-from dspgen.straight.sums import Summand, align_ordered
+from dspgen.straight.candidates import straight_programs
+from dspgen.straight.operand_layout import Layouts
+from dspgen.straight.signed_sums import Summand, align_ordered
 from dspgen.straight.trace import trace
 from dspgen.target.load import load_target
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Load, Loop, Op, Store
-from dspgen.vecdsl.terms import terms_in
-from dspgen.vecdsl.verify import verify
-from plant_core.evaluate import evaluate as run
-from plant_core.ir import Buf, Func
-from plant_core.values import NUMPY
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import Load, Loop, Op, Store
+from dspgen.vecdsl.ir.terms import terms_in
+from dspgen.vecdsl.ir.verify import verify
+from plant_core.interp.func import evaluate as run
+from plant_core.ir.c_semantics import NUMPY
+from plant_core.ir.func import Buf, Func
 
 ROOT = Path(__file__).parents[2]
 SHAPES = [

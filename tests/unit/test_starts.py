@@ -7,17 +7,17 @@ from pathlib import Path
 import islpy as isl
 import numpy as np
 
+from dspgen.driver.pipeline import compile_file, run_compiled
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled
 from dspgen.target.load import load_target
-from dspgen.vecdsl.congruence import Congruence, Congruences
-from dspgen.vecdsl.parser import parse_program
-from dspgen.vecdsl.simplify import simplify
-from plant_core.affine import integer
-from plant_core.ir import Binary, Comp, Expr, Iter, Load, Param
-from plant_core.loc import Loc
-from plant_core.starts import with_names, with_starts
-from plant_core.tree import For, Leaf, Tile
+from dspgen.vecdsl.analysis.congruence import Congruence, Congruences
+from dspgen.vecdsl.ir.parser import parse_program
+from dspgen.vecdsl.loops.simplify import simplify
+from plant_core.analysis.symbolic_offsets import with_names, with_starts
+from plant_core.ir.accesses import integer
+from plant_core.ir.func import Binary, Comp, Expr, Iter, Load, Param
+from plant_core.ir.loop_tree import For, Leaf, Tile
+from plant_core.support.location import Loc
 
 LOC = Loc("f.c", 1, 1)
 

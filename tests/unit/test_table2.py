@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dspgen.bench import plots, programs, table2
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import DspgenError
 from dspgen.options import Options
-from dspgen.pipeline import run_file
 from dspgen.target.load import isa_names, load_target
-from dspgen.target.operations import OperationTable
+from dspgen.target.query.operations import OperationTable
 
 Run = Callable[..., tuple[int, str, str]]
 

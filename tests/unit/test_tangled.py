@@ -8,8 +8,8 @@ import islpy as isl
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.affine import access_map
-from plant_core.tangled import tangled
+from plant_core.ir.accesses import access_map
+from plant_core.ir.nested_quotients import tangled
 
 VALUES = {
     "i": False,

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dspgen.errors import NoSchedule
-from dspgen.target.arguments import (
+from dspgen.target.load import load_target
+from dspgen.target.query.arguments import (
     Member,
     argument_places,
     by_structure,
@@ -20,8 +21,7 @@ from dspgen.target.arguments import (
     structure_alignment,
     structure_bytes,
 )
-from dspgen.target.load import load_target
-from dspgen.target.views import with_arguments
+from dspgen.target.query.views import with_arguments
 
 HEXAGON = load_target("hexagon_v66")
 

@@ -12,10 +12,10 @@ import pytest
 
 from dspgen.errors import IsaError
 from dspgen.target.describe import describe
-from dspgen.target.expressions import ExpressionError, evaluate
+from dspgen.target.isa.semantics import SemanticsError, format_statements, parse
 from dspgen.target.load import isa_names, isa_path, load_target
-from dspgen.target.locate import locate
-from dspgen.target.semantics import SemanticsError, format_statements, parse
+from dspgen.target.schema.expressions import ExpressionError, evaluate
+from dspgen.target.schema.toml_positions import locate
 
 LABELS = {"published", "mined", "derived", "assumed"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from dspgen.target.query import Index, Match
+from dspgen.target.query.instructions import Index, Match
 
 TARGET = load_target("ft_m7002")
 INDEX = Index(TARGET)

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.options import Options
-from dspgen.pipeline import run_file
 from dspgen.sim.run import simulate
+from dspgen.target.isa.model import Macro
 from dspgen.target.load import isa_names, load_target
-from dspgen.target.model import Macro
-from dspgen.vecdsl.evaluate import evaluate_term
-from dspgen.vecdsl.ir import OPS, Const, Op, Term, Var, VType
-from dspgen.vecdsl.terms import leaves
+from dspgen.vecdsl.ir.evaluate import evaluate_term
+from dspgen.vecdsl.ir.program import OPS, Const, Op, Term, Var, VType
+from dspgen.vecdsl.ir.terms import leaves
 
 LANES = 16
 COMPARISONS = ("lt", "ltu", "gt", "le", "ge", "eq", "ne")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dspgen.sim.run import simulate
+from dspgen.target.isa.model import Instruction, SemExpr, SemStatement, Target
+from dspgen.target.isa.semantics import parse, places
 from dspgen.target.load import isa_names, load_target
-from dspgen.target.model import Instruction, SemExpr, SemStatement, Target
-from dspgen.target.semantics import parse, places
-from dspgen.target.views import views
+from dspgen.target.query.views import views
 
 MACHINES = [load_target(name) for name in isa_names()]
 WIDE = [(m, view) for m in MACHINES for view in views(m) if view is not m]

@@ -9,26 +9,26 @@ import pytest
 
 from dspgen.errors import NoSchedule, Problem
 from dspgen.frontend.read import read_c
+from dspgen.search.candidate_search import search
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
-from dspgen.target.views import views
-from dspgen.tiling.arrange import Arrangement, arrangements, spaced
-from dspgen.tiling.bound import bound, count
+from dspgen.target.query.operations import OperationTable
+from dspgen.target.query.views import views
 from dspgen.tiling.candidates import Candidate, candidates
-from dspgen.tiling.lanes import Lane, LegalLanes, lane_choices
-from dspgen.tiling.machine import Machine
-from dspgen.tiling.nests import Nest, nests
-from dspgen.tiling.scalar import scalar_candidates
-from dspgen.tiling.search import search
-from plant_core.budget import at_most
-from plant_core.dependence import memory_dependences
-from plant_core.ir import Func
-from plant_core.legality import check_legal
-from plant_core.loc import IllegalSchedule, PlantError
-from plant_core.scalars import expand_scalars
-from plant_core.schedule import position
-from plant_core.tiles import CompPlan, Plan
+from dspgen.tiling.cost.lower_bound import bound, count
+from dspgen.tiling.cost.unit_pressure import Machine
+from dspgen.tiling.loops.lane_loops import Lane, LegalLanes, lane_choices
+from dspgen.tiling.loops.loop_arrangements import Arrangement, arrangements, spaced
+from dspgen.tiling.loops.loop_nests import Nest, nests
+from dspgen.tiling.scalar_remainder import scalar_candidates
+from plant_core.analysis.dependence import memory_dependences
+from plant_core.ir.func import Func
+from plant_core.ir.time_2d1 import position
+from plant_core.normalize.scalars.scalar_expansion import expand_scalars
+from plant_core.support.isl_budget import at_most
+from plant_core.support.location import IllegalSchedule, PlantError
+from plant_core.tile_plan.legality import check_legal
+from plant_core.tile_plan.plan import CompPlan, Plan
 
 MATMUL = """
 void f(const float A[20][30], const float B[30][40], float C[20][40])

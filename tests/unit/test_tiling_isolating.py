@@ -8,16 +8,16 @@ from random import Random
 import numpy as np
 import pytest
 
-from dspgen.block_forms import grouped
 from dspgen.frontend.read import read_c
+from dspgen.offchip.loop_variants import grouped
 from dspgen.options import Options
 from dspgen.target.load import load_target
-from dspgen.tiling.isolating import isolated
-from dspgen.tiling.nests import nests
-from plant_core.canonical.passes import canonical
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
-from plant_core.printer import print_expr
+from dspgen.tiling.loops.loop_nests import nests
+from dspgen.tiling.split.index_set_splitting import isolated
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.printer import print_expr
+from plant_core.normalize.pipeline import canonical
 from tests.generators.guarded import random_guarded, random_guarded_of_any_size
 
 FILTER = """void f(const float x[20][24], const float f[3][3], float y[22][26]) {

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from dspgen.frontend.read import read_c
-from dspgen.target.model import Target
-from dspgen.target.operations import OperationTable
-from dspgen.tiling.arrange import arrangements, spaced
+from dspgen.target.isa.model import Target
+from dspgen.target.query.operations import OperationTable
 from dspgen.tiling.candidates import Candidate, candidates
-from dspgen.tiling.machine import Across, Machine
-from dspgen.tiling.nests import FlatAccess, nests
-from plant_core.dependence import memory_dependences
-from plant_core.ir import Func
-from plant_core.scalars import expand_scalars
+from dspgen.tiling.cost.unit_pressure import Across, Machine
+from dspgen.tiling.loops.loop_arrangements import arrangements, spaced
+from dspgen.tiling.loops.loop_nests import FlatAccess, nests
+from plant_core.analysis.dependence import memory_dependences
+from plant_core.ir.func import Func
+from plant_core.normalize.scalars.scalar_expansion import expand_scalars
 
 
 def func_of(text: str, folder: Path) -> Func:

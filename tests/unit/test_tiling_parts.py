@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.frontend.read import read_c
-from dspgen.lacking import Lacking
 from dspgen.options import Options
-from dspgen.pipeline import run_file
-from dspgen.target.model import Target
-from dspgen.tiling.parts import Parted, in_parts
-from plant_core.evaluate import evaluate
-from plant_core.ir import Binary, Buf, Expr, Func, Load, Val
-from plant_core.scalars import expand_scalars
-from plant_core.schedule import normalise_loops
+from dspgen.search.lane_support import Lacking
+from dspgen.target.isa.model import Target
+from dspgen.tiling.split.statement_splitting import Parted, in_parts
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Binary, Buf, Expr, Func, Load, Val
+from plant_core.ir.time_2d1 import normalise_loops
+from plant_core.normalize.scalars.scalar_expansion import expand_scalars
 
 PARAMS = "int a[20][6], int b[20][6], int c[20][6], int x[20][6]"
 

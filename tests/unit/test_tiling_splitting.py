@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from dspgen.tiling.peeling import align_stores
-from dspgen.tiling.splitting import split, split_loops, split_reads
-from plant_core.dependence import lane_candidates
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
-from plant_core.scalars import expand_scalars
-from plant_core.schedule import normalise_loops
+from dspgen.tiling.split.alignment_peeling import align_stores
+from dspgen.tiling.split.loop_fission import split, split_loops, split_reads
+from plant_core.analysis.dependence import lane_candidates
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.time_2d1 import normalise_loops
+from plant_core.normalize.scalars.scalar_expansion import expand_scalars
 
 
 def func_of(body: str, folder: Path, params: str = "float a[100], float b[100], float c[100]") -> Func:

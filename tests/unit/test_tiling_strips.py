@@ -8,28 +8,28 @@ from random import Random
 import numpy as np
 import pytest
 
+from dspgen.driver.pipeline import compile_file, run_compiled, run_file
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import compile_file, run_compiled, run_file
 from dspgen.target.load import load_target
-from dspgen.target.operations import OperationTable
-from dspgen.tiling.arrange import spaced
-from dspgen.tiling.machine import Machine
-from dspgen.tiling.nests import nests
-from dspgen.tiling.ragged import strip_candidates
-from dspgen.tiling.rows import ragged_loops
-from dspgen.tiling.strips import Strips, in_strips
-from dspgen.vecdsl.build import build
-from dspgen.vecdsl.evaluate import evaluate as evaluate_program
-from plant_core.astgen import generate
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
-from plant_core.legality import check_legal
-from plant_core.loc import IllegalSchedule
-from plant_core.scalars import expand_scalars
-from plant_core.schedule import normalise_loops
-from plant_core.tiles import Plan
-from plant_core.tree_evaluate import evaluate_tree
+from dspgen.target.query.operations import OperationTable
+from dspgen.tiling.cost.unit_pressure import Machine
+from dspgen.tiling.loops.loop_arrangements import spaced
+from dspgen.tiling.loops.loop_nests import nests
+from dspgen.tiling.loops.ragged_loops import ragged_loops
+from dspgen.tiling.split.row_strips import Strips, in_strips
+from dspgen.tiling.trapezoid_candidates import strip_candidates
+from dspgen.vecdsl.build.program_builder import build
+from dspgen.vecdsl.ir.evaluate import evaluate as evaluate_program
+from plant_core.interp.func import evaluate
+from plant_core.interp.tiled_loop_tree import evaluate_tree
+from plant_core.ir.func import Buf, Func
+from plant_core.ir.time_2d1 import normalise_loops
+from plant_core.normalize.scalars.scalar_expansion import expand_scalars
+from plant_core.scan.tile_plan_codegen import generate
+from plant_core.support.location import IllegalSchedule
+from plant_core.tile_plan.legality import check_legal
+from plant_core.tile_plan.plan import Plan
 
 _SIZE = 400
 

@@ -8,14 +8,14 @@ import pytest
 
 from dspgen.frontend.read import read_c
 from dspgen.target.load import load_target
-from dspgen.target.operations import OperationTable
-from dspgen.tiling import whole
-from dspgen.tiling.arrange import arrangements, spaced
-from dspgen.tiling.machine import Machine
-from dspgen.tiling.model import nest_cycles
-from dspgen.tiling.nests import nests
-from plant_core.canonical.passes import canonical
-from plant_core.dependence import memory_dependences
+from dspgen.target.query.operations import OperationTable
+from dspgen.tiling import masked_tiles as whole
+from dspgen.tiling.cost.cycle_model import nest_cycles
+from dspgen.tiling.cost.unit_pressure import Machine
+from dspgen.tiling.loops.loop_arrangements import arrangements, spaced
+from dspgen.tiling.loops.loop_nests import nests
+from plant_core.analysis.dependence import memory_dependences
+from plant_core.normalize.pipeline import canonical
 
 
 def test_ways_to_tile_do_not_multiply_with_the_number_of_statements(

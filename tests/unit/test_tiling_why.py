@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from dspgen.driver.pipeline import compile_file
 from dspgen.errors import DspgenError
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.sched.ir import Packet
+from dspgen.remarks.vectorization_report import Verdict, explain_lanes, one_for_each
+from dspgen.sched.ir.packets import Packet
+from dspgen.search.candidate_search import Choice, Trial
+from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.target.model import Target
 from dspgen.tiling.candidates import Candidate
-from dspgen.tiling.nests import nests
-from dspgen.tiling.search import Choice, Trial
-from dspgen.tiling.why import Verdict, explain_lanes, one_for_each
-from plant_core.dependence import memory_dependences
-from plant_core.loc import Loc, PlantError
-from plant_core.tiles import CompPlan, LoopShape
+from dspgen.tiling.loops.loop_nests import nests
+from plant_core.analysis.dependence import memory_dependences
+from plant_core.support.location import Loc, PlantError
+from plant_core.tile_plan.plan import CompPlan, LoopShape
 from tests.support.fuzz_cases import random_case
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.driver.pipeline import run_file
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import run_file
-from dspgen.target.model import Target
-from plant_core.canonical.passes import canonical
-from plant_core.evaluate import evaluate
-from plant_core.ir import Func
-from plant_core.transposed import with_transposed_copies
+from dspgen.target.isa.model import Target
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Func
+from plant_core.normalize.pipeline import canonical
+from plant_core.transform.pack_transposed import with_transposed_copies
 
 ROWS = """void f(const float a[40][24], const float b[48][24], float c[40][48]) {
   for (int i = 0; i < 40; i++) for (int j = 0; j < 48; j++) {

@@ -10,15 +10,15 @@ from pathlib import Path
 import islpy as isl
 import pytest
 
+from dspgen.backend.probe_sizes import trial_sizes
+from dspgen.backend.stages import cycles_of
+from dspgen.driver.pipeline import compile_file
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import compile_file
-from dspgen.stages import cycles_of
-from dspgen.target.model import Target
-from plant_core.canonical.passes import canonical
-from plant_core.groups import in_groups
-from plant_core.ir import Binary, Expr, Param, ScalarParam, Val
-from plant_core.trial_sizes import trial_sizes
+from dspgen.target.isa.model import Target
+from plant_core.ir.func import Binary, Expr, Param, ScalarParam, Val
+from plant_core.normalize.pipeline import canonical
+from plant_core.strip_mine.strips import in_groups
 
 PRODUCT = """void f(int n, int m, int p, const float a[40][40], const float b[40][99], float c[40][99]) {
   for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) for (int l = 0; l < p; l++) c[i][j] += a[i][l] * b[l][j]; }"""

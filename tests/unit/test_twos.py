@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspgen.asmir.interleaved import with_pairs
+from dspgen.asmir.legalize.element_pairs import with_pairs
+from dspgen.driver.pipeline import run_file
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import run_file
-from dspgen.rewrite.engine import engine_of
-from dspgen.rewrite.rule_text import program_of
+from dspgen.rewrite.egraph.engine import engine_of
+from dspgen.rewrite.egraph.rule_text import program_of
 from dspgen.target.load import load_target
-from dspgen.target.operations import OperationTable
-from dspgen.target.views import views
-from dspgen.tiling.twos import in_twos
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
+from dspgen.target.query.operations import OperationTable
+from dspgen.target.query.views import views
+from dspgen.tiling.split.pair_split import in_twos
+from plant_core.interp.func import evaluate
+from plant_core.ir.func import Buf, Func
 
 MACHINE = load_target("ft_mt3000")
 PACKED = next(v for v in views(MACHINE) if v.packed == 2)

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dspgen.driver.pipeline import run_file
 from dspgen.errors import SourceError
 from dspgen.frontend.read import read_c
 from dspgen.options import Options
-from dspgen.pipeline import run_file
 from dspgen.target.load import load_target
-from plant_core.affine import accesses, linear
-from plant_core.evaluate import evaluate
-from plant_core.ir import Buf, Func
-from plant_core.unfolded import unfolded
-from plant_core.values import NUMPY
+from plant_core.interp.func import evaluate
+from plant_core.ir.accesses import accesses, linear
+from plant_core.ir.c_semantics import NUMPY
+from plant_core.ir.func import Buf, Func
+from plant_core.transform.boundary_padding import unfolded
 
 HEAD = "const int a[24], const int b[24], const int c[6][10], int y[24], int z[6][10]"
 CIRCULAR = "for (int l = 0; l < 24; l++) for (int i = 0; i < 24; i++) "

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dspgen.frontend.read import read_c
-from plant_core.canonical.passes import canonical
-from plant_core.canonical.untiled import untiled
-from plant_core.ir import Func
+from plant_core.ir.func import Func
+from plant_core.normalize.loops.untile import untiled
+from plant_core.normalize.pipeline import canonical
 from tests.support.same_arrays import check_same
 
 SIZES = (0, 1, 5, 8, 13, 20)

@@ -6,11 +6,11 @@ from unittest.mock import patch
 
 import pytest
 
+from dspgen.backend.stages import Planned
 from dspgen.errors import NoSchedule, Problem, TooHard
 from dspgen.options import REWRITE_MODES, Options
-from dspgen.stages import Planned
+from dspgen.search.rewrite_variants import Variants
 from dspgen.target.load import load_target
-from dspgen.variants import Variants
 
 
 def no_plan() -> Planned:

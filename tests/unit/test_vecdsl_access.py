@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from dspgen.frontend.read import read_c
-from dspgen.vecdsl.build import build
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.hoist import hoist
-from dspgen.vecdsl.ir import Load, Program, Store
-from dspgen.vecdsl.promote import promote
-from dspgen.vecdsl.ranges import over_reads
-from dspgen.vecdsl.simplify import simplify
-from dspgen.vecdsl.straighten import straighten
-from dspgen.vecdsl.terms import leaves, statements, terms_in
-from dspgen.vecdsl.verify import verify
-from plant_core.astgen import generate
-from plant_core.autoschedule.forward import forward_scalars
-from plant_core.evaluate import evaluate as run_plain
-from plant_core.ir import Binary, Buf, Expr, Func, Iter, Param, Val
-from plant_core.tiles import CompPlan, LoopShape, Plan
-from plant_core.tree import For, Leaf, Seq, Tile, Tree
+from dspgen.vecdsl.analysis.integer_ranges import over_reads
+from dspgen.vecdsl.build.program_builder import build
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import Load, Program, Store
+from dspgen.vecdsl.ir.terms import leaves, statements, terms_in
+from dspgen.vecdsl.ir.verify import verify
+from dspgen.vecdsl.lanes.reverse_stores import straighten
+from dspgen.vecdsl.loops.loop_invariant_motion import hoist
+from dspgen.vecdsl.loops.register_promotion import promote
+from dspgen.vecdsl.loops.simplify import simplify
+from plant_core.interp.func import evaluate as run_plain
+from plant_core.ir.func import Binary, Buf, Expr, Func, Iter, Param, Val
+from plant_core.ir.loop_tree import For, Leaf, Seq, Tile, Tree
+from plant_core.normalize.scalars.forward_substitution import forward_scalars
+from plant_core.scan.tile_plan_codegen import generate
+from plant_core.tile_plan.plan import CompPlan, LoopShape, Plan
 
 LANES = 4
 NUMPY = {"f32": np.float32, "i32": np.int32, "i16": np.int16, "u8": np.uint8}

@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from dspgen.target.load import load_target
-from dspgen.target.operations import OperationTable
-from dspgen.vecdsl.arithmetic import loop_arithmetic
-from dspgen.vecdsl.parser import parse_program
+from dspgen.target.query.operations import OperationTable
+from dspgen.vecdsl.analysis.arithmetic_bound import loop_arithmetic
+from dspgen.vecdsl.ir.parser import parse_program
 
 TARGET = load_target("ft_m7002")
 TEXT = """

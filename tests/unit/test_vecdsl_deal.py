@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dspgen.target.load import load_target
-from dspgen.vecdsl.deal import deal
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Load, Op, Program, Stmt, Store, Term, VType
-from dspgen.vecdsl.terms import statements, terms_in
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import Address, ArrayDecl, Load, Op, Program, Stmt, Store, Term, VType
+from dspgen.vecdsl.ir.terms import statements, terms_in
+from dspgen.vecdsl.ir.verify import verify
+from dspgen.vecdsl.lanes.shuffle_gathers import deal
 
 VF32 = VType("f32", True)
 TARGETS = {lanes: load_target("ft_m7002", [("lanes", str(lanes))]) for lanes in (4, 8, 16)}

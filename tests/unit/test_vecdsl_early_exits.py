@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dspgen.vecdsl.early_exits import NUMBERS, VECTORS, with_early_exits
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Loop, Program
-from dspgen.vecdsl.parser import parse_program
-from dspgen.vecdsl.printer import print_program
-from dspgen.vecdsl.terms import statements
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.parser import parse_program
+from dspgen.vecdsl.ir.printer import print_program
+from dspgen.vecdsl.ir.program import Loop, Program
+from dspgen.vecdsl.ir.terms import statements
+from dspgen.vecdsl.ir.verify import verify
+from dspgen.vecdsl.loops.early_exits import NUMBERS, VECTORS, with_early_exits
 
 LANES = 4
 HEAD = "program k(n, a, r) { array a f32 %d const array r i32 4 scalar n i32 "

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import (
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import (
     Address,
     ArrayDecl,
     Carried,
@@ -25,9 +25,9 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
-from dspgen.vecdsl.joined_once import join_once
-from dspgen.vecdsl.terms import integer, statements, terms_in
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.ir.terms import integer, statements, terms_in
+from dspgen.vecdsl.ir.verify import verify
+from dspgen.vecdsl.loops.reduction_sinking import join_once
 
 LANES = 8
 VECTOR, SCALAR = VType("i32", True), VType("i32", False)

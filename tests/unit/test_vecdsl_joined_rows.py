@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import Address, ArrayDecl, Let, Load, Op, Program, Stmt, Store, Term, Var, VType
-from dspgen.vecdsl.joined_rows import with_joined_rows
-from dspgen.vecdsl.terms import statements
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import Address, ArrayDecl, Let, Load, Op, Program, Stmt, Store, Term, Var, VType
+from dspgen.vecdsl.ir.terms import statements
+from dspgen.vecdsl.ir.verify import verify
+from dspgen.vecdsl.loops.transpose_reduce import with_joined_rows
 
 LANES = 8
 VECTOR, SCALAR = VType("i32", True), VType("i32", False)

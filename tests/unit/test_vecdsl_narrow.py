@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dspgen.backend.stages import plan_program
 from dspgen.options import Options
-from dspgen.stages import plan_program
 from dspgen.target.load import load_target
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import NARROW, Op, Program
-from dspgen.vecdsl.parser import parse_program
-from dspgen.vecdsl.printer import print_program
-from dspgen.vecdsl.terms import terms_in
-from dspgen.vecdsl.verify import verify
-from plant_core.canonical.passes import canonical
-from plant_core.evaluate import evaluate as run_plain
-from plant_core.ir import Func
-from plant_core.tiles import CompPlan, LoopShape, Plan
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.parser import parse_program
+from dspgen.vecdsl.ir.printer import print_program
+from dspgen.vecdsl.ir.program import NARROW, Op, Program
+from dspgen.vecdsl.ir.terms import terms_in
+from dspgen.vecdsl.ir.verify import verify
+from plant_core.interp.func import evaluate as run_plain
+from plant_core.ir.func import Func
+from plant_core.normalize.pipeline import canonical
+from plant_core.tile_plan.plan import CompPlan, LoopShape, Plan
 from tests.generators.narrow import narrow
 from tests.unit.test_vecdsl_build import inputs_of, read
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dspgen.vecdsl.ir import Store
-from dspgen.vecdsl.terms import statements
+from dspgen.vecdsl.ir.program import Store
+from dspgen.vecdsl.ir.terms import statements
 from tests.unit.test_vecdsl_narrow import compiled, of, same, text
 
 

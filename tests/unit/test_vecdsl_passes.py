@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dspgen.target.load import load_target
-from dspgen.vecdsl.deal import deal
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.footprint import Footprint, Overlap, loads_in, overlap
-from dspgen.vecdsl.hoist import hoist
-from dspgen.vecdsl.ir import Address, If, Loop, Program, Store
-from dspgen.vecdsl.parser import parse_program
-from dspgen.vecdsl.promote import promote
-from dspgen.vecdsl.ranges import Ranges
-from dspgen.vecdsl.simplify import simplify
-from dspgen.vecdsl.straighten import straighten
-from dspgen.vecdsl.terms import statements
-from dspgen.vecdsl.verify import verify
+from dspgen.vecdsl.analysis.footprint import Footprint, Overlap, loads_in, overlap
+from dspgen.vecdsl.analysis.integer_ranges import Ranges
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.parser import parse_program
+from dspgen.vecdsl.ir.program import Address, If, Loop, Program, Store
+from dspgen.vecdsl.ir.terms import statements
+from dspgen.vecdsl.ir.verify import verify
+from dspgen.vecdsl.lanes.reverse_stores import straighten
+from dspgen.vecdsl.lanes.shuffle_gathers import deal
+from dspgen.vecdsl.loops.loop_invariant_motion import hoist
+from dspgen.vecdsl.loops.register_promotion import promote
+from dspgen.vecdsl.loops.simplify import simplify
 from tests.support.vector_programs import LANES, random_inputs, random_program
 
 SHUFFLING = load_target("ft_m7002", [("lanes", str(LANES))])

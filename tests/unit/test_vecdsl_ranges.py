@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dspgen.vecdsl.affine import _magic
-from dspgen.vecdsl.footprint import Footprint, Overlap, overlap
-from dspgen.vecdsl.ir import Address
-from dspgen.vecdsl.parser import parse_program, parse_term
-from dspgen.vecdsl.ranges import Ranges, over_reads, readable
-from dspgen.vecdsl.ranges import with_inner_loops as inside
-from dspgen.vecdsl.simplify import decide
+from dspgen.vecdsl.analysis.footprint import Footprint, Overlap, overlap
+from dspgen.vecdsl.analysis.integer_ranges import Ranges, over_reads, readable
+from dspgen.vecdsl.analysis.integer_ranges import with_inner_loops as inside
+from dspgen.vecdsl.build.affine_forms import _magic
+from dspgen.vecdsl.ir.parser import parse_program, parse_term
+from dspgen.vecdsl.ir.program import Address
+from dspgen.vecdsl.loops.simplify import decide
 
 TRIANGLE = parse_program("""program f(A, B, n) {
   array A f32 64

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dspgen.vecdsl.evaluate import OutOfBounds, evaluate_term
-from dspgen.vecdsl.ir import OPS, Address, Load, Var, VType
-from dspgen.vecdsl.lanes import Lanes
-from dspgen.vecdsl.parser import parse_term
-from dspgen.vecdsl.semantics import _CROSS, _LANE, Modular, fused
+from dspgen.vecdsl.build.lanes import Lanes
+from dspgen.vecdsl.ir.evaluate import OutOfBounds, evaluate_term
+from dspgen.vecdsl.ir.parser import parse_term
+from dspgen.vecdsl.ir.program import OPS, Address, Load, Var, VType
+from dspgen.vecdsl.ir.semantics import _CROSS, _LANE, Modular, fused
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 INTS = st.integers(-(2**31), 2**31 - 1)

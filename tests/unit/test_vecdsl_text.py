@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dspgen.errors import SourceError
-from dspgen.vecdsl.ir import OPS, Address, Const, If, Let, Load, Loop, Op, Program, Store, Term, Var, VType
-from dspgen.vecdsl.parser import parse_program, parse_term
-from dspgen.vecdsl.printer import print_program, print_term
-from dspgen.vecdsl.verify import InvalidProgram, verify
-from plant_core.loc import Loc
+from dspgen.vecdsl.ir.parser import parse_program, parse_term
+from dspgen.vecdsl.ir.printer import print_program, print_term
+from dspgen.vecdsl.ir.program import OPS, Address, Const, If, Let, Load, Loop, Op, Program, Store, Term, Var, VType
+from dspgen.vecdsl.ir.verify import InvalidProgram, verify
+from plant_core.support.location import Loc
 from tests.support.vector_programs import random_program
 
 F, FV, N, NV = VType("f32", False), VType("f32", True), VType("i32", False), VType("i32", True)

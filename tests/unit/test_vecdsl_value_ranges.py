@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dspgen.vecdsl.extrema import plain
-from dspgen.vecdsl.ir import Op, Store
-from dspgen.vecdsl.parser import parse_program, parse_term
-from dspgen.vecdsl.terms import statements
-from dspgen.vecdsl.value_ranges import ValueRanges
+from dspgen.vecdsl.analysis.lane_ranges import ValueRanges
+from dspgen.vecdsl.ir.min_max_select import plain
+from dspgen.vecdsl.ir.parser import parse_program, parse_term
+from dspgen.vecdsl.ir.program import Op, Store
+from dspgen.vecdsl.ir.terms import statements
 
 BYTE, SHORT, NUMBER = "(ld.u8.v x [i] 1)", "(ld.i16.v z [i] 1)", "(ld.i32.v w [i] 1)"
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dspgen.target.load import load_target
-from dspgen.vecdsl.evaluate import evaluate
-from dspgen.vecdsl.ir import (
+from dspgen.vecdsl.ir.evaluate import evaluate
+from dspgen.vecdsl.ir.program import (
     Address,
     ArrayDecl,
     Carried,
@@ -26,9 +26,9 @@ from dspgen.vecdsl.ir import (
     Var,
     VType,
 )
-from dspgen.vecdsl.terms import leaves, statements, terms_in
-from dspgen.vecdsl.verify import verify
-from dspgen.vecdsl.words import by_words
+from dspgen.vecdsl.ir.terms import leaves, statements, terms_in
+from dspgen.vecdsl.ir.verify import verify
+from dspgen.vecdsl.lanes.subword_access import by_words
 
 TARGET = load_target("hexagon_v66")
 LANES = TARGET.lanes
