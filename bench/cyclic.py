@@ -9,9 +9,9 @@ import itertools
 import sys
 
 from dspgen.sched.loops.loop_body import HEURISTICS
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.target_facts import Facts
 from dspgen.sched.modulo.exact import exact_modulo_schedule
-from dspgen.sched.modulo.modulo import ModuloSchedule
 from dspgen.target.load import load_target
 from tests.support.cyclic_graphs import CyclicGraph, cyclic_graph
 

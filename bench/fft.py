@@ -14,8 +14,8 @@ from tables import write_table
 
 from dspgen.driver.pipeline import run_file
 from dspgen.options import Options
-from dspgen.search.candidate_search import Choice
 from dspgen.target.load import load_target
+from dspgen.tiling.candidates import Choice
 
 ROOT = Path(__file__).parent.parent / "examples"
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -23,7 +23,6 @@ from dspgen.sched.graph.lower_bound import least_cycles
 from dspgen.sched.graph.predicated_branches import with_shorter_choices
 from dspgen.sched.ir.packets import LoopReport, Method, Scheduled
 from dspgen.sched.scheduler import schedule
-from dspgen.search.candidate_search import Choice
 from dspgen.sim.lowering.from_packets import packets_of
 from dspgen.sim.lowering.load import STACK
 from dspgen.sim.run import Engine, SimResult, cycles_only, simulate
@@ -31,6 +30,7 @@ from dspgen.sim.text.round_trip import refuse_illegible
 from dspgen.target.isa.model import Target
 from dspgen.target.query.operations import OperationTable
 from dspgen.target.query.views import views, with_arguments
+from dspgen.tiling.candidates import Choice
 from dspgen.vecdsl.analysis.arithmetic_bound import loop_arithmetic
 from dspgen.vecdsl.analysis.integer_ranges import in_word, readable
 from dspgen.vecdsl.analysis.lane_masks import Pattern, group_masks

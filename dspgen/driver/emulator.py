@@ -15,9 +15,9 @@ from dspgen.driver.pipeline import compile_file
 from dspgen.options import Data, Options
 from dspgen.rewrite.optimize import Remark
 from dspgen.sched.ir.packets import LoopReport
-from dspgen.search.candidate_search import Choice
 from dspgen.sim.external import Emulated, emulate
 from dspgen.target.isa.model import Target
+from dspgen.tiling.candidates import Choice
 from dspgen.tiling.cost.lower_bound import bound
 
 

@@ -42,7 +42,7 @@ from dspgen.remarks.tile_remarks import copy_remarks, tile_remarks, unrolled_rem
 from dspgen.rewrite.egraph.saturation_process import expect
 from dspgen.rewrite.optimize import Remark
 from dspgen.sched.ir.packets import LoopReport
-from dspgen.search.candidate_search import PATIENT, Choice
+from dspgen.search.candidate_search import PATIENT
 from dspgen.search.final_schedule import polished
 from dspgen.search.full_unroll import Unrolled, best_unrolled
 from dspgen.search.lane_packing import Best, Made, View, best_view, worth_unrolling
@@ -53,6 +53,7 @@ from dspgen.sim.run import Engine
 from dspgen.sim.text.ambiguous_names import refuse_registers
 from dspgen.target.isa.model import Target
 from dspgen.target.query.views import views
+from dspgen.tiling.candidates import Choice
 from dspgen.tiling.cost.lower_bound import bound
 from dspgen.tiling.loops.loop_arrangements import spaced
 from dspgen.tiling.split.alignment_peeling import align_stores
@@ -61,9 +62,9 @@ from dspgen.tiling.split.pair_split import in_twos
 from plant_core.analysis.early_exits import with_whole_searches
 from plant_core.analysis.runtime_parameters import with_sizes
 from plant_core.ir.func import Buf, Func
+from plant_core.ir.symbolic_sizes import check_size
 from plant_core.normalize.loops.derived_parameters import with_quotients
 from plant_core.normalize.pipeline import canonical
-from plant_core.scratchpad.buffers import check_size
 from plant_core.scratchpad.tiled_func import Blocks, Part, flat
 from plant_core.strip_mine.reduction_partials import with_lane_sums
 from plant_core.support.fork_join import beside, forks

@@ -27,7 +27,8 @@ from dspgen.vecdsl.ir.program import ArrayDecl, ScalarDecl
 from plant_core.analysis.runtime_parameters import with_parameters
 from plant_core.ir.accesses import all_bufs, integer
 from plant_core.ir.func import Buf, Func
-from plant_core.scratchpad.buffers import Size, Window
+from plant_core.ir.symbolic_sizes import Size
+from plant_core.scratchpad.buffers import Window
 from plant_core.scratchpad.tiled_func import Around, Blocks, Either, Part, flat, of_first
 
 _LARGER = "for larger arrays, "

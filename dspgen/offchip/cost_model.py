@@ -18,7 +18,8 @@ from dspgen.tiling.split.index_set_splitting import isolated
 from dspgen.vecdsl.ir.program import ELEM_BYTES
 from plant_core.analysis.rectangular_hull import Boxes, NoBlocks
 from plant_core.ir.func import Buf, Func
-from plant_core.scratchpad.buffers import Counter, Window
+from plant_core.ir.tile_loop import Counter
+from plant_core.scratchpad.buffers import Window
 from plant_core.scratchpad.footprints import Rooms
 from plant_core.scratchpad.tile_nest import blocks
 from plant_core.scratchpad.tiled_func import Blocks

@@ -54,7 +54,8 @@ from dspgen.vecdsl.ir.program import ELEM_BYTES
 from plant_core.analysis.rectangular_hull import Boxes, NoBlocks, accesses_of, assumed, covers, meets
 from plant_core.ir.accesses import read_accesses
 from plant_core.ir.func import Buf, Comp, Func
-from plant_core.scratchpad.buffers import NOTHING, Counter, Window, rows_of, slide_of
+from plant_core.ir.tile_loop import Counter
+from plant_core.scratchpad.buffers import NOTHING, Window, rows_of, slide_of
 from plant_core.scratchpad.dma_layouts import Turned
 from plant_core.scratchpad.permutable_bands import bands
 from plant_core.scratchpad.tile_nest import blocks, busy_blocks, windows

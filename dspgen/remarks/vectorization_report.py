@@ -12,8 +12,8 @@ from typing import Literal
 
 import islpy as isl
 
-from dspgen.search.candidate_search import Choice, Trial
 from dspgen.target.isa.model import Target
+from dspgen.tiling.candidates import Choice, Trial
 from dspgen.tiling.loops.lane_loops import Lane, LegalLanes
 from dspgen.tiling.loops.loop_nests import CompInfo, LoopId, Nest
 from plant_core.analysis.dependence import Dependence, reduction_of

@@ -18,8 +18,8 @@ from dspgen.emit.text import print_lines
 from dspgen.errors import Problem
 from dspgen.rewrite.optimize import Remark
 from dspgen.sched.ir.packets import LoopReport, Scheduled
-from dspgen.search.candidate_search import Choice
 from dspgen.target.isa.model import Target
+from dspgen.tiling.candidates import Choice
 from dspgen.vecdsl.ir.printer import print_program
 from dspgen.vecdsl.ir.program import Program
 from plant_core.ir import scheduled as nest

@@ -16,7 +16,7 @@ from typing import Literal
 from dspgen.errors import NoSchedule, TooHard, TooLarge
 from dspgen.search.code_budget import CodeBudget
 from dspgen.search.genetic import evolve
-from dspgen.tiling.candidates import Candidate
+from dspgen.tiling.candidates import Candidate, Choice, Trial
 from plant_core.support.location import IllegalSchedule, PlantError
 
 # How far above the best a candidate's predicted cycles may be and still be tried; the prediction is the model's cycles
@@ -78,39 +78,6 @@ class Slower(Exception):
 
     def __str__(self) -> str:
         return f"its code takes {'' if self.certain else 'about '}{self.cycles:.0f} cycles{' at least' * self.certain}"
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What became of one candidate: its scheduled cycles, or why it was refused."""
-
-    title: str
-    estimate: float
-    cycles: float | None
-    refused: str = ""
-    laned: tuple[str, ...] = ()  # the comps that it puts across lanes
-    large: float = 0.0  # refused for its size, so many times what it may be; 0: it was not
-    least: float | None = None  # what it takes, as far as it was looked at, where that was too much
-    tried: bool = True  # whether it was compiled at all
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What was chosen for the nest of `comps`, and every candidate's fate. `modest`: the smallest candidate with lanes
-    whose code was not refused, where other nests leave few registers; `light`: the smallest about as good as the best
-    one; `volume`: the iterations of the nest's heaviest statement, as far as sizes are known."""
-
-    comps: tuple[str, ...]
-    candidate: Candidate
-    trials: tuple[Trial, ...]
-    modest: Candidate | None = None
-    light: Candidate | None = None
-    volume: int = 1
-
-    @property
-    def cycles(self) -> float:
-        """Those of the best that was scheduled."""
-        return min((t.cycles for t in self.trials if t.cycles is not None), default=0.0)
 
 
 @dataclass(slots=True)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from dspgen.backend.stages import Compiled
 from dspgen.errors import NoSchedule
 from dspgen.options import REWRITE_MODES, RewriteMode
-from dspgen.search.candidate_search import Choice, Slower
+from dspgen.search.candidate_search import Slower
 from dspgen.search.lane_support import Lacking
 from dspgen.search.plan_search import FEW_NESTS, HOPELESS, SURE, Chooser, Outdone
+from dspgen.tiling.candidates import Choice
 from dspgen.tiling.loops.loop_arrangements import spaced
 from dspgen.tiling.split.index_set_splitting import isolated
 from dspgen.tiling.split.statement_splitting import in_parts

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dspgen.search.candidate_search import Choice
+from dspgen.tiling.candidates import Choice
 from dspgen.tiling.loops.loop_nests import Nest
 from plant_core.analysis.runtime_parameters import aligned, extent_parameters, known_only, used_parameters
 from plant_core.ir.accesses import read_accesses

@@ -13,7 +13,7 @@ from dspgen.backend.stages import Compiled, OnStage, Packets, Planned, cycles_of
 from dspgen.errors import NoSchedule
 from dspgen.options import REWRITE_MODES, Options, RewriteMode
 from dspgen.sched.ir.packets import Scheduled
-from dspgen.search.candidate_search import PATIENT, Choice, Experience, Slower, search
+from dspgen.search.candidate_search import PATIENT, Experience, Slower, search
 from dspgen.search.code_budget import CodeBudget
 from dspgen.search.outline_nest import alone, in_forms, light, modest, plan_of, scalar
 from dspgen.search.rewrite_variants import Variants, modes_up_to
@@ -21,7 +21,7 @@ from dspgen.search.shortlist import finalists
 from dspgen.search.work_partition import alike, in_parts, neighbours
 from dspgen.target.isa.model import Target
 from dspgen.target.query.operations import OperationTable
-from dspgen.tiling.candidates import Candidate
+from dspgen.tiling.candidates import Candidate, Choice
 from dspgen.tiling.cost.lower_bound import count
 from dspgen.tiling.cost.unit_pressure import Machine
 from dspgen.tiling.loops.loop_nests import Nest, nests

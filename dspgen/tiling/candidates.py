@@ -228,3 +228,36 @@ def _with_smaller(candidate: Candidate, ranked: list[Tile], made: _Makes) -> Can
     found = (c for c in ranked if c.family == candidate.family and c.points <= most and c.points < candidate.points)
     smaller = next(found, None)
     return candidate if smaller is None else replace(candidate, instead=_with_smaller(made(smaller), ranked, made))
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What became of one candidate: its scheduled cycles, or why it was refused."""
+
+    title: str
+    estimate: float
+    cycles: float | None
+    refused: str = ""
+    laned: tuple[str, ...] = ()  # the comps that it puts across lanes
+    large: float = 0.0  # refused for its size, so many times what it may be; 0: it was not
+    least: float | None = None  # what it takes, as far as it was looked at, where that was too much
+    tried: bool = True  # whether it was compiled at all
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen for the nest of `comps`, and every candidate's fate. `modest`: the smallest candidate with lanes
+    whose code was not refused, where other nests leave few registers; `light`: the smallest about as good as the best
+    one; `volume`: the iterations of the nest's heaviest statement, as far as sizes are known."""
+
+    comps: tuple[str, ...]
+    candidate: Candidate
+    trials: tuple[Trial, ...]
+    modest: Candidate | None = None
+    light: Candidate | None = None
+    volume: int = 1
+
+    @property
+    def cycles(self) -> float:
+        """Those of the best that was scheduled."""
+        return min((t.cycles for t in self.trials if t.cycles is not None), default=0.0)

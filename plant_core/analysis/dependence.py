@@ -11,6 +11,7 @@ import islpy as isl
 
 from plant_core.analysis.last_writers import last_writers
 from plant_core.analysis.runtime_parameters import for_any_value, used_parameters, varying_parameters
+from plant_core.analysis.strided_accesses import same_steps
 from plant_core.ir.accesses import access_key, access_map, accesses, domain_of, is_integer, read_accesses
 from plant_core.ir.func import Binary, BinaryOp, Cast, Comp, Expr, Func, Load
 from plant_core.ir.time_2d1 import (
@@ -23,7 +24,6 @@ from plant_core.ir.time_2d1 import (
     schedule_map,
     shared_depth,
 )
-from plant_core.normalize.loops.symbolic_strides import same_steps
 from plant_core.support.memoize import by_identity
 
 Kind = Literal["flow", "anti", "output"]

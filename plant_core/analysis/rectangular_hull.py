@@ -11,10 +11,11 @@ import islpy as isl
 
 from plant_core.analysis.dependence import Dependence, Flow, flows, live_in, memory_dependences
 from plant_core.ir.accesses import Linear, access_map, accesses, all_bufs, from_linear, linear
+from plant_core.ir.array_views import Layout, Reach
 from plant_core.ir.func import Comp, DType, Extent, Func, Load
 from plant_core.ir.quasi_affine import affine_in_parameters, parameters_of
+from plant_core.ir.tile_loop import Counter
 from plant_core.ir.time_2d1 import Line, position
-from plant_core.scratchpad.buffers import Counter, Layout, Reach
 from plant_core.support.location import PlantError
 
 # constant + sum(factor * iterator); None where it is anything else.

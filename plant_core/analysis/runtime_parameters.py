@@ -13,7 +13,7 @@ import islpy as isl
 
 from plant_core.ir.accesses import children, read_accesses, rebuild, sub, to_pw_aff
 from plant_core.ir.func import Buf, Comp, Expr, Func, Load, Param, ScalarParam
-from plant_core.scratchpad.buffers import is_sum, products
+from plant_core.ir.symbolic_sizes import is_sum, products
 from plant_core.support.location import Loc
 
 _MOST_CASES = 2  # of a definition that is told

@@ -21,7 +21,8 @@ import islpy as isl
 from plant_core.analysis.rectangular_hull import Boxes, NoBlocks, in_text
 from plant_core.ir.func import Comp
 from plant_core.ir.quasi_affine import parameters_of
-from plant_core.scratchpad.buffers import Counter, Left
+from plant_core.ir.tile_loop import Counter
+from plant_core.scratchpad.buffers import Left
 
 
 def origin_name(counter: Counter) -> str:

@@ -16,65 +16,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from plant_core.ir.accesses import integer
-from plant_core.ir.func import Binary, Cast, DType, Expr, Extent, Param, Unary, Val
-from plant_core.ir.printer import print_expr
-from plant_core.support.location import Loc, PlantError
+from plant_core.ir.array_views import Layout, Length, Reach
+from plant_core.ir.func import Binary, DType, Expr, Extent
+from plant_core.ir.tile_loop import Counter
 
-Size = Extent  # in integer parameters of the function
-_JOINS = ("add", "sub", "mul", "max")  # what makes a size of two others
 Place = tuple[int, ...]  # of each counter whether a block is its
 FIRST, BETWEEN, LAST, ONLY = -1, 0, 1, 2
 SHORT_LAST, SHORT_ONLY = 3, 4  # where only the run tells whether the last block is shorter than others, those that are
 SHORT_FIRST, SHORT_BETWEEN = 5, 6  # where all blocks are short
 SHORT = frozenset({SHORT_FIRST, SHORT_BETWEEN, SHORT_LAST, SHORT_ONLY})
 NOTHING = -1  # the piece of blocks that have nothing to do
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """A loop over blocks of `span` iterations, `trips` of them; iteration `low` is the first, the last has `last`.
-
-    `extent`: how many iterations the loop has, where that is known at run time only (0 and less: none); `trips` and
-    `last` are guesses then. There is one block at least, which may have no iterations. `group`: shorter blocks may run
-    on to a multiple of so many iterations, as nothing comes of those in excess. `batches`: the groups come so many at a
-    time, or so many, of which a few hold hardly too many. `grain`, if not 0: where there are but few blocks, a run may
-    take smaller ones, of like sizes, multiples of that; `hides`: also where that makes more of them, so that transfers
-    are hidden. `in_rows`: it goes from row to row of the arrays. `single`: blocks are of one iteration of all
-    statements, and the nest is only run where there is one.
-    """
-
-    name: str
-    low: int
-    span: int
-    trips: int
-    last: int
-    extent: Expr | None = None
-    group: int = 1
-    batches: tuple[int, int] | None = None
-    grain: int = 0
-    hides: bool = False
-    in_rows: bool = False
-    single: bool = False
-
-    @property
-    def several(self) -> bool:
-        """Whether it may have more than one block."""
-        return self.extent is not None or self.trips > 1
-
-    @property
-    def adapts(self) -> bool:
-        """Whether its blocks may be smaller than `span`."""
-        return self.grain > 0
-
-    @property
-    def ragged(self) -> bool:
-        """Whether its last block may be shorter."""
-        return self.may_be_short or self.last < self.span
-
-    @property
-    def may_be_short(self) -> bool:
-        """Whether only the run tells if its last block is shorter."""
-        return self.extent is not None and not self.single
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,40 +74,6 @@ class Left:
     behind: str
     every: str
     most: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Length:
-    """`full`; for each (counter, n) of `less` shorter by n for each iteration that the counter's last block lacks."""
-
-    full: int
-    less: tuple[tuple[int, int], ...] = ()
-
-    def times(self, factor: int) -> Length:
-        return Length(self.full * factor, tuple((k, n * factor) for k, n in self.less))
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """Of one dimension of an array the elements from `low + sum(step * counter)` on, `extent` of them; `clipped`: less
-    those that lie outside the array. `size`: of all of a dimension whose size is known at run time only; `extent` is
-    then what there is room for."""
-
-    low: int
-    steps: tuple[tuple[int, int], ...]
-    extent: Length
-    clipped: bool = False
-    size: Expr | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A view, of a `shape`, of all of an array `array`: so many of the array's elements lie between neighbours along
-    each of its dimensions."""
-
-    array: str
-    shape: tuple[Extent, ...]
-    strides: tuple[Extent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,18 +211,6 @@ class Rows:
         )
 
 
-def row_dim(shape: Sequence[Extent], granule: int) -> int:
-    """The dimension along which an array's rows lie: the last one, or the one before those that are of known size and
-    less than a vector of `granule` elements together, and so lie side by side in one."""
-    size = 1
-    for d in range(len(shape) - 1, 0, -1):
-        length = shape[d]
-        if not isinstance(length, int) or size * length >= granule:
-            return d
-        size *= length
-    return 0
-
-
 def rows_of(window: Window, shape: tuple[Extent, ...], size: int) -> Rows | None:
     """The window of an array of `shape`, elements of `size` bytes, as rows; None where it is more than that."""
     if window.sized and window.layout is not None:
@@ -386,74 +291,6 @@ def times(a: Extent, b: Extent) -> Extent:
     if 1 in (a, b):
         return b if a == 1 else a
     return Binary("mul", _expr(a), _expr(b), "i32")
-
-
-def products(of: Size) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """A size as a sum of products, each a factor and parameters. Raises PlantError where it is none."""
-    found: dict[tuple[str, ...], int] = {}
-    for names, factor in _products(of):
-        found[names] = found.get(names, 0) + factor
-    return tuple((factor, names) for names, factor in found.items() if factor)
-
-
-def is_sum(of: Size) -> bool:
-    """Whether a size is a sum of products of parameters."""
-    try:
-        products(of)
-    except PlantError:
-        return False
-    return True
-
-
-def parts_of(of: Size) -> tuple[str, tuple[Size, ...], int]:
-    """What a size is made of: `div` or `floordiv`, what is divided, and by which power of two; what else is no sum of
-    products of parameters, its operation and operands; "sum", itself."""
-    match of:
-        case Binary(op="div" | "floordiv" as op, left=left, right=Val(value=int() as by)) if by > 0 and not by & (
-            by - 1
-        ):
-            return op, (left,), by.bit_length() - 1
-        case Binary(op=op, left=left, right=right) if op in _JOINS and not is_sum(of):
-            return op, (left, right), 0
-    return "sum", (of,), 0
-
-
-def check_size(of: Size, loc: Loc | None) -> None:
-    """That a size is made of sums, products and maxima of parameters and of sizes over powers of two. Raises
-    PlantError where it is not."""
-    kind, parts, _ = parts_of(of)
-    if kind != "sum":
-        for part in parts:
-            check_size(part, loc)
-    elif not isinstance(of, int) and not is_sum(of):
-        raise PlantError(
-            f"the size {print_expr(of)} of an array has more in it than sums, products and halves of parameters",
-            loc=loc,
-            code="DG205",
-            remedy="make it a parameter of its own, or give the parameters' values with -D NAME=VALUE",
-        )
-
-
-def _products(of: Size) -> list[tuple[tuple[str, ...], int]]:
-    match of:
-        case int():
-            return [((), of)]
-        case Val(value=int() as value):
-            return [((), value)]
-        case Param(name=name):
-            return [((name,), 1)]
-        case Cast(operand=operand):
-            return _products(operand)
-        case Unary(op="neg", operand=operand):
-            return [(names, -factor) for names, factor in _products(operand)]
-        case Binary(op="add", left=left, right=right):
-            return [*_products(left), *_products(right)]
-        case Binary(op="sub", left=left, right=right):
-            return [*_products(left), *((names, -factor) for names, factor in _products(right))]
-        case Binary(op="mul", left=left, right=right):
-            others = _products(right)
-            return [((*a, *b), m * n) for a, m in _products(left) for b, n in others]
-    raise PlantError(f"{print_expr(of)} is no sum of products of parameters")
 
 
 def _plus(a: Extent, b: Extent) -> Extent:

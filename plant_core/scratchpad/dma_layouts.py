@@ -18,9 +18,10 @@ from typing import TypeVar
 
 from plant_core.analysis.rectangular_hull import accesses_of
 from plant_core.ir.accesses import Linear, access_key, all_bufs, children, from_linear, integer, linear, rebuild
+from plant_core.ir.array_views import Layout
 from plant_core.ir.func import Buf, Comp, Expr, Extent, Func, Load
 from plant_core.ir.time_2d1 import position
-from plant_core.scratchpad.buffers import Layout, times
+from plant_core.scratchpad.buffers import times
 
 _T = TypeVar("_T")
 _MOST_DEALT = 8  # remainders of a dimension that is dealt out

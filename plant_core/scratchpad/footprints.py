@@ -11,8 +11,10 @@ import islpy as isl
 
 from plant_core.analysis.rectangular_hull import Boxes, Form, Moves, NoBlocks, Use, apart, covers, surely_written
 from plant_core.ir.accesses import access_map, linear
+from plant_core.ir.array_views import Length, Reach, row_dim
 from plant_core.ir.func import Binary, Buf, Comp, Expr, Extent, Func, Load
-from plant_core.scratchpad.buffers import Counter, Length, Reach, Window, row_dim, slide_of
+from plant_core.ir.tile_loop import Counter
+from plant_core.scratchpad.buffers import Window, slide_of
 from plant_core.scratchpad.coherent_buffers import Meeting, meetings, put_back_order
 from plant_core.scratchpad.identity_padding import Behind
 

@@ -51,9 +51,9 @@ from plant_core.ir.func import (
     Unary,
     Val,
 )
+from plant_core.ir.tile_loop import Counter
 from plant_core.ir.time_2d1 import Line, Position, position, schedule_map
 from plant_core.normalize.scalars.min_max_idioms import identity
-from plant_core.scratchpad.buffers import Counter
 from plant_core.scratchpad.tail_overrun import Iterators, may_trap, own_elements
 
 _VECTORS = 4  # of a group

@@ -22,7 +22,8 @@ import numpy as np
 from plant_core.analysis.rectangular_hull import Boxes
 from plant_core.ir.accesses import Linear
 from plant_core.ir.func import Comp
-from plant_core.scratchpad.buffers import Counter, Margin, Test
+from plant_core.ir.tile_loop import Counter
+from plant_core.scratchpad.buffers import Margin, Test
 from plant_core.scratchpad.coherent_buffers import Meeting
 
 # Kinds of blocks that are told apart by their margins; where there are more, those cut by a slope share their code.

@@ -13,8 +13,9 @@ from dataclasses import replace
 from plant_core.analysis.rectangular_hull import Boxes, NoBlocks, Use
 from plant_core.analysis.symbolic_offsets import iterators_of
 from plant_core.ir.accesses import children, is_integer
+from plant_core.ir.array_views import row_dim
 from plant_core.ir.func import Binary, Comp, Expr
-from plant_core.scratchpad.buffers import Counter, row_dim
+from plant_core.ir.tile_loop import Counter
 
 # What comes at a time: vectors along the rows of what is written, or fewer of them, and rows; more vectors where there
 # are no rows, and yet more where what they load overlaps with what others do.

@@ -14,6 +14,7 @@ from plant_core.analysis.runtime_parameters import aligned, used_parameters
 from plant_core.ir.accesses import add as plus
 from plant_core.ir.accesses import children, from_linear, integer, linear, rebuild, sub
 from plant_core.ir.func import Buf, Comp, Expr, Func, Iter, Load, Param, ScalarParam
+from plant_core.ir.tile_loop import Counter
 from plant_core.ir.time_2d1 import Line, Position, schedule_map
 from plant_core.scratchpad.boundary_distances import (
     Margins,
@@ -23,7 +24,7 @@ from plant_core.scratchpad.boundary_distances import (
     count_name,
     origin_name,
 )
-from plant_core.scratchpad.buffers import LAST, ONLY, SHORT, Counter, Place, Window
+from plant_core.scratchpad.buffers import LAST, ONLY, SHORT, Place, Window
 from plant_core.scratchpad.partial_tiles import Cut, Shape
 from plant_core.transform.merge_statements import joined
 

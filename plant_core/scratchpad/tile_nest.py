@@ -20,6 +20,7 @@ import islpy as isl
 from plant_core.analysis.rectangular_hull import Boxes, counters_of, in_text
 from plant_core.ir.accesses import is_integer
 from plant_core.ir.func import Comp, Func
+from plant_core.ir.tile_loop import Counter
 from plant_core.ir.time_2d1 import Line
 from plant_core.scratchpad.boundary_distances import Margins, count_name, left_of, margins_of, origin_name
 from plant_core.scratchpad.buffers import (
@@ -31,7 +32,6 @@ from plant_core.scratchpad.buffers import (
     SHORT_FIRST,
     SHORT_LAST,
     SHORT_ONLY,
-    Counter,
     Kind,
     Place,
     Window,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from plant_core.ir.func import Func
+from plant_core.ir.tile_loop import Counter
 from plant_core.scratchpad.buffers import (
     BETWEEN,
     FIRST,
@@ -19,7 +20,6 @@ from plant_core.scratchpad.buffers import (
     SHORT_FIRST,
     SHORT_LAST,
     SHORT_ONLY,
-    Counter,
     Kind,
     Left,
     Place,

@@ -23,10 +23,10 @@ from plant_core.analysis.rectangular_hull import Boxes, in_text
 from plant_core.analysis.runtime_parameters import definition_of
 from plant_core.ir.accesses import add, children, integer, linear, rebuild, sub
 from plant_core.ir.func import Binary, Buf, Comp, Expr, Iter, Load, Param
+from plant_core.ir.names import fresh
 from plant_core.ir.quasi_affine import parameters_of
+from plant_core.ir.tile_loop import Counter
 from plant_core.ir.time_2d1 import Line, Position
-from plant_core.schedule.verbs.time_maps import fresh
-from plant_core.scratchpad.buffers import Counter
 
 # Statements that a nest may become so.
 _MOST = 64

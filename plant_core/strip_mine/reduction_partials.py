@@ -35,10 +35,10 @@ from plant_core.ir.accesses import (
     rebuild,
 )
 from plant_core.ir.func import Binary, BinaryOp, Buf, Comp, Expr, Func, Iter, Load, Param
+from plant_core.ir.names import fresh
 from plant_core.ir.quasi_affine import parameters_of
 from plant_core.ir.time_2d1 import Line, Position, line_value, position, schedule_map
 from plant_core.normalize.scalars.min_max_idioms import identity
-from plant_core.schedule.verbs.time_maps import fresh
 from plant_core.strip_mine.trip_counts import count_of
 
 _MOST_ROWS = 128

@@ -13,8 +13,8 @@ import islpy as isl
 from plant_core.analysis.rectangular_hull import Boxes, in_text
 from plant_core.ir.accesses import add, children, from_linear, integer, linear, rebuild, sub
 from plant_core.ir.func import Binary, Buf, Comp, Expr, Func, Iter, Load, Param
+from plant_core.ir.tile_loop import Counter
 from plant_core.ir.time_2d1 import Line, Position
-from plant_core.scratchpad.buffers import Counter
 from plant_core.strip_mine.trip_counts import Counts, at_once
 
 # What a part of a nest does of a loop that is taken apart: its whole groups, or what is left over; where iterations may

@@ -36,8 +36,8 @@ from plant_core.analysis.rectangular_hull import Boxes, Form, NoBlocks, accesses
 from plant_core.analysis.runtime_parameters import aligned
 from plant_core.ir.func import Buf, Comp, DType, Func
 from plant_core.ir.quasi_affine import parameters_of
+from plant_core.ir.tile_loop import Counter
 from plant_core.ir.time_2d1 import Position, schedule_map
-from plant_core.scratchpad.buffers import Counter
 from plant_core.scratchpad.tail_overrun import SUMS, without_batches
 from plant_core.scratchpad.tile_nest import strips_of
 from plant_core.strip_mine.overlapped_tail import Ends, ends_of

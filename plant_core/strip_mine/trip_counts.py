@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from plant_core.analysis.runtime_parameters import definition_of
 from plant_core.ir.accesses import add, integer, sub
 from plant_core.ir.func import Binary, BinaryOp, Comp, Expr, Param
-from plant_core.scratchpad.buffers import Counter
+from plant_core.ir.tile_loop import Counter
 from plant_core.support.location import Loc
 
 _FEWEST = 2  # groups of a batch

@@ -14,8 +14,8 @@ import islpy as isl
 from plant_core.analysis.dependence import live_in
 from plant_core.ir.accesses import all_bufs, children, read_accesses, rebuild
 from plant_core.ir.func import Buf, Comp, Expr, Func, Load, Val
+from plant_core.ir.names import fresh
 from plant_core.ir.time_2d1 import Position, position, schedule_map
-from plant_core.schedule.verbs.time_maps import fresh
 
 _MOST = 4  # elements of an array
 

@@ -10,8 +10,8 @@ import pytest
 from dspgen.bench.table1 import KERNELS
 from dspgen.driver.pipeline import run_file
 from dspgen.options import Options
-from dspgen.search.candidate_search import Choice
 from dspgen.target.load import load_target
+from dspgen.tiling.candidates import Choice
 from dspgen.vecdsl.ir.program import Loop, Program, Store
 from dspgen.vecdsl.ir.terms import statements
 

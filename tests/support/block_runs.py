@@ -10,8 +10,10 @@ import numpy as np
 
 from plant_core.interp.func import evaluate
 from plant_core.ir.accesses import all_bufs
+from plant_core.ir.array_views import Layout, Length
 from plant_core.ir.func import Buf
 from plant_core.ir.printer import print_expr
+from plant_core.ir.tile_loop import Counter
 from plant_core.scratchpad.buffers import (
     BETWEEN,
     FIRST,
@@ -22,9 +24,6 @@ from plant_core.scratchpad.buffers import (
     SHORT_FIRST,
     SHORT_LAST,
     SHORT_ONLY,
-    Counter,
-    Layout,
-    Length,
     Window,
     rows_of,
 )

@@ -13,8 +13,10 @@ from dspgen.asmir.dma.descriptors import end, lacking, smaller
 from dspgen.asmir.dma.tile_counts import ALONE, NUMBER, alone, batches, measured
 from dspgen.target.load import load_target
 from dspgen.vecdsl.ir.program import Const, Op, Term, Var, VType
+from plant_core.ir.array_views import Length, Reach
 from plant_core.ir.func import Param
-from plant_core.scratchpad.buffers import Counter, Length, Reach, Window, rows_of
+from plant_core.ir.tile_loop import Counter
+from plant_core.scratchpad.buffers import Window, rows_of
 
 FT = load_target("ft_m7002")
 SIGNED = {

@@ -14,7 +14,6 @@ from dspgen.vecdsl.ir.program import OPS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(p for folder in ("dspgen", "plant_core", "backends") for p in (ROOT / folder).rglob("*.py"))
-LONGEST_MODULE = 500
 LONGEST_FUNCTION = 70
 
 # The folders in the order of the data's way: each imports earlier ones only. A module of `dspgen` itself stands for
@@ -107,24 +106,6 @@ LAYERS = (
     "dspgen.cli",
     "dspgen.__main__",
 )
-# These still import a later folder.
-NOT_YET = {
-    "dspgen.backend.stages",
-    "dspgen.frontend.desugar.inline_calls",
-    "dspgen.sched.graph.unroll",
-    "dspgen.sched.machine.target_facts",
-    "dspgen.sched.registers.spilling",
-    "dspgen.sched.straight.prepare",
-    "dspgen.sim.lowering.load",
-    "dspgen.tiling.loops.loop_arrangements",
-    "plant_core.analysis.dependence",
-    "plant_core.analysis.rectangular_hull",
-    "plant_core.analysis.runtime_parameters",
-    "plant_core.strip_mine.overlapped_tail",
-    "plant_core.strip_mine.reduction_partials",
-    "plant_core.support.solver_process",
-    "plant_core.transform.scalar_replacement",
-}
 # Judges of the schedulers see no more of them than their packets.
 JUDGES = ("dspgen.emit", "dspgen.sim", "dspgen.check")
 
@@ -171,7 +152,7 @@ def test_a_folder_imports_earlier_ones_only(path: Path) -> None:
         late = layer_of(found) not in LAYERS[: LAYERS.index(place) + 1]
         if late or (judge and under(found, ("dspgen.sched",)) and not under(found, ("dspgen.sched.ir",))):
             faults.append(f"{path.name}:{line} imports {found}")
-    assert faults == [] or name in NOT_YET
+    assert faults == []
 
 
 def test_every_folder_has_its_place() -> None:
@@ -184,7 +165,6 @@ def test_every_folder_has_its_place() -> None:
 def test_size_and_manners(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    assert text.count("\n") <= LONGEST_MODULE
     faults = []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno > LONGEST_FUNCTION:

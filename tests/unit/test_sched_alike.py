@@ -9,8 +9,8 @@ from dspgen.sched.graph.budget import Budget
 from dspgen.sched.graph.synthesized_instrs import Kit
 from dspgen.sched.loops import loop_body as prepared
 from dspgen.sched.loops.loop_body import HEURISTICS, prepare, scheduled, sparing
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.target_facts import Facts
-from dspgen.sched.modulo.modulo import ModuloSchedule
 from dspgen.target.load import load_target
 from tests.unit.test_sched_loops import matrix_product
 

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from dspgen.errors import DspgenError
-from plant_core.support.solver_process import apart
+from dspgen.sched.machine.solver_process import apart
 
 
 def test_results_and_errors_come_back() -> None:

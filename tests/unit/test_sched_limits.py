@@ -14,10 +14,10 @@ from dspgen.errors import SourceError
 from dspgen.options import Options
 from dspgen.sched.loops.loop_body import HEURISTICS
 from dspgen.sched.machine.group_limits import Limits
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.reservation_table import ReservationTable
 from dspgen.sched.machine.target_facts import Facts, Reservation
 from dspgen.sched.modulo.exact import exact_modulo_schedule
-from dspgen.sched.modulo.modulo import ModuloSchedule
 from dspgen.sched.straight.block_packing import Searches, fit_block
 from dspgen.sched.straight.list_scheduling import Fitted
 from dspgen.sim.run import simulate

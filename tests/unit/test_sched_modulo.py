@@ -11,10 +11,11 @@ from dspgen.sched.graph.dependence_graph import Graph, all_edges
 from dspgen.sched.loops.attempts import FewRegisters
 from dspgen.sched.loops.loop_body import HEURISTICS
 from dspgen.sched.loops.pipelining import Steps
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.target_facts import Facts
 from dspgen.sched.modulo.energetic_bound import no_room
 from dspgen.sched.modulo.exact import exact_modulo_schedule
-from dspgen.sched.modulo.modulo import GAVE_UP, ModuloSchedule, modulo_schedule, modulo_schedule_cyclic
+from dspgen.sched.modulo.modulo import GAVE_UP, modulo_schedule, modulo_schedule_cyclic
 from dspgen.sched.modulo.slack import least_distances
 from dspgen.target.load import load_target
 from tests.support.cyclic_graphs import CyclicGraph, cyclic_graph

@@ -12,6 +12,7 @@ from dspgen.asmir.ir.function import Function, Instr, Predicate, Reg, VReg, rena
 from dspgen.errors import DspgenError
 from dspgen.sched.ir.packets import CommentLine
 from dspgen.sched.machine.operations import Op, make_op, remade
+from dspgen.sched.machine.solver_process import apart
 from dspgen.sched.machine.target_facts import Facts, Reservation
 from dspgen.sched.scheduler import schedule
 from dspgen.sched.straight.block_packing import Searches, fit_block
@@ -24,7 +25,6 @@ from dspgen.sched.straight.list_scheduling import Block, heights_of
 from dspgen.sched.straight.register_pressure_order import versions_of
 from dspgen.sched.straight.register_serialization import serial_edges
 from dspgen.target.load import isa_names, load_target
-from plant_core.support.solver_process import apart
 from tests.support.sched_programs import Writer
 from tests.support.straight_blocks import Blocks
 

@@ -11,8 +11,9 @@ import pytest
 from dspgen.asmir.dma.buffer_placement import Slid, moved
 from dspgen.frontend.read import read_c
 from plant_core.analysis.rectangular_hull import Boxes
+from plant_core.ir.tile_loop import Counter
 from plant_core.normalize.pipeline import canonical
-from plant_core.scratchpad.buffers import Counter, Window, slide_of
+from plant_core.scratchpad.buffers import Window, slide_of
 from plant_core.scratchpad.tile_nest import windows
 
 GRANULE = 16

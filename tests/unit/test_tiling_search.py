@@ -10,10 +10,10 @@ import pytest
 
 from dspgen.errors import NoSchedule, Problem, TooHard, TooLarge
 from dspgen.options import TILERS, Tiler
-from dspgen.search.candidate_search import Choice, Experience, Slower, search
+from dspgen.search.candidate_search import Experience, Slower, search
 from dspgen.search.code_budget import CodeBudget
 from dspgen.search.work_partition import alike, in_parts, neighbours
-from dspgen.tiling.candidates import Candidate
+from dspgen.tiling.candidates import Candidate, Choice
 from dspgen.tiling.register_tiles import Plans
 from plant_core.tile_plan.plan import CompPlan, LoopShape
 

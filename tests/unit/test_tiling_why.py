@@ -12,10 +12,9 @@ from dspgen.frontend.read import read_c
 from dspgen.options import Options
 from dspgen.remarks.vectorization_report import Verdict, explain_lanes, one_for_each
 from dspgen.sched.ir.packets import Packet
-from dspgen.search.candidate_search import Choice, Trial
 from dspgen.target.isa.model import Target
 from dspgen.target.load import load_target
-from dspgen.tiling.candidates import Candidate
+from dspgen.tiling.candidates import Candidate, Choice, Trial
 from dspgen.tiling.loops.loop_nests import nests
 from plant_core.analysis.dependence import memory_dependences
 from plant_core.support.location import Loc, PlantError

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dspgen.vecdsl.ir.program import ELEM_BYTES
-from plant_core.scratchpad.buffers import Counter, Length, Rows, Size, Slide, Window, rows_of, slide_of
+from plant_core.ir.array_views import Length
+from plant_core.ir.symbolic_sizes import Size
+from plant_core.ir.tile_loop import Counter
+from plant_core.scratchpad.buffers import Rows, Slide, Window, rows_of, slide_of
 
 _ALIGN = 256  # bytes; a vector's at least lie between two windows
 

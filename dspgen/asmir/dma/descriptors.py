@@ -20,7 +20,10 @@ from dspgen.target.isa.model import Dma, Target
 from dspgen.target.query.instructions import Index
 from dspgen.target.query.operations import Form
 from dspgen.vecdsl.ir.program import ELEM_BYTES, Address, Const, Load, Op, Store, Term, Var, VType
-from plant_core.scratchpad.buffers import Clip, Counter, Length, Rows, Size, parts_of, products
+from plant_core.ir.array_views import Length
+from plant_core.ir.symbolic_sizes import Size, parts_of, products
+from plant_core.ir.tile_loop import Counter
+from plant_core.scratchpad.buffers import Clip, Rows
 
 I32 = VType("i32", False)
 _LONGEST = 256  # cycles to stand still: of what takes longer, looks cost a small part

@@ -17,6 +17,7 @@ from dspgen.asmir.select.code_sections import section, set_variable
 from dspgen.asmir.select.emitter import Emitter
 from dspgen.target.isa.model import Target
 from dspgen.vecdsl.ir.program import Const, Op, Term, Var
+from plant_core.ir.tile_loop import Counter
 from plant_core.scratchpad.buffers import (
     BETWEEN,
     FIRST,
@@ -27,7 +28,6 @@ from plant_core.scratchpad.buffers import (
     SHORT_FIRST,
     SHORT_LAST,
     SHORT_ONLY,
-    Counter,
     Kind,
     Left,
     Place,

@@ -12,7 +12,8 @@ from dspgen.asmir.dma.buffer_placement import Moved
 from dspgen.asmir.dma.descriptors import I32, ONE, ZERO, amount, both_hold, end, iterations, lacking, smaller
 from dspgen.target.isa.model import Dma
 from dspgen.vecdsl.ir.program import Const, Op, Term, Var
-from plant_core.scratchpad.buffers import Counter, Length
+from plant_core.ir.array_views import Length
+from plant_core.ir.tile_loop import Counter
 
 NUMBER = "number of blocks"
 ALONE = "one short block"

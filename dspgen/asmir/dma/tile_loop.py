@@ -28,7 +28,8 @@ from dspgen.asmir.select.emitter import Emitter
 from dspgen.target.isa.model import Dma, Side, Target
 from dspgen.target.query.operations import OperationTable
 from dspgen.vecdsl.ir.program import ArrayDecl, Const, Op, Program, ScalarDecl, Term, Var
-from plant_core.scratchpad.buffers import Size, Window
+from plant_core.ir.symbolic_sizes import Size
+from plant_core.scratchpad.buffers import Window
 
 _FRAME = "room of the blocks"
 _FITS = "fits"

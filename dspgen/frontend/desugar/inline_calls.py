@@ -25,9 +25,9 @@ from dspgen.frontend.parse.syntax_tree import (
     declared_names,
     is_step,
     rebuilt,
+    returned,
 )
 from dspgen.frontend.parse.unique_names import Fresh, fresh_locals, renamed, unique_names
-from dspgen.frontend.scop.expressions import returned
 from plant_core.support.location import Loc
 
 

@@ -160,3 +160,9 @@ def outlives(name: str, body: c_ast.Node, loop: c_ast.Node | None = None) -> boo
             yield from visit(child)
 
     return any(isinstance(n, c_ast.ID) and n.name == name for n in visit(body))
+
+
+def returned(definition: c_ast.FuncDef) -> c_ast.Node | None:
+    """The expression of a function that is nothing but `return expression;`."""
+    body = definition.body.block_items or []
+    return body[0].expr if len(body) == 1 and isinstance(body[0], c_ast.Return) else None

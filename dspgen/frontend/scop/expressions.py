@@ -11,6 +11,7 @@ import islpy as isl
 from pycparser import c_ast
 
 from dspgen.frontend.parse.error_codes import fail
+from dspgen.frontend.parse.syntax_tree import returned
 from dspgen.frontend.scop.affine_sets import Nest, NotAffine, condition, is_irregular, piecewise
 from dspgen.frontend.scop.c_types import CType, TypeReader, common, promoted, represented, storable
 from dspgen.frontend.scop.check_bounds import far_shift, zero_divisor
@@ -415,12 +416,6 @@ class ExpressionReader:
             self, scope=Scope([self.scope.blocks[0], dict(bound)], self.scope.taken), calls=[*self.calls, name]
         )
         return self.convert(inner.read(result_node), result, loc)
-
-
-def returned(definition: c_ast.FuncDef) -> c_ast.Node | None:
-    """The expression of a function that is nothing but `return expression;`."""
-    body = definition.body.block_items or []
-    return body[0].expr if len(body) == 1 and isinstance(body[0], c_ast.Return) else None
 
 
 def _logic(op: BinaryOp, left: Expr, right: Expr, loc: Loc) -> Expr:

@@ -30,8 +30,7 @@ from dspgen.asmir.ir.function import (
 )
 from dspgen.sched.graph.liveness import NOTHING, Live, live_before, registers
 from dspgen.sched.graph.synthesized_instrs import Kit
-from dspgen.sched.machine.target_facts import Facts
-from dspgen.sched.modulo.address_streams import displaced
+from dspgen.sched.machine.target_facts import Facts, displaced
 
 
 def is_innermost(loop: Loop) -> bool:

@@ -9,10 +9,11 @@ from dspgen.asmir.ir.function import VReg
 from dspgen.sched.graph.budget import Budget
 from dspgen.sched.graph.synthesized_instrs import Kit
 from dspgen.sched.loops.loop_body import HEURISTICS, Prepared, scheduled, sparing
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.target_facts import Facts
 from dspgen.sched.modulo.address_streams import Group, merge_groups, split_stream, stream_accesses
 from dspgen.sched.modulo.exact import Solution, exact_modulo_schedule
-from dspgen.sched.modulo.modulo import ModuloSchedule, longest_path, shorten_lifetimes
+from dspgen.sched.modulo.modulo import longest_path, shorten_lifetimes
 from dspgen.sched.modulo.modulo_expansion import (
     NO_ROOM_FOR_BRANCH,
     NO_ROOM_FOR_COUNTER,

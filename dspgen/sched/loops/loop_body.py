@@ -13,12 +13,12 @@ from dspgen.sched.graph.forwarding import keep_room
 from dspgen.sched.graph.synthesized_instrs import Kit
 from dspgen.sched.graph.unroll import instructions, legal_offsets, with_advances, without_idle_streams
 from dspgen.sched.graph.values import Values, analyse
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.operations import Op, make_op
 from dspgen.sched.machine.reservation_table import Closing, resource_bound, table_like
 from dspgen.sched.machine.target_facts import Atom, Facts, Reservation
 from dspgen.sched.modulo.address_streams import Access, can_lead, stream_accesses, windows_in_reach
 from dspgen.sched.modulo.modulo import (
-    ModuloSchedule,
     modulo_schedule,
     modulo_schedule_cyclic,
     modulo_schedule_late,

@@ -15,17 +15,13 @@ from dspgen.sched.graph.unroll import flat_iterations, unrolled, with_conditiona
 from dspgen.sched.ir.packets import Dependence, LoopReport, Step
 from dspgen.sched.loops.attempts import MOST_OPERATIONS, NO_LEADER, Attempts, FewRegisters
 from dspgen.sched.loops.loop_body import WAIT_ALIKE, Prepared, ceiling, prepare
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.operations import Op
 from dspgen.sched.machine.reservation_table import binding_units, group_bounds, resource_bound
 from dspgen.sched.machine.target_facts import Atom, Facts
 from dspgen.sched.modulo.energetic_bound import no_room
 from dspgen.sched.modulo.exact import Solution
-from dspgen.sched.modulo.modulo import (
-    ALL_OR_NONE,
-    GAVE_UP,
-    ModuloSchedule,
-    critical_recurrence,
-)
+from dspgen.sched.modulo.modulo import ALL_OR_NONE, GAVE_UP, critical_recurrence
 from dspgen.sched.modulo.modulo_expansion import (
     Body,
     Pipelined,

@@ -8,15 +8,15 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from dspgen.asmir.ir.function import If, Instr, Loop, VReg
+from dspgen.asmir.ir.function import If, Instr, Loop, Mode, VReg
 from dspgen.sched.machine.group_limits import Limits, bits
-from dspgen.target.isa.model import Instruction, RegisterClass, Target
+from dspgen.target.isa.model import Instruction, RegisterClass, Side, Target
 from dspgen.target.query.forwarding import twins
 from plant_core.support.memoize import by_identity
 
 if TYPE_CHECKING:
+    from dspgen.sched.machine.modulo_schedule import ModuloSchedule
     from dspgen.sched.machine.operations import Op
-    from dspgen.sched.modulo.modulo import ModuloSchedule
 
 # An atom is the smallest piece of a register that can be written alone: (VReg, "" | "lo" | "hi"), or (name, "") for a
 # physical register that an instruction names itself.
@@ -294,3 +294,17 @@ class Facts:
                 else:
                     atoms[name] = ((name, ""),)
         return atoms
+
+
+def displaced(offset: int, scale: int, side: Side, facts: Facts) -> tuple[Mode, int] | None:
+    """Mode and immediate that reach `offset` bytes from a register, or None."""
+    modes = facts.target.address_modes
+    if offset % scale:
+        return None
+    units = offset // scale
+    if units == 0:
+        return "none", 0
+    low, high = modes.plus_imm[side] if units > 0 else modes.minus_imm[side]
+    if low <= abs(units) <= high:
+        return ("plus" if units > 0 else "minus"), abs(units)
+    return None

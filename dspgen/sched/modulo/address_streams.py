@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dspgen.asmir.ir.function import Mem, MemRef, Mode, Place, Stream, VReg
 from dspgen.sched.machine.operations import Op
-from dspgen.sched.machine.target_facts import Facts
+from dspgen.sched.machine.target_facts import Facts, displaced
 from dspgen.target.isa.model import Side
 
 _AHEAD = 8  # steps that an access may be ahead of what advances its register, or behind
@@ -46,20 +46,6 @@ class Group:
     members: tuple[Access, ...]
     step_register: VReg | None
     guests: tuple[tuple[Access, VReg, int], ...] = ()
-
-
-def displaced(offset: int, scale: int, side: Side, facts: Facts) -> tuple[Mode, int] | None:
-    """Mode and immediate that reach `offset` bytes from a register, or None."""
-    modes = facts.target.address_modes
-    if offset % scale:
-        return None
-    units = offset // scale
-    if units == 0:
-        return "none", 0
-    low, high = modes.plus_imm[side] if units > 0 else modes.minus_imm[side]
-    if low <= abs(units) <= high:
-        return ("plus" if units > 0 else "minus"), abs(units)
-    return None
 
 
 def stream_accesses(ops: Sequence[Op], cycles: Sequence[int], bases: set[VReg]) -> dict[VReg, list[Access]]:

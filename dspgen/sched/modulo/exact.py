@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 from dspgen.sched.graph.dependence_graph import Graph, all_edges
 from dspgen.sched.machine.group_limits import Limits
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.reservation_table import ReservationTable, resource_bound
+from dspgen.sched.machine.solver_process import apart
 from dspgen.sched.machine.target_facts import Facts, Reservation
-from dspgen.sched.modulo.modulo import ModuloSchedule, recurrence_bound
-from plant_core.support.solver_process import apart
+from dspgen.sched.modulo.modulo import recurrence_bound
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar, LinearExpr

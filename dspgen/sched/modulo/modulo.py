@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 
 from dspgen.sched.graph.dependence_graph import Graph, all_edges
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.reservation_table import Closing, ReservationTable, loop_table
 from dspgen.sched.machine.target_facts import Facts, Reservation
 
@@ -18,19 +18,6 @@ GAVE_UP = "no schedule found in the search budget"
 ALL_OR_NONE = "all or none of its operations are on cycles of dependences"
 LONGER = "a dependence cycle is longer"
 _BUDGET = 6  # operations placed, per operation of the body, before an interval is given up
-
-
-@dataclass(slots=True)
-class ModuloSchedule:
-    """Cycle and unit of each operation of one iteration, from cycle 0; the next iteration starts `interval` later."""
-
-    interval: int
-    cycles: list[int]
-    table: ReservationTable
-
-    @property
-    def stages(self) -> int:
-        return max(self.cycles, default=0) // self.interval + 1
 
 
 def recurrence_bound(graph: Graph) -> Fraction:

@@ -16,10 +16,10 @@ from dspgen.sched.graph.forwarding import forwards, with_twin
 from dspgen.sched.graph.rigid_sections import Envelope, Member, Section, envelope_of
 from dspgen.sched.graph.synthesized_instrs import Kit
 from dspgen.sched.graph.values import Values
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.operations import Op, make_op, remade
 from dspgen.sched.machine.target_facts import Atom, Facts
 from dspgen.sched.modulo.address_streams import Group, place_at
-from dspgen.sched.modulo.modulo import ModuloSchedule
 
 _MOST_UNROLL = 32
 

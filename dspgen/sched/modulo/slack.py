@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dspgen.sched.graph.dependence_graph import Graph
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.reservation_table import Closing, ReservationTable, loop_table
 from dspgen.sched.machine.target_facts import Facts, Reservation
-from dspgen.sched.modulo.modulo import GAVE_UP, LONGER, ModuloSchedule, cleared
+from dspgen.sched.modulo.modulo import GAVE_UP, LONGER, cleared
 
 _BUDGET = 3  # operations forced into their places, per operation of the body, before an interval is given up
 _LARGE = 128  # operations; of larger bodies no more are forced, since each takes longer there

@@ -14,9 +14,9 @@ import math
 from collections.abc import Sequence
 
 from dspgen.sched.graph.dependence_graph import Graph, all_edges
+from dspgen.sched.machine.modulo_schedule import ModuloSchedule
 from dspgen.sched.machine.reservation_table import table_like
 from dspgen.sched.machine.target_facts import Facts, Reservation
-from dspgen.sched.modulo.modulo import ModuloSchedule
 from plant_core.support.milp import LinearProgram
 
 Lifetime = tuple[int, int, Sequence[tuple[int, int]]]

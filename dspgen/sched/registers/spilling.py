@@ -34,8 +34,7 @@ from dspgen.asmir.ir.function import (
 from dspgen.errors import NoSchedule, Problem
 from dspgen.sched.graph.liveness import NOTHING, live_before
 from dspgen.sched.graph.synthesized_instrs import Kit
-from dspgen.sched.machine.target_facts import Atom, Facts
-from dspgen.sched.modulo.address_streams import displaced
+from dspgen.sched.machine.target_facts import Atom, Facts, displaced
 from dspgen.target.isa.model import Instruction, Operand, SemExpr, Side
 
 _ARRAY = "~stack"  # the name that references to this memory carry: no array of the program's

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dspgen.sched.machine.group_limits import bits
+from dspgen.sched.machine.solver_process import apart
 from dspgen.sched.straight.bounds import MOST_SETS, Bounds, unit_sets
 from dspgen.sched.straight.downsets import Found
 from dspgen.sched.straight.instance import Instance
 from dspgen.sched.straight.issue_groups import Kinds
-from plant_core.support.solver_process import apart
 
 EFFORT = 10.0  # in the solver's deterministic seconds
 LARGEST = 300  # operations

@@ -9,8 +9,7 @@ from dspgen.sched.graph.disjoint_predicates import join_halves
 from dspgen.sched.graph.synthesized_instrs import Kit
 from dspgen.sched.graph.unroll import legal_offsets
 from dspgen.sched.machine.operations import Op, make_op, remade, settle_ties
-from dspgen.sched.machine.target_facts import Atom, Facts
-from dspgen.sched.modulo.address_streams import displaced
+from dspgen.sched.machine.target_facts import Atom, Facts, displaced
 
 
 def straight_ops(instrs: Sequence[Instr], facts: Facts, kit: Kit, *, rename: bool) -> list[Op]:

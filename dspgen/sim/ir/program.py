@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from dspgen.sched.ir.packets import Placed
 from dspgen.target.isa.model import Instruction, Side
@@ -243,3 +244,15 @@ class Code:
     interlocked: bool = False
     settled: bool = False
     stack: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a run begins: `registers` as raw arrays by cell, the cells that count as written, where to start and stop."""
+
+    registers: list[Any]
+    written: frozenset[int]
+    entry: int
+    return_address: int
+    strict: bool
+    limit: int

@@ -10,11 +10,10 @@ import numpy as np
 
 from dspgen.errors import Problem, SourceError
 from dspgen.sim.ir.memory import MemoryMap, float_bits, zero_registers
-from dspgen.sim.ir.program import Assembled, Code, DataItem
+from dspgen.sim.ir.program import Assembled, Code, DataItem, Start
 from dspgen.sim.ir.registers import RegisterFile
 from dspgen.sim.ir.symbols import split_symbol
 from dspgen.sim.lowering.lower_program import lower
-from dspgen.sim.machine.interpreter import Start
 from dspgen.target.isa.model import Memory, Target
 from dspgen.target.query.arguments import (
     Member,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dspgen.sim.ir.memory import FAR, MISALIGNED, TOGETHER, MemoryMap, fault, transfer_warnings, warning
-from dspgen.sim.ir.program import Code, Op, Slot, Store
+from dspgen.sim.ir.program import Code, Op, Slot, Start, Store
 from dspgen.sim.ir.semantics import Thunk, compile_node, unsigned_of
 from dspgen.sim.lowering.bounds_checks import Reach
 from dspgen.sim.lowering.packet_accesses import far, pairs
@@ -22,18 +22,6 @@ from dspgen.sim.machine.interlock import Scoreboard
 from dspgen.sim.machine.pending import Pending, Reading, Ready, agree, overlap
 
 Array = Any
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How a run begins: `registers` as raw arrays by cell, the cells that count as written, where to start and stop."""
-
-    registers: list[Array]
-    written: frozenset[int]
-    entry: int
-    return_address: int
-    strict: bool
-    limit: int
 
 
 @dataclass(slots=True)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from dspgen.tiling.loops.loop_nests import CompInfo, LoopId, Nest
-from dspgen.tiling.split.row_strips import ROOM
+from dspgen.tiling.loops.loop_nests import ROOM, CompInfo, LoopId, Nest
 from plant_core.analysis.dependence import Dependence, reduction_of
 from plant_core.analysis.dependence_graph import Edge, Graph
 from plant_core.analysis.statement_facts import facts_of

@@ -16,6 +16,8 @@ from plant_core.ir.quasi_affine import is_one_constant
 LoopId = tuple[int, ...]
 UNKNOWN_EXTENT = 256
 
+ROOM = 24  # textual places that a strip of rows takes beside each statement
+
 
 @dataclass(frozen=True, slots=True)
 class LoopInfo:

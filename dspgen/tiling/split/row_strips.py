@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
+from dspgen.tiling.loops.loop_nests import ROOM
 from dspgen.tiling.loops.ragged_loops import (
     Ragged,
     coefficient,
@@ -38,7 +39,7 @@ from plant_core.ir.time_2d1 import Line, Position, position, schedule_map
 
 # Textual positions in place of one, for rows in strips and others in smaller strips: two for what the function computes
 # itself, then rows before strips, these, and those after them.
-_APART, _LEAST, ROOM = 8, 1, 24
+_APART, _LEAST = 8, 1
 _FIRST = 2
 
 

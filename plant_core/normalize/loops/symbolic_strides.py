@@ -2,105 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
-from plant_core.ir.accesses import children, domain_of, from_linear, linear, rebuild, with_param
-from plant_core.ir.func import Binary, Cast, Comp, Expr, Func, Load, Param, ScalarParam, Unary, Val
-from plant_core.ir.time_2d1 import Line, Position, line_value, position, schedule_map
+from plant_core.analysis.strided_accesses import multiple, parameter_between, with_parameter
+from plant_core.ir.accesses import children, domain_of, from_linear, linear, rebuild
+from plant_core.ir.func import Comp, Expr, Func, Load, Param, ScalarParam, Val
+from plant_core.ir.time_2d1 import Position, position, schedule_map
 
 MOST_COMPS = 6
 """Statements of a nest that is there once for each kind of stride."""
-
-_Poly = dict[tuple[str, ...], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Multiple:
-    """The subscript `stride * steps + rest`; `rest` is the same in all iterations."""
-
-    stride: str
-    steps: Line
-    rest: frozenset[tuple[tuple[str, ...], int]]
-
-
-def multiple(index: Expr, iters: tuple[str, ...]) -> Multiple | None:
-    """A subscript whose iterators all are multiplied by one parameter; None for any other."""
-    found = _poly(index)
-    products = [m for m in found or () if set(m) & set(iters)]
-    strides = {name for m in products for name in m if name not in iters}
-    if found is None or len(strides) != 1 or any(len(m) != 2 or not strides & set(m) for m in products):
-        return None
-    (stride,) = strides
-    terms = tuple(sorted((next(n for n in m if n != stride), found[m]) for m in products))
-    rest = frozenset((m, c) for m, c in found.items() if m not in products and m != (stride,))
-    return Multiple(stride, Line(found.get((stride,), 0), terms), rest)
-
-
-def _poly(expr: Expr) -> _Poly | None:
-    """Sums of products of iterators and integer parameters: the factor of each product, its names sorted."""
-    form = linear(expr)
-    if form is not None:
-        return {key: c for key, c in [((), form[0]), *(((n,), c) for n, c in form[1].items())] if c}
-    match expr:
-        case Cast(dtype="i32" | "i64"):
-            return _poly(expr.operand)
-        case Unary(op="neg"):
-            return _product(_poly(expr.operand), {(): -1})
-        case Binary(op="add" | "sub" | "mul"):
-            left, right = _poly(expr.left), _poly(expr.right)
-            if expr.op == "mul":
-                return _product(left, right)
-            right = _product(right, {(): 1 if expr.op == "add" else -1})
-            if left is None or right is None:
-                return None
-            total = {m: left.get(m, 0) + right.get(m, 0) for m in {**left, **right}}
-            return {m: c for m, c in total.items() if c}
-        case _:
-            return None
-
-
-def _product(left: _Poly | None, right: _Poly | None) -> _Poly | None:
-    if left is None or right is None:
-        return None
-    total: _Poly = {}
-    for one, first in left.items():
-        for other, second in right.items():
-            key = tuple(sorted((*one, *other)))
-            total[key] = total.get(key, 0) + first * second
-    return {m: c for m, c in total.items() if c}
-
-
-def same_steps(source: Comp, first: Load, sink: Comp, second: Load, relation: isl.Map) -> isl.Map:
-    """The pairs of `relation` that can touch one element by two accesses of one array: where a stride isn't 0, as many
-    steps are needed."""
-    for one, other in zip(first.indices, second.indices, strict=True):
-        if linear(one) is not None or linear(other) is not None:
-            continue
-        here, there = multiple(one, source.iters), multiple(other, sink.iters)
-        if here is None or there is None or here.stride != there.stride or here.rest != there.rest:
-            continue
-        if _never_zero(source, here.stride) or _never_zero(sink, here.stride):
-            relation = relation.intersect(line_value(source, here.steps).eq_map(line_value(sink, there.steps)))
-    return relation
-
-
-def _never_zero(comp: Comp, name: str) -> bool:
-    return bool(comp.domain.intersect(_where(comp.domain, name, 0, 0)).is_empty())
-
-
-def _where(domain: isl.Set, name: str, low: int | None, high: int | None) -> isl.Set:
-    """The points at which a parameter lies between two numbers."""
-    space = _with(domain.get_space(), name)
-    found, place = isl.Set.universe(space), space.find_dim_by_name(isl.dim_type.param, name)
-    if low is not None:
-        found = found.lower_bound_val(isl.dim_type.param, place, isl.Val(low))
-    return found if high is None else found.upper_bound_val(isl.dim_type.param, place, isl.Val(high))
-
-
-def _with(space: isl.Space, name: str) -> isl.Space:
-    return space if space.find_dim_by_name(isl.dim_type.param, name) >= 0 else with_param(space, name)
 
 
 def by_strides(func: Func) -> Func:
@@ -128,7 +40,9 @@ def by_strides(func: Func) -> Func:
         for number, (suffix, low, high) in enumerate((("_unit", 1, 1), ("_strided", 2, None), ("", None, 0))):
             for comp in groups[key]:
                 name = _fresh(comp.name + suffix, taken) if suffix else comp.name
-                domain = comp.domain.intersect(_where(comp.domain, chosen[key], low, high)).set_tuple_name(name)
+                domain = comp.domain.intersect(parameter_between(comp.domain, chosen[key], low, high)).set_tuple_name(
+                    name
+                )
                 if domain.is_empty():
                     continue
                 version = replace(comp, name=name, domain=domain)
@@ -138,7 +52,7 @@ def by_strides(func: Func) -> Func:
 
 
 def _knowing(comp: Comp, name: str) -> Comp:
-    return replace(comp, domain=comp.domain.align_params(_with(comp.domain.get_space().params(), name)))
+    return replace(comp, domain=comp.domain.align_params(with_parameter(comp.domain.get_space().params(), name)))
 
 
 def _stride(func: Func, comps: list[Comp]) -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import islpy as isl
 
+from plant_core.ir.names import fresh
 from plant_core.ir.scheduled import Nest, Scheduled
 from plant_core.schedule import memory
 from plant_core.schedule.legality import check
@@ -14,7 +15,6 @@ from plant_core.schedule.packing.analyse import Candidate, Packing, candidates, 
 from plant_core.schedule.packing.caches import Caches
 from plant_core.schedule.packing.nests import NotStatic, Region, regions
 from plant_core.schedule.verbs import tag
-from plant_core.schedule.verbs.time_maps import fresh
 from plant_core.support.isl_budget import at_most
 from plant_core.support.location import PlantError
 

@@ -8,6 +8,7 @@ import islpy as isl
 
 from plant_core.ir.accesses import all_bufs
 from plant_core.ir.func import Comp
+from plant_core.ir.names import fresh
 from plant_core.ir.scheduled import Scheduled
 from plant_core.schedule.legality import check
 from plant_core.schedule.memory_conflicts import IN, OUT, facts_of, lifted_domain, truncated
@@ -16,7 +17,6 @@ from plant_core.schedule.verbs.time_maps import (
     bad,
     chosen,
     dims,
-    fresh,
     make_room,
     moved,
     positions,

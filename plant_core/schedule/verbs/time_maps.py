@@ -11,6 +11,7 @@ import islpy as isl
 
 from plant_core.ir.accesses import is_integer
 from plant_core.ir.func import Comp, Effect, Func, ScalarParam
+from plant_core.ir.names import fresh
 from plant_core.ir.scheduled import Nest, Scheduled
 from plant_core.schedule.memory_conflicts import IN, OUT, PARAM, facts_of, lifted_domain, statements_of
 from plant_core.support.location import PlantError
@@ -62,16 +63,6 @@ def whole(value: object, what: str) -> int:
 
 
 # --- names --------------------------------------------------------------------------------------------------------
-
-
-def fresh(name: str, taken: Iterable[str]) -> str:
-    """`name`, with a number after it where it is taken."""
-    names = set(taken)
-    number, found = 1, name
-    while found in names:
-        number += 1
-        found = f"{name}{number}"
-    return found
 
 
 def new_name(func: Func, nest: Nest, given: str | None, default: str, taken: Iterable[str]) -> str:

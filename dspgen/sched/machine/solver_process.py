@@ -22,7 +22,7 @@ _TOLD = (ArithmeticError, ImportError, LookupError, RuntimeError, TypeError, Val
 _START = """
 import sys
 sys.path[:] = {path!r}
-from plant_core.support.solver_process import serve
+from dspgen.sched.machine.solver_process import serve
 serve(sys.stdin.buffer, sys.stdout.buffer)
 """
 
