@@ -294,7 +294,7 @@ class Windows:
             if isinstance(extent, int):
                 continue
             places = [access_map(u.comp, u.access)[0].range().coalesce() for u in users]
-            last = max(int(p.dim_max_val(d).to_python()) for p in places if not p.is_empty())
+            last = max((int(p.dim_max_val(d).to_python()) for p in places if not p.is_empty()), default=-1)
             moved = sum(max(step * (self.counters[k].trips - 1), 0) for k, step in reach.steps)
             less = sum(n * (self.counters[k].span - self.counters[k].last) for k, n in reach.extent.less)
             if reach.low + reach.extent.full - 1 + moved - less > last:

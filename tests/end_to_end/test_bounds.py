@@ -103,17 +103,17 @@ def test_loads_that_no_lane_makes_keep_to_their_arrays(size: int, place: str, tm
     assert run_file(str(path), target, Options(), inputs={"n": 2}).verified
 
 
-@pytest.mark.parametrize("isa", ["ft_m7002"])
+@pytest.mark.parametrize("isa", ["ft_lite", "ft_m7002", "ft_mt3000"])
 @pytest.mark.parametrize(
     "body",
     [
-        "for (int i = 0; i < 4000; i++) { y[i] = 1; if (i < 2990) y[i] += x[i + 10] > 0; }",
-        "for (int i = 0; i < 4000; i++) { y[i] = 1; if (i < 2990) x[i + 10] = i; }",
-        "for (int i = 2999; i >= 0; i -= 2) y[i] = i % 4 != 1 || x[i] <= x[i + 2];",
+        "for (int i = 0; i < 200; i++) { y[i] = 1; if (i < 140) y[i] += x[i + 9] > 0; }",
+        "for (int i = 0; i < 200; i++) { y[i] = 1; if (i < 140) x[i + 9] = i; }",
+        "for (int i = 151; i > 0; i -= 2) y[i] = i % 4 != 1 || x[i - 1] <= x[i];",
     ],
 )
 def test_transfers_keep_to_arrays_whose_sizes_only_the_run_tells(isa: str, body: str, tmp_path: Path) -> None:
     """Statements that run in a part of a loop touch less of an array than the loop's other iterations would."""
     path = tmp_path / "kernel.c"
-    path.write_text(f"void k(int n, int y[4000], float x[n + 2999]) {{ {body} }}")
+    path.write_text(f"void k(int n, int y[200], float x[n + 148]) {{ {body} }}")
     assert run_file(str(path), load_target(isa), Options(data="ddr"), inputs={"n": 2}).verified
