@@ -201,8 +201,8 @@ def _program(path: str, func: Func, macros: Defines, fixed: Mapping[str, int], i
         }
         arguments = [named[name] for name in call_order(path, func.name, macros, includes)]
     # Through a pointer: gcc 12 takes some loops for functions without effect, and drops their calls.
-    called = f"__typeof__(&{func.name}) volatile called = {func.name};"
-    done = f"{value}called({', '.join(arguments)});"
+    called = f"__typeof__(&{func.name}) volatile dspgen_called = {func.name};"
+    done = f"{value}dspgen_called({', '.join(arguments)});"
     text = preprocess(path, macros, includes).text
     before, stops = "", ""
     if _STOP.search(text):
