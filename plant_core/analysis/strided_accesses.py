@@ -89,12 +89,13 @@ def _never_zero(comp: Comp, name: str) -> bool:
 
 def parameter_between(domain: isl.Set, name: str, low: int | None, high: int | None) -> isl.Set:
     """The points at which a parameter lies between two numbers."""
-    space = with_parameter(domain.get_space(), name)
+    space = ensure_param(domain.get_space(), name)
     found, place = isl.Set.universe(space), space.find_dim_by_name(isl.dim_type.param, name)
     if low is not None:
         found = found.lower_bound_val(isl.dim_type.param, place, isl.Val(low))
     return found if high is None else found.upper_bound_val(isl.dim_type.param, place, isl.Val(high))
 
 
-def with_parameter(space: isl.Space, name: str) -> isl.Space:
+def ensure_param(space: isl.Space, name: str) -> isl.Space:
+    """Return the space with a parameter, which it may have already."""
     return space if space.find_dim_by_name(isl.dim_type.param, name) >= 0 else with_param(space, name)

@@ -32,9 +32,8 @@ class ReservationTable:
         self._bits = [1 << unit | facts.limits.start(unit) for unit in range(self._width)]  # of an operation's start
         self.interval = interval
         self._rows: list[list[int]] = []
-        self._busy: list[
-            int
-        ] = []  # of each row, the units that are taken, and what starts (`group_limits.py`): a bit set
+        # Of each row, the units that are taken, and what starts (`group_limits.py`): a bit set.
+        self._busy: list[int] = []
         self._issued: list[int] = []
         # Of sets of units, the rows without room on them, both bit sets; so it stays until something is removed.
         self._full: dict[int, int] = {}

@@ -166,9 +166,8 @@ class Instruction:
     accepts: tuple[str, ...] = ()  # further texts that are read
     packet_end: bool = False  # written after its packet's end, and none of its instructions
     spare: tuple[str, ...] = ()
-    widened: bool = (
-        False  # in a view: computes on wider registers, right in the low word; see `dspgen.target.query.views`
-    )
+    # In a view: computes on wider registers, right in the low word; see `dspgen.target.query.views`.
+    widened: bool = False
 
     def operand(self, name: str) -> Operand:
         return next(o for o in self.operands if o.name == name)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import islpy as isl
 
-from plant_core.analysis.strided_accesses import multiple, parameter_between, with_parameter
+from plant_core.analysis.strided_accesses import ensure_param, multiple, parameter_between
 from plant_core.ir.accesses import children, domain_of, from_linear, linear, rebuild
 from plant_core.ir.func import Comp, Expr, Func, Load, Param, ScalarParam, Val
 from plant_core.ir.time_2d1 import Position, position, schedule_map
@@ -52,7 +52,7 @@ def by_strides(func: Func) -> Func:
 
 
 def _knowing(comp: Comp, name: str) -> Comp:
-    return replace(comp, domain=comp.domain.align_params(with_parameter(comp.domain.get_space().params(), name)))
+    return replace(comp, domain=comp.domain.align_params(ensure_param(comp.domain.get_space().params(), name)))
 
 
 def _stride(func: Func, comps: list[Comp]) -> str | None:
